@@ -1,0 +1,151 @@
+"""What a protocol concluded, as data: claims, tables, series to draw, caveats, missing cells."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from oodometer.errors import UserError
+from oodometer.metrics import Estimate
+
+Verdict = Literal["holds", "flips", "undecided"]
+Value = str | int | float | None
+TableCell = str | int | float | Estimate | None  # None: missing, and shown as such
+
+# What each kind of picture needs to know about every point. Any further key is a remark on it.
+POINT_KEYS: dict[str, tuple[str, ...]] = {
+    "intervals": ("label", "group", "value", "low", "high"),
+    "heatmap": ("row", "column", "value"),
+    "strips": ("label", "panel", "level", "value"),
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One plain sentence, whether it survived, and the figures behind it."""
+
+    text: str
+    verdict: Verdict
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for a reader; a cell is a text, a number, an Estimate with its interval, or None."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise UserError(
+                    f"Table '{self.name}' has {len(self.columns)} columns, but a row has "
+                    f"{len(row)} cells: {row}."
+                )
+            for cell in row:
+                if isinstance(cell, float) and not math.isfinite(cell):
+                    raise UserError(
+                        f"Table '{self.name}' holds {cell}; a missing value must be None."
+                    )
+
+
+@dataclass(frozen=True)
+class Series:
+    """The numbers of one picture, without a word on how it is drawn.
+
+    `intervals`: a value with low and high per label, in groups; `heatmap`: a value per row and
+    column; `strips`: single values per label, one panel per factor, one strip per level.
+    """
+
+    kind: Literal["intervals", "heatmap", "strips"]
+    name: str
+    title: str
+    description: str  # what a reader who cannot see the picture should know
+    value_label: str  # what the value is, such as "AUROC"
+    points: tuple[Mapping[str, Value], ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in POINT_KEYS:
+            raise UserError(
+                f"Series '{self.name}' has kind '{self.kind}'; known: {', '.join(POINT_KEYS)}."
+            )
+        for point in self.points:
+            lacking = [key for key in POINT_KEYS[self.kind] if key not in point]
+            if lacking:
+                raise UserError(f"A point of series '{self.name}' lacks {', '.join(lacking)}.")
+            for key, value in point.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise UserError(
+                        f"Series '{self.name}' holds {key}={value}; a missing value must be None."
+                    )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one protocol concluded from one table of scores."""
+
+    protocol: str
+    title: str
+    question: str
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...] = ()
+    series: tuple[Series, ...] = ()
+    caveats: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()  # what was done, such as ("trainings", "9")
+
+
+def to_json(finding: Finding) -> str:
+    """Write a finding as JSON; equal findings give equal text."""
+    content = asdict(finding)
+    for table, source in zip(content["tables"], finding.tables, strict=True):
+        table["rows"] = [[_cell_to_json(cell) for cell in row] for row in source.rows]
+    for series, source in zip(content["series"], finding.series, strict=True):
+        series["points"] = [dict(point) for point in source.points]
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
+
+
+def from_json(text: str) -> Finding:
+    """Read what `to_json` wrote."""
+    content = json.loads(text)
+    return Finding(
+        protocol=content["protocol"],
+        title=content["title"],
+        question=content["question"],
+        claims=tuple(Claim(**claim) for claim in content["claims"]),
+        tables=tuple(_table_from_json(table) for table in content["tables"]),
+        series=tuple(
+            Series(**{**series, "points": tuple(series["points"])}) for series in content["series"]
+        ),
+        caveats=tuple(content["caveats"]),
+        missing=tuple(content["missing"]),
+        facts=tuple((name, value) for name, value in content["facts"]),
+    )
+
+
+def _cell_to_json(cell: TableCell) -> Value | dict[str, float]:
+    return cell._asdict() if isinstance(cell, Estimate) else cell
+
+
+def _table_from_json(table: dict[str, object]) -> Table:
+    rows = table["rows"]
+    assert isinstance(rows, list)
+    cells = tuple(
+        tuple(Estimate(**cell) if isinstance(cell, dict) else cell for cell in row) for row in rows
+    )
+    columns = table["columns"]
+    assert isinstance(columns, list)
+    return Table(
+        name=str(table["name"]),
+        title=str(table["title"]),
+        columns=tuple(columns),
+        rows=cells,
+        note=str(table["note"]),
+    )

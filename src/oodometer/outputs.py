@@ -1,0 +1,239 @@
+"""What one classifier says about one data set. Detectors see this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from oodometer.errors import UserError
+
+# How far logits may be from head(features), relative to |feature| * |weight row| + |bias|.
+# Rounding in a matrix product stays well below; another activation than the true one stays above.
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+_CHUNK = 65_536  # rows checked at a time, so that validation never doubles the memory
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The last linear layer: logits = features @ weight.T + bias."""
+
+    weight: Tensor  # (classes, width)
+    bias: Tensor  # (classes,)
+
+    def __post_init__(self) -> None:
+        _require_float("head.weight", self.weight, dimensions=2)
+        _require_float("head.bias", self.bias, dimensions=1)
+        if len(self.weight) != len(self.bias):
+            raise UserError(
+                f"head.weight has {len(self.weight)} rows but head.bias has {len(self.bias)} "
+                "entries: both need one per class."
+            )
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return the logits of these features."""
+        return features @ self.weight.T + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Logits, features, labels and head of one classifier on one data set.
+
+    Whatever is left out limits the detectors that can be used; what is given must fit together:
+    one row per sample, one floating type, finite, and ``logits == head(features)``. Logits that
+    are left out are computed when features and head are there.
+    """
+
+    logits: Tensor | None = None  # (n, classes)
+    features: Tensor | None = None  # (n, width), exactly what enters the head
+    labels: Tensor | None = None  # (n,) int64, -1 = no known class
+    head: Head | None = None
+    layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
+
+    def __post_init__(self) -> None:
+        if self.logits is None and self.features is None:
+            raise UserError("Outputs need logits or features; both are missing.")
+        if self.logits is not None:
+            _require_float("logits", self.logits, dimensions=2)
+        if self.features is not None:
+            _require_float("features", self.features, dimensions=2)
+        for name, layer in self.layers.items():
+            _require_float(f"layers[{name!r}]", layer)
+        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
+        self._require_one_dtype()
+        self._require_fitting_head()
+        if self.logits is None and self.features is not None and self.head is not None:
+            object.__setattr__(self, "logits", self.head(self.features))
+        self._require_labels()
+        self._require_equal_rows()
+
+    def _arrays(self) -> dict[str, Tensor]:
+        """Every per-sample array that is there, by name."""
+        named = {"logits": self.logits, "features": self.features, "labels": self.labels}
+        arrays = {name: value for name, value in named.items() if value is not None}
+        return arrays | {f"layers[{name!r}]": value for name, value in self.layers.items()}
+
+    def _require_one_dtype(self) -> None:
+        floats = {name: value.dtype for name, value in self._arrays().items() if name != "labels"}
+        if self.head is not None:
+            floats |= {"head.weight": self.head.weight.dtype, "head.bias": self.head.bias.dtype}
+        if len(set(floats.values())) > 1:
+            listing = ", ".join(f"{name} is {str(dtype)[6:]}" for name, dtype in floats.items())
+            raise UserError(f"Outputs need one floating type, but {listing}.")
+
+    def _require_fitting_head(self) -> None:
+        if self.head is None:
+            return
+        classes, width = self.head.weight.shape
+        if self.features is not None and self.features.shape[1] != width:
+            raise UserError(
+                f"features have width {self.features.shape[1]} but head.weight takes {width}: "
+                "features must be exactly what enters the last linear layer."
+            )
+        if self.logits is not None and self.logits.shape[1] != classes:
+            raise UserError(
+                f"logits have {self.logits.shape[1]} classes but head.weight has {classes} rows."
+            )
+        if self.features is None or self.logits is None or len(self.logits) != len(self.features):
+            return
+        weight_norm = self.head.weight.norm(dim=1).amax()
+        bias_size = self.head.bias.abs().amax()
+        tolerance = _TOLERANCE[self.logits.dtype]
+        for start in range(0, len(self.logits), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            gap = (self.head(self.features[rows]) - self.logits[rows]).abs().amax(1)
+            allowed = tolerance * (self.features[rows].norm(dim=1) * weight_norm + bias_size)
+            worst = int((gap - allowed).argmax())
+            if gap[worst] > allowed[worst]:
+                raise UserError(
+                    f"logits differ from head(features) by {float(gap[worst]):.3g} at row "
+                    f"{start + worst} (rounding explains {float(allowed[worst]):.2g}): features "
+                    "must be exactly what enters the last linear layer, in the same forward pass; "
+                    "leave logits out to have them computed."
+                )
+
+    def _require_labels(self) -> None:
+        if self.labels is None:
+            return
+        if self.labels.dim() != 1 or self.labels.dtype not in (torch.int64, torch.int32):
+            raise UserError(
+                f"labels must be a vector of integers, got shape {tuple(self.labels.shape)} "
+                f"of {str(self.labels.dtype)[6:]}."
+            )
+        object.__setattr__(self, "labels", self.labels.to(torch.int64))
+        if not len(self.labels):
+            return
+        low, high = int(self.labels.min()), int(self.labels.max())
+        limit = self.logits.shape[1] - 1 if self.logits is not None else high
+        if low < -1 or high > limit:
+            raise UserError(
+                f"labels must lie in 0..{limit}, or be -1 for no known class; "
+                f"got {low if low < -1 else high}."
+            )
+
+    def _require_equal_rows(self) -> None:
+        rows = {name: len(value) for name, value in self._arrays().items()}
+        if len(set(rows.values())) > 1:
+            listing = ", ".join(f"{name} {count}" for name, count in rows.items())
+            raise UserError(f"Outputs need one row per sample, but the rows differ: {listing}.")
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays().values())))
+
+    @property
+    def available(self) -> frozenset[str]:
+        """Names of the fields that are filled: what a detector may declare to need."""
+        names = ("logits", "features", "labels", "head")
+        filled = {name for name in names if getattr(self, name) is not None}
+        return frozenset(filled | ({"layers"} if self.layers else set()))
+
+    def take(self, rows: Tensor) -> Outputs:
+        """Return the outputs of these rows only."""
+        return replace(
+            self,
+            logits=None if self.logits is None else self.logits[rows],
+            features=None if self.features is None else self.features[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            layers={name: value[rows] for name, value in self.layers.items()},
+        )
+
+    def only(self, needs: Iterable[str], reader: str) -> View:
+        """Return a view that shows `reader` the declared fields and refuses all others."""
+        return View(self, frozenset(needs), reader)
+
+
+class View:
+    """Outputs restricted to the fields that a detector declared; reading another is an error."""
+
+    def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
+        self._outputs, self._needs, self._reader = outputs, needs, reader
+
+    def _require_declared(self, name: str) -> None:
+        if name not in self._needs:
+            hint = (
+                "labels are shown for fitting only"
+                if name == "labels"
+                else f"declare needs={sorted({*self._needs, name})}"
+            )
+            raise UserError(f"Detector '{self._reader}' read outputs.{name}: {hint}.")
+
+    def _tensor(self, name: str) -> Tensor:
+        self._require_declared(name)
+        value: Tensor | None = getattr(self._outputs, name)
+        if value is None:
+            raise UserError(f"Detector '{self._reader}' needs {name}, which these outputs lack.")
+        return value
+
+    @property
+    def logits(self) -> Tensor:
+        """(n, classes)."""
+        return self._tensor("logits")
+
+    @property
+    def features(self) -> Tensor:
+        """(n, width), exactly what enters the head."""
+        return self._tensor("features")
+
+    @property
+    def labels(self) -> Tensor:
+        """(n,) int64, -1 where the class is not known. Never shown for data that is scored."""
+        return self._tensor("labels")
+
+    @property
+    def head(self) -> Head:
+        """The last linear layer."""
+        self._require_declared("head")
+        if self._outputs.head is None:
+            raise UserError(f"Detector '{self._reader}' needs head, which these outputs lack.")
+        return self._outputs.head
+
+    @property
+    def layers(self) -> Mapping[str, Tensor]:
+        """Per-layer statistics, by layer name."""
+        self._require_declared("layers")
+        return self._outputs.layers
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+def _require_float(name: str, value: Tensor, dimensions: int | None = None) -> None:
+    if value.dtype not in _TOLERANCE:
+        allowed = " or ".join(str(dtype)[6:] for dtype in _TOLERANCE)
+        raise UserError(f"{name} must be {allowed}, got {str(value.dtype)[6:]}.")
+    if dimensions is not None and value.dim() != dimensions:
+        raise UserError(
+            f"{name} must have {dimensions} dimensions, got shape {tuple(value.shape)}."
+        )
+    if value.dim() > 1 and value[:1].numel() == 0 and len(value):
+        raise UserError(f"{name} has shape {tuple(value.shape)}: it holds no numbers.")
+    finite = torch.isfinite(value)
+    if not finite.all():
+        bad = ~finite.reshape(len(value), -1).all(dim=1) if value.dim() > 1 else ~finite
+        raise UserError(
+            f"{name} must be finite, but {int(bad.sum())} of {len(value)} rows hold NaN or "
+            f"infinity, the first at row {int(bad.nonzero()[0])}."
+        )

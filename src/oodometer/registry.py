@@ -1,0 +1,289 @@
+"""One table of detectors: name -> how to fit it, what it reads, its settings, its paper."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import MappingProxyType
+
+from torch import Tensor
+
+from oodometer.errors import UserError, unknown
+from oodometer.outputs import Outputs, View
+
+Setting = bool | int | float | str
+Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
+FittedDetector = Callable[[Outputs], Tensor]
+NEEDS = frozenset({"logits", "features", "labels", "head", "layers"})
+ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announce theirs
+
+
+class InputsChangedError(UserError):
+    """A detector wrote into the outputs that all detectors share; nothing after it can be trusted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """The card of a detector: all that anybody needs to know to list, fit, tune or test it."""
+
+    name: str
+    build: Callable[..., Scorer]
+    paper: str
+    needs: frozenset[str]
+    grid: Mapping[str, tuple[Setting, ...]]
+
+    def __post_init__(self) -> None:
+        for need in self.needs:
+            if need not in NEEDS:
+                raise unknown(f"need of detector '{self.name}'", need, NEEDS)
+        train, *rest = inspect.signature(self.build).parameters.values()
+        if any(p.kind is not p.KEYWORD_ONLY or p.default is p.empty for p in rest):
+            raise UserError(
+                f"Detector '{self.name}' takes {train.name} and then keyword-only settings with "
+                f"defaults: def {self.name}({train.name}, *, setting=default)."
+            )
+        object.__setattr__(self, "grid", MappingProxyType(dict(self.grid)))
+        if set(self.grid) != set(self.defaults):
+            raise UserError(
+                f"The grid of detector '{self.name}' names {sorted(self.grid)} but its settings "
+                f"are {sorted(self.defaults)}: each setting needs a grid."
+            )
+        for setting, values in self.grid.items():
+            if self.defaults[setting] not in values:
+                raise UserError(
+                    f"The grid of detector '{self.name}' for {setting} lacks its default "
+                    f"{self.defaults[setting]!r}."
+                )
+
+    @property
+    def defaults(self) -> dict[str, Setting]:
+        """Every setting with its default, in the order of the signature."""
+        parameters = inspect.signature(self.build).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (inspect.getdoc(self.build) or "").partition("\n")[0]
+
+    @property
+    def formula(self) -> str:
+        """The docstring after its first line."""
+        return (inspect.getdoc(self.build) or "").partition("\n")[2].strip()
+
+    def settings(self) -> Iterator[dict[str, Setting]]:
+        """Every combination in the grid, in a fixed order; one empty one if there is no grid."""
+        for values in itertools.product(*(self.grid[name] for name in self.defaults)):
+            yield dict(zip(self.defaults, values, strict=True))
+
+    def complete(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
+        """Fill in the defaults; refuse a setting that is unknown or of another type."""
+        defaults = self.defaults
+        for name, value in settings.items():
+            if name not in defaults:
+                raise unknown(f"setting of '{self.name}'", name, defaults)
+            wanted = type(defaults[name])
+            fits = isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool))
+            if not fits and not (wanted is float and type(value) is int):
+                raise UserError(
+                    f"Setting {name} of '{self.name}' must be {wanted.__name__} "
+                    f"(default {defaults[name]!r}), got {value!r}."
+                )
+            if wanted is str and value not in self.grid[name]:
+                raise unknown(f"{name} of '{self.name}'", value, map(str, self.grid[name]))
+        return defaults | {
+            name: float(value) if isinstance(defaults[name], float) else value
+            for name, value in settings.items()
+        }
+
+    def lacking(self, available: frozenset[str]) -> list[str]:
+        """Names of what it needs and these outputs do not have."""
+        return sorted(self.needs - available)
+
+    def fit(self, train: Outputs, **settings: Setting) -> FittedDetector:
+        """Fit to the training outputs; return the function that scores other outputs."""
+        full = self.complete(settings)
+        if lacking := self.lacking(train.available):
+            raise UserError(
+                f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
+                "is fitted on lack."
+            )
+        if not len(train):
+            raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
+        before = _versions(train)
+        score = self.build(train.only(self.needs, self.name), **full)
+        self._require_untouched(train, before)
+        readable = self.needs - {"labels"}  # labels of scored data are never shown to a detector
+
+        def scored(test: Outputs) -> Tensor:
+            versions = _versions(test)
+            values = score(test.only(readable, self.name))
+            self._require_untouched(test, versions)
+            if not isinstance(values, Tensor) or values.shape != (len(test),):
+                shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
+                raise UserError(
+                    f"Detector '{self.name}' must return one score per sample, shape "
+                    f"({len(test)},), but returned {shape}."
+                )
+            if not values.is_floating_point():
+                raise UserError(
+                    f"Detector '{self.name}' must return floats, got {str(values.dtype)[6:]}."
+                )
+            bad = ~values.isfinite()
+            if bad.any():
+                raise UserError(
+                    f"Detector '{self.name}' returned NaN or infinity for {int(bad.sum())} of "
+                    f"{len(test)} samples, the first at row {int(bad.nonzero()[0])}."
+                )
+            return values
+
+        return scored
+
+    def _require_untouched(self, outputs: Outputs, before: dict[str, int]) -> None:
+        for name, version in _versions(outputs).items():
+            if version != before[name]:
+                raise InputsChangedError(
+                    f"Detector '{self.name}' wrote into outputs.{name}, which others read too: "
+                    "work on a copy."
+                )
+
+
+def _versions(outputs: Outputs) -> dict[str, int]:
+    """PyTorch's write counter of every shared tensor: a free test for in-place changes."""
+    tensors = {name: getattr(outputs, name) for name in ("logits", "features", "labels")}
+    if outputs.head is not None:
+        tensors |= {"head.weight": outputs.head.weight, "head.bias": outputs.head.bias}
+    tensors |= outputs.layers
+    return {
+        name: tensor._version
+        for name, tensor in tensors.items()
+        if tensor is not None and not tensor.is_inference()
+    }
+
+
+DETECTORS: dict[str, Detector] = {}
+BROKEN_PLUGINS: dict[str, str] = {}  # entry points that could not be loaded, and why
+
+
+def detector(
+    *, paper: str, needs: set[str], grid: Mapping[str, tuple[Setting, ...]] | None = None
+) -> Callable[[Callable[..., Scorer]], Callable[..., Scorer]]:
+    """Register the decorated function as a detector under its own name.
+
+    The function takes the training outputs and keyword-only settings, and returns a function
+    from outputs to scores, (n,), higher = more out-of-distribution. It sees only what `needs`
+    declares; `grid` lists the values of each setting that are worth trying.
+    """
+
+    def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
+        name = build.__name__
+        known = DETECTORS.get(name)
+        # The same function again is a notebook cell run twice; another one would hide the first.
+        if known is not None and known.build.__module__ != build.__module__:
+            raise UserError(
+                f"Detector '{name}' of {build.__module__} is already registered by "
+                f"{known.build.__module__}: choose another name."
+            )
+        DETECTORS[name] = Detector(name, build, paper, frozenset(needs), grid or {})
+        return build
+
+    return add
+
+
+def load_plugins() -> None:
+    """Import what other packages announce; one that fails is remembered, not raised."""
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            point.load()
+        except Exception as problem:  # noqa: BLE001 - a stranger's import may raise anything
+            BROKEN_PLUGINS[point.name] = f"{type(problem).__name__}: {problem}"
+
+
+def find(name: str) -> Detector:
+    """Look a detector up by name, or import it by ``package.module:name`` or ``file.py:name``."""
+    module_name, colon, function = name.rpartition(":")
+    if colon:
+        _import(module_name)
+        name = function
+    if name not in DETECTORS:
+        raise unknown("detector", name, DETECTORS)
+    return DETECTORS[name]
+
+
+def _import(module_name: str) -> None:
+    """Import a module by dotted name or by path, also from the working directory."""
+    try:
+        if module_name.endswith(".py"):
+            path = Path(module_name).resolve()
+            if path.stem in sys.modules:
+                return
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            if spec is None or spec.loader is None or not path.is_file():
+                raise UserError(f"Detector file '{module_name}' does not exist.")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[path.stem] = module
+            spec.loader.exec_module(module)
+        else:
+            if str(Path.cwd()) not in sys.path:
+                sys.path.insert(0, str(Path.cwd()))
+            importlib.import_module(module_name)
+    except UserError:
+        raise
+    except Exception as problem:
+        raise UserError(
+            f"Detectors in '{module_name}' cannot be imported: {type(problem).__name__}: {problem}."
+        ) from problem
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A detector with settings, as a user writes it: ``knn`` or ``knn(k=10)``."""
+
+    detector: Detector
+    settings: Mapping[str, Setting]  # complete
+    label: str  # how tables call it: the name, and the settings that are not the default
+
+    @property
+    def setting(self) -> str:
+        """All settings in one canonical text, such as ``k=50``."""
+        return setting_text(self.settings)
+
+
+def choose(text: str) -> Choice:
+    """Read ``name`` or ``name(setting=value, ...)``."""
+    match = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text)
+    if match is None:
+        raise UserError(f"Detector '{text}' must be written as name or name(setting=value, ...).")
+    card = find(match[1])
+    settings: dict[str, Setting] = {}
+    for part in filter(None, (piece.strip() for piece in (match[2] or "").split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise UserError(f"In detector '{text}', '{part}' must be written as setting=value.")
+        settings[name] = _value(value)
+    full = card.complete(settings)
+    changed = {name: value for name, value in full.items() if value != card.defaults[name]}
+    label = f"{card.name}({setting_text(changed)})" if changed else card.name
+    return Choice(card, full, label)
+
+
+def setting_text(settings: Mapping[str, Setting]) -> str:
+    """Write settings as ``k=50, metric=cosine``."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _value(text: str) -> Setting:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, bool | int | float | str) else text

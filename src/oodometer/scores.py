@@ -1,0 +1,160 @@
+"""What detectors said: per run, detector, setting and data set, one score per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer import metrics
+from oodometer.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Level = bool | int | float | str
+Cell = tuple[str, str, str, str]  # run, detector, setting, dataset
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRow:
+    """The scores of one detector at one setting, in one run, on one data set."""
+
+    run: str
+    detector: str
+    setting: str  # all settings, such as "k=50"; empty if there are none
+    dataset: str
+    scores: NDArray[np.float64]  # (n,), higher = more out-of-distribution
+    default: bool = True  # the setting that represents the detector in comparisons
+
+    def __post_init__(self) -> None:
+        scores = np.asarray(self.scores, dtype=np.float64)
+        where = f"Scores of '{self.detector}' on '{self.dataset}' in run '{self.run}'"
+        if scores.ndim != 1 or not scores.size:
+            raise UserError(f"{where} must be a non-empty vector, got shape {scores.shape}.")
+        if not np.isfinite(scores).all():
+            bad = np.flatnonzero(~np.isfinite(scores))
+            raise UserError(
+                f"{where} must be finite, but {bad.size} of {scores.size} are NaN or infinite, "
+                f"the first at row {bad[0]}."
+            )
+        scores.flags.writeable = False
+        object.__setattr__(self, "scores", scores)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A cell that should be there and is not, with the reason. Empty text: not only one."""
+
+    reason: str
+    run: str = ""
+    detector: str = ""
+    dataset: str = ""
+
+    def __str__(self) -> str:
+        named = {"detector": self.detector, "data set": self.dataset, "run": self.run}
+        where = ", ".join(f"{kind} {name}" for kind, name in named.items() if name)
+        return f"{where}: {self.reason}" if where else self.reason
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """All scores of a study, or of one model.
+
+    `id` names the in-distribution data set; every other data set is an outlier set. `runs` gives
+    each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``.
+    """
+
+    id: str
+    rows: tuple[ScoreRow, ...]
+    runs: Mapping[str, Mapping[str, Level]] = field(default_factory=lambda: {"": {}})
+    missing: tuple[Missing, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if row.run not in self.runs:
+                raise unknown("run in a ScoreTable row", row.run, self.runs)
+        if len(self._index) != len(self.rows):
+            seen: set[Cell] = set()
+            for row in self.rows:
+                cell = (row.run, row.detector, row.setting, row.dataset)
+                if cell in seen:
+                    raise UserError(f"A ScoreTable holds the cell {cell} twice.")
+                seen.add(cell)
+        sizes: dict[tuple[str, str], int] = {}
+        for row in self.rows:
+            if sizes.setdefault((row.run, row.dataset), len(row.scores)) != len(row.scores):
+                raise UserError(
+                    f"In run '{row.run}', detector '{row.detector}' has {len(row.scores)} scores "
+                    f"on '{row.dataset}' where others have {sizes[row.run, row.dataset]}: all "
+                    "detectors must score the same samples."
+                )
+
+    @cached_property
+    def _index(self) -> dict[Cell, ScoreRow]:
+        return {(row.run, row.detector, row.setting, row.dataset): row for row in self.rows}
+
+    @cached_property
+    def _defaults(self) -> dict[tuple[str, str, str], ScoreRow]:
+        return {(row.run, row.detector, row.dataset): row for row in self.rows if row.default}
+
+    @cached_property
+    def detectors(self) -> tuple[str, ...]:
+        """Detectors, in the order of their first row."""
+        return tuple(dict.fromkeys(row.detector for row in self.rows))
+
+    @cached_property
+    def ood(self) -> tuple[str, ...]:
+        """Outlier sets, in the order of their first row."""
+        return tuple(dict.fromkeys(row.dataset for row in self.rows if row.dataset != self.id))
+
+    def scores(self, run: str, detector: str, dataset: str) -> NDArray[np.float64] | None:
+        """Scores at the setting that represents the detector, or None where they are missing."""
+        row = self._defaults.get((run, detector, dataset))
+        return None if row is None else row.scores
+
+    def pairs(self, *, defaults_only: bool = True) -> Iterable[tuple[ScoreRow, ScoreRow]]:
+        """Each row of an outlier set with the row of the same detector on the ID set."""
+        for row in self.rows:
+            if row.dataset == self.id or (defaults_only and not row.default):
+                continue
+            reference = self._index.get((row.run, row.detector, row.setting, self.id))
+            if reference is not None:
+                yield reference, row
+
+    def summary(
+        self,
+        *,
+        defaults_only: bool = True,
+        level: float = 0.95,
+        rng: np.random.Generator | None = None,
+        resamples: int = 200,
+    ) -> pd.DataFrame:
+        """One line per run, detector, setting and outlier set: every metric with its interval.
+
+        AUROC's interval is DeLong's; the others come from a stratified bootstrap.
+        """
+        import pandas as pd
+
+        rng = np.random.default_rng(0) if rng is None else rng
+        lines = []
+        for reference, row in self.pairs(defaults_only=defaults_only):
+            line: dict[str, Level] = dict(self.runs[row.run])
+            if len(self.runs) > 1:
+                line = {"run": row.run} | line
+            line |= {"detector": row.detector, "setting": row.setting, "ood": row.dataset}
+            estimates = metrics.estimate_all(
+                reference.scores, row.scores, level=level, rng=rng, resamples=resamples
+            )
+            for name, estimate in estimates.items():
+                line |= {
+                    name: estimate.value,
+                    f"{name}_low": estimate.low,
+                    f"{name}_high": estimate.high,
+                }
+            lines.append(line)
+        return pd.DataFrame(lines)
