@@ -1,3 +1,79 @@
-"""Oodometer: a meter for out-of-distribution detectors."""
+"""Oodometer: a meter for out-of-distribution detectors.
+
+Nothing heavy is imported until it is used: ``import oodometer`` is quick, and so is ``--help``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oodometer import metrics, stats
+    from oodometer.errors import UserError
+    from oodometer.finding import Finding
+    from oodometer.lab.extract import extract
+    from oodometer.outputs import Head, Outputs, View
+    from oodometer.registry import Detector, Scorer, detector
+    from oodometer.reports import report
+    from oodometer.scores import ScoreRow, ScoreTable
+    from oodometer.scoring import score
+    from oodometer.study import Factor, Study, TrainSpec, load_study
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Detector": "registry",
+    "Factor": "study",
+    "Finding": "finding",
+    "Head": "outputs",
+    "Outputs": "outputs",
+    "ScoreRow": "scores",
+    "ScoreTable": "scores",
+    "Scorer": "registry",
+    "Study": "study",
+    "TrainSpec": "study",
+    "UserError": "errors",
+    "View": "outputs",
+    "detector": "registry",
+    "extract": "lab.extract",
+    "load_study": "study",
+    "report": "reports",
+    "score": "scoring",
+}
+_MODULES = ("metrics", "stats")
+
+__all__ = [
+    "Detector",
+    "Factor",
+    "Finding",
+    "Head",
+    "Outputs",
+    "ScoreRow",
+    "ScoreTable",
+    "Scorer",
+    "Study",
+    "TrainSpec",
+    "UserError",
+    "View",
+    "detector",
+    "extract",
+    "load_study",
+    "metrics",
+    "report",
+    "score",
+    "stats",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used."""
+    if name in _MODULES:
+        return importlib.import_module(f"oodometer.{name}")
+    if name in _HOME:
+        return getattr(importlib.import_module(f"oodometer.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'oodometer' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

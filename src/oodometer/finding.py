@@ -70,6 +70,7 @@ class Series:
     description: str  # what a reader who cannot see the picture should know
     value_label: str  # what the value is, such as "AUROC"
     points: tuple[Mapping[str, Value], ...]
+    higher_is_better: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in POINT_KEYS:
@@ -105,10 +106,8 @@ class Finding:
 def to_json(finding: Finding) -> str:
     """Write a finding as JSON; equal findings give equal text."""
     content = asdict(finding)
-    for table, source in zip(content["tables"], finding.tables, strict=True):
-        table["rows"] = [[_cell_to_json(cell) for cell in row] for row in source.rows]
-    for series, source in zip(content["series"], finding.series, strict=True):
-        series["points"] = [dict(point) for point in source.points]
+    for table, written in zip(finding.tables, content["tables"], strict=True):
+        written["rows"] = [[_cell_to_json(cell) for cell in row] for row in table.rows]
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1)
 
 

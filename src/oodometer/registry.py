@@ -251,6 +251,7 @@ class Choice:
     detector: Detector
     settings: Mapping[str, Setting]  # complete
     label: str  # how tables call it: the name, and the settings that are not the default
+    text: str  # as the user wrote it
 
     @property
     def setting(self) -> str:
@@ -273,7 +274,7 @@ def choose(text: str) -> Choice:
     full = card.complete(settings)
     changed = {name: value for name, value in full.items() if value != card.defaults[name]}
     label = f"{card.name}({setting_text(changed)})" if changed else card.name
-    return Choice(card, full, label)
+    return Choice(card, full, label, text)
 
 
 def setting_text(settings: Mapping[str, Setting]) -> str:

@@ -53,10 +53,13 @@ class Missing:
     reason: str
     run: str = ""
     detector: str = ""
+    setting: str = ""  # of the grid; empty: the one that represents the detector
     dataset: str = ""
+    traceback: str = ""  # for whoever has to repair it
 
     def __str__(self) -> str:
-        named = {"detector": self.detector, "data set": self.dataset, "run": self.run}
+        detector = f"{self.detector}({self.setting})" if self.setting else self.detector
+        named = {"detector": detector, "data set": self.dataset, "run": self.run}
         where = ", ".join(f"{kind} {name}" for kind, name in named.items() if name)
         return f"{where}: {self.reason}" if where else self.reason
 
@@ -66,13 +69,16 @@ class ScoreTable:
     """All scores of a study, or of one model.
 
     `id` names the in-distribution data set; every other data set is an outlier set. `runs` gives
-    each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``.
+    each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``; `correct` tells, where
+    it is known, which in-distribution samples each run's classifier got right.
     """
 
     id: str
     rows: tuple[ScoreRow, ...]
     runs: Mapping[str, Mapping[str, Level]] = field(default_factory=lambda: {"": {}})
     missing: tuple[Missing, ...] = ()
+    correct: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # run -> ID sample right
+    same_samples: bool = True  # every run scored the same samples, in the same order
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -143,9 +149,8 @@ class ScoreTable:
         rng = np.random.default_rng(0) if rng is None else rng
         lines = []
         for reference, row in self.pairs(defaults_only=defaults_only):
-            line: dict[str, Level] = dict(self.runs[row.run])
-            if len(self.runs) > 1:
-                line = {"run": row.run} | line
+            line: dict[str, Level] = {"run": row.run} if len(self.runs) > 1 else {}
+            line |= self.runs[row.run]
             line |= {"detector": row.detector, "setting": row.setting, "ood": row.dataset}
             estimates = metrics.estimate_all(
                 reference.scores, row.scores, level=level, rng=rng, resamples=resamples

@@ -1,0 +1,127 @@
+"""Outputs of made-up classifiers, small and always the same: what the contract is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from oodometer.outputs import Head, Outputs, View
+
+WIDTH, CLASSES = 64, 5
+
+
+@lru_cache(maxsize=64)
+def toy_outputs(
+    rows: int,
+    seed: int,
+    *,
+    outliers: bool = False,
+    sharpness: float = 1.0,
+    dtype: torch.dtype = torch.float64,
+) -> Outputs:
+    """Outputs of a made-up classifier in which every detector has a fair chance.
+
+    Of 64 rectified units, all of the 5 classes light the first 16 and each lights 8 of its own;
+    outliers light the last 8, which no class uses. The head adds up what its class lights.
+    `sharpness` scales the logits. The global random state is neither used nor changed.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    unit, names = torch.arange(WIDTH), torch.arange(CLASSES)
+    owner, common = unit // 8 - 2, unit < 16  # which class a unit belongs to; the last to none
+    labels = torch.full((rows,), -1) if outliers else torch.arange(rows) % CLASSES
+    lit = (owner == torch.where(labels < 0, CLASSES, labels)[:, None]) | (common & ~outliers)
+    noise = torch.randn(rows, WIDTH, generator=generator, dtype=torch.float64)
+    strength = 1 + 0.2 * torch.randn(rows, 1, generator=generator, dtype=torch.float64)
+    features = (1.5 * strength * lit + 0.4 * noise).relu()
+    weight = sharpness * (1.2 * (owner == names[:, None]) + 0.2 * common - 0.1).double()
+    bias = sharpness * torch.linspace(-0.5, 0.5, CLASSES, dtype=torch.float64)
+    head = Head(weight.to(dtype), bias.to(dtype))
+    features = features.to(dtype)
+    layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
+    return Outputs(features=features, labels=labels, head=head, layers=layers)
+
+
+@lru_cache(maxsize=2)
+def wide_outputs(rows: int, seed: int) -> Outputs:
+    """Many rows, many classes, flat posteriors: every setting can make itself felt here."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.randn(rows, 48, generator=generator, dtype=torch.float64)
+    fixed = torch.Generator().manual_seed(1)
+    weight = 0.1 * torch.randn(1050, 48, generator=fixed, dtype=torch.float64)
+    head = Head(weight, weight[:, 0] / 2)
+    features, labels = draw.relu(), torch.arange(rows) % 20
+    layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
+    return Outputs(features=features, labels=labels, head=head, layers=layers)
+
+
+def copied(outputs: Outputs) -> Outputs:
+    """Return the same outputs in tensors of their own: a detector that writes spoils only these."""
+    own = {name: tensor.clone() for name, tensor in tensors_of(outputs).items()}
+    return Outputs(
+        logits=own.pop("logits"),
+        features=own.pop("features"),
+        labels=own.pop("labels"),
+        head=Head(own.pop("head.weight"), own.pop("head.bias")),
+        layers=own,
+    )
+
+
+def tensors_of(outputs: Outputs) -> dict[str, Tensor]:
+    """Everything that a detector could write into, by name."""
+    assert outputs.logits is not None and outputs.features is not None
+    assert outputs.labels is not None and outputs.head is not None
+    head = {"head.weight": outputs.head.weight, "head.bias": outputs.head.bias}
+    named = {"logits": outputs.logits, "features": outputs.features, "labels": outputs.labels}
+    return {**named, **head, **outputs.layers}
+
+
+TRAIN_ROWS = 1200  # more than the largest k of a grid
+
+
+def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Outputs:
+    """What the detectors are fitted on."""
+    return toy_outputs(TRAIN_ROWS, 0, sharpness=sharpness, dtype=dtype)
+
+
+def scored_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Outputs:
+    """What the fitted detectors score: other samples of the same classes."""
+    return toy_outputs(80, 1, sharpness=sharpness, dtype=dtype)
+
+
+def shuffled(rows: int) -> Tensor:
+    """Return another order of so many rows, always the same."""
+    return torch.randperm(rows, generator=torch.Generator().manual_seed(3))
+
+
+class WatchedView(View):
+    """A view that remembers what was read."""
+
+    def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
+        super().__init__(outputs, needs, reader)
+        self.read: set[str] = set()
+
+    def _require_declared(self, name: str) -> None:
+        super()._require_declared(name)
+        self.read.add(name)
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedOutputs(Outputs):
+    """Outputs that remember every view of them that a detector got."""
+
+    views: list[WatchedView] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, outputs: Outputs) -> WatchedOutputs:
+        """Return these outputs, watched from now on."""
+        own = copied(outputs)
+        return cls(own.logits, own.features, own.labels, own.head, own.layers)
+
+    def only(self, needs: Iterable[str], reader: str) -> View:
+        """Return a view that remembers what is read."""
+        self.views.append(WatchedView(self, frozenset(needs), reader))
+        return self.views[-1]

@@ -1,0 +1,82 @@
+"""Arithmetic that every detector shares: double precision, bounded memory, exact quantiles.
+
+Detectors compute in float64 whatever the network's type: scores are then as exact as the outputs
+they read, and equal scores mean equal outputs. It happens block by block, so the price in memory
+is one block, not a second copy of the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+BLOCK_BYTES = 64 * 2**20
+
+
+def precise(values: Tensor) -> Tensor:
+    """Return the values in float64; on the CPU if their device has no float64 (Apple's GPU)."""
+    if values.device.type == "mps":
+        values = values.cpu()
+    return values.to(torch.float64)
+
+
+def blocks(rows: int, numbers_per_row: int) -> Iterator[slice]:
+    """Slices that cover the rows, each within BLOCK_BYTES in float64; one if there are none."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, numbers_per_row)))
+    for start in range(0, max(rows, 1), step):
+        yield slice(start, min(start + step, rows))
+
+
+def by_rows(score: Callable[..., Tensor], *arrays: Tensor, numbers_per_row: int) -> Tensor:
+    """Apply a row-wise function to the arrays in float64, block by block."""
+    parts = blocks(len(arrays[0]), numbers_per_row)
+    return torch.cat([score(*(precise(array[rows]) for array in arrays)) for rows in parts])
+
+
+def energy_of(logits: Tensor) -> Tensor:
+    """Minus the log of the summed exponentials: high where no class is supported."""
+    return -logits.logsumexp(1)
+
+
+def percentile_of(values: Tensor, percent: float) -> float:
+    """Percentile of all numbers in the array, interpolated linearly, at any size.
+
+    torch.quantile refuses more than 16 million numbers and sorts them all.
+    """
+    position = percent / 100 * (values.numel() - 1)
+    below, above = math.floor(position), math.ceil(position)
+    low = _order_statistic(values, below)
+    high = low if above == below else _order_statistic(values, above)
+    return low + (high - low) * (position - below)
+
+
+def _order_statistic(values: Tensor, rank: int, direct: int = 2**24) -> float:
+    """The number at this rank (from 0) of all numbers in the array, without sorting a copy.
+
+    A regular sample brackets the answer; one pass counts what lies below the bracket and keeps
+    what lies inside. The result is exact: the sample only decides how much is kept.
+    """
+    flat = values.detach().reshape(-1)
+    if flat.numel() <= direct:
+        return float(flat.kthvalue(rank + 1).values)
+    sample = flat[:: max(1, flat.numel() // 2**20)].sort().values
+    centre = round(rank / (flat.numel() - 1) * (len(sample) - 1))
+    margin = max(16, len(sample) // 200)
+    low = sample[max(0, centre - margin)]
+    high = sample[min(len(sample) - 1, centre + margin)]
+    below, at_low, inside = 0, 0, []
+    for rows in blocks(flat.numel(), 1):
+        part = flat[rows]
+        below += int((part < low).sum())
+        at_low += int((part == low).sum())
+        inside.append(part[(part > low) & (part <= high)])
+    between = torch.cat(inside)
+    if below <= rank < below + at_low:
+        return float(low)
+    offset = rank - below - at_low
+    if 0 <= offset < len(between):
+        return float(between.kthvalue(offset + 1).values)
+    return float(flat.kthvalue(rank + 1).values)  # the sample misled: pay for the copy

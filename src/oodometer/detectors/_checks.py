@@ -1,0 +1,73 @@
+"""The one wording of what a detector refuses: a setting out of range, data it cannot use."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from oodometer.errors import UserError
+
+
+def require_range(
+    detector: str,
+    setting: str,
+    value: float,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> None:
+    """Refuse a setting outside its range; NaN lies outside every range.
+
+    >>> require_range("knn", "k", 0, at_least=1)
+    Traceback (most recent call last):
+    oodometer.errors.UserError: Setting k of 'knn' must be at least 1, got 0.
+    """
+    inside = (
+        (at_least is None or value >= at_least)
+        and (above is None or value > above)
+        and (at_most is None or value <= at_most)
+        and (below is None or value < below)
+    )
+    if not inside:
+        bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
+        allowed = [f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None]
+        raise UserError(
+            f"Setting {setting} of '{detector}' must be {' and '.join(allowed)}, got {value:g}."
+        )
+
+
+def require_two_classes(detector: str, logits: Tensor) -> None:
+    """Refuse logits of one class: their softmax is 1 for every sample and says nothing."""
+    if logits.shape[1] < 2:
+        raise UserError(
+            f"Detector '{detector}' needs logits of at least 2 classes, got {logits.shape[1]}."
+        )
+
+
+def require_labelled(detector: str, labels: Tensor) -> None:
+    """Refuse training labels that name no class at all."""
+    if not bool((labels >= 0).any()):
+        raise UserError(
+            f"Detector '{detector}' needs training samples with a class, but all {len(labels)} "
+            "labels are -1 (no known class)."
+        )
+
+
+def usable_neighbors(
+    detector: str, setting: str, value: int, *, default: int, available: int
+) -> int:
+    """How many neighbours to look at.
+
+    The default shrinks to what a small training set has, so that a detector works untouched on
+    small data; a value that somebody chose is never changed behind their back.
+    """
+    require_range(detector, setting, value, at_least=1)
+    if available < 1:  # a training sample is not its own neighbour
+        raise UserError(f"Detector '{detector}' needs at least 2 training samples, got 1.")
+    if value > available and value != default:
+        raise UserError(
+            f"Setting {setting} of '{detector}' must be at most {available}, the neighbours that "
+            f"this training set offers, got {value}."
+        )
+    return min(value, available)

@@ -1,0 +1,112 @@
+"""What a study has to do: pure, from a study and the content of its data to keys of results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oodometer.engine.keys import code_version, digest, function_version
+from oodometer.study import Level, Study, TrainSpec
+
+if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
+    from oodometer.registry import Choice
+
+
+@dataclass(frozen=True)
+class DataContent:
+    """What a run reads: the name of its ID set and the content digest of every data set."""
+
+    id: str
+    train: str
+    test: str
+    ood: Mapping[str, str]  # name of the outlier set -> digest
+
+    @property
+    def scored(self) -> dict[str, str]:
+        """The data sets that detectors score: ID first, then the outliers."""
+        return {self.id: self.test, **self.ood}
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The keys of everything that one training leads to."""
+
+    label: str
+    spec: TrainSpec
+    levels: Mapping[str, Level]
+    content: DataContent
+    model: str
+    train_outputs: str
+    outputs: Mapping[str, str]  # scored data set -> key
+    correct: str  # key of: which ID samples were classified right
+    scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a study. The same study on the same data with the same code: the same keys."""
+
+    study: Study
+    id: str
+    detectors: tuple[str, ...]  # their labels
+    named_detectors: tuple[str, ...]  # as the user wrote them, "all" spelt out
+    default_settings: Mapping[str, str]  # label -> the setting that represents the detector
+    runs: tuple[RunPlan, ...]
+    same_samples: bool
+
+
+def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
+    """Plan a study. `contents` gives, for each run's label, what its data hold."""
+    training = code_version("lab/train", "lab/networks")
+    extraction = code_version("lab/extract", "outputs")
+    # The grid belongs to the key: scores are kept for every setting of it.
+    recipes = {
+        choice.label: digest(
+            choice.detector.name,
+            function_version(choice.detector.build),
+            dict(choice.settings),
+            {name: list(values) for name, values in choice.detector.grid.items()},
+        )
+        for choice in choices
+    }
+    runs = []
+    for label, (spec, levels) in study.runs().items():
+        content = contents[label]
+        # What the data are is told by their content; where they came from does not matter.
+        recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"})
+        model = digest("model", training, recipe, content.train)
+        train_outputs = digest("outputs", extraction, model, content.train)
+        outputs = {
+            name: digest("outputs", extraction, model, data)
+            for name, data in content.scored.items()
+        }
+        runs.append(
+            RunPlan(
+                label=label,
+                spec=spec,
+                levels=levels,
+                content=content,
+                model=model,
+                train_outputs=train_outputs,
+                outputs=outputs,
+                correct=digest("correct", outputs[content.id]),
+                scores={
+                    detector: {
+                        name: digest("scores", recipe_key, train_outputs, key)
+                        for name, key in outputs.items()
+                    }
+                    for detector, recipe_key in recipes.items()
+                },
+            )
+        )
+    first = next(iter(contents.values()))
+    return Plan(
+        study=study,
+        id=first.id,
+        detectors=tuple(choice.label for choice in choices),
+        named_detectors=tuple(choice.text for choice in choices),
+        default_settings={choice.label: choice.setting for choice in choices},
+        runs=tuple(runs),
+        same_samples=all(content.scored == first.scored for content in contents.values()),
+    )

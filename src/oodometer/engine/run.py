@@ -1,0 +1,123 @@
+"""Run a study: only what the store lacks, then collect and conclude."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from oodometer.engine.collect import Outcome, collect, conclude, recall, remember
+from oodometer.engine.plan import DataContent, Plan, RunPlan, plan
+from oodometer.engine.pool import run_pool
+from oodometer.engine.store import FolderStore, Kind, Store
+from oodometer.errors import UserError, unknown
+from oodometer.lab.datasets import load_source
+from oodometer.lab.outliers import load_outliers
+from oodometer.protocols import PROTOCOLS
+from oodometer.scores import Missing
+from oodometer.study import Study
+
+
+def read_contents(study: Study) -> dict[str, DataContent]:
+    """Load the data of every run and tell what they hold; bad data are found here, early."""
+    contents: dict[str, DataContent] = {}
+    known: dict[tuple[object, ...], DataContent] = {}
+    for label, (spec, _) in study.runs().items():
+        reads = (spec.data, spec.split, spec.held_out_classes)
+        if reads not in known:
+            source = load_source(spec)
+            sets = [load_outliers(name, source) for name in study.ood]
+            names = [images.name for images in sets]
+            for name in names:
+                if names.count(name) > 1:
+                    raise UserError(f"Two outlier sets are called '{name}': rename one file.")
+            known[reads] = DataContent(
+                id=source.name,
+                train=source.train.digest,
+                test=source.test.digest,
+                ood={images.name: images.digest for images in sets},
+            )
+        contents[label] = known[reads]
+    return contents
+
+
+def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
+    """Check every name in the study, then plan it."""
+    from oodometer.lab.networks import KNOWN as NETWORKS
+    from oodometer.lab.train import OPTIMIZERS
+    from oodometer.scoring import choices
+
+    _check_protocols(study)
+    for spec, _ in study.runs().values():
+        if spec.network not in NETWORKS:
+            raise unknown("network", spec.network, NETWORKS)
+        if spec.optimizer not in OPTIMIZERS:
+            raise unknown("optimizer", spec.optimizer, OPTIMIZERS)
+    return plan(study, contents, choices(study.detectors))
+
+
+def _check_protocols(study: Study) -> None:
+    for name in study.protocols:
+        if name not in PROTOCOLS:
+            raise unknown("protocol", name, PROTOCOLS)
+
+
+def count_done(made: Plan, store: Store) -> dict[str, tuple[int, int]]:
+    """Per stage, how many results the store has and how many the plan wants."""
+    wanted: dict[str, tuple[Kind, list[str]]] = {
+        "train": ("models", [run.model for run in made.runs]),
+        "extract": (
+            "outputs",
+            [key for run in made.runs for key in (run.train_outputs, *run.outputs.values())],
+        ),
+        "score": (
+            "scores",
+            [key for run in made.runs for keys in run.scores.values() for key in keys.values()],
+        ),
+    }
+    return {
+        stage: (sum(store.has(kind, key) for key in set(keys)), len(set(keys)))
+        for stage, (kind, keys) in wanted.items()
+    }
+
+
+def unfinished(made: Plan, store: Store) -> list[RunPlan]:
+    """Runs of which the store lacks a score."""
+    return [
+        run
+        for run in made.runs
+        if not store.has("correct", run.correct)
+        or not all(store.has("scores", k) for keys in run.scores.values() for k in keys.values())
+    ]
+
+
+def run_study(
+    study: Study,
+    store: FolderStore,
+    *,
+    workers: int,
+    start: Callable[[int], None] = lambda units: None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Outcome:
+    """Do what the store lacks of a study and return its findings.
+
+    `start` hears how many units of work there are, `progress` of each one that is done.
+    """
+    _check_protocols(study)
+    contents = read_contents(study)
+    remembered = recall(study, contents, store)
+    if remembered is not None:
+        return remembered
+    made = make_plan(study, contents)
+    missing: list[Missing] = []
+    for _ in range(3):  # damaged scores are noticed when they are collected, and made again
+        todo = unfinished(made, store)
+        if todo:
+            start(len(todo) * (2 + len(made.detectors)))
+            missing = run_pool(made, todo, store, workers, progress)
+        collected = collect(made, store, missing)
+        if collected is not None:
+            break
+    else:
+        raise UserError(f"Store '{store.folder}' keeps losing what is written to it.")
+    outcome = conclude(study, *collected, store)
+    remember(study, contents, outcome, store)
+    return outcome

@@ -1,0 +1,250 @@
+"""What a worker does for one run: train, extract, score; only what the store lacks."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+import oodometer
+from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays
+from oodometer.engine.keys import digest
+from oodometer.engine.plan import RunPlan
+from oodometer.engine.store import DamagedError, Kind, Store, StoreError
+from oodometer.errors import UserError
+from oodometer.lab.datasets import Images, Source, load_source
+from oodometer.lab.extract import extract
+from oodometer.lab.outliers import load_outliers
+from oodometer.lab.train import fresh_network, train
+from oodometer.outputs import Head, Outputs
+from oodometer.registry import Choice, InputsChangedError
+from oodometer.scores import Missing, ScoreRow
+from oodometer.scoring import choices, describe, score_choice
+
+Progress = Callable[[str], None]  # called with a stage whenever one unit of it is done
+
+
+def execute(
+    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store, progress: Progress
+) -> list[Missing]:
+    """Do all that the store lacks of one run; return what could not be done, with reasons.
+
+    `ood` and `detectors` are names as the study gives them. A failure is kept in the store with
+    its traceback, and the rest goes on.
+    """
+    bench = _Bench(run, ood, store)
+    lacking = {
+        label: [name for name, key in keys.items() if not store.has("scores", key)]
+        for label, keys in run.scores.items()
+    }
+    missing: list[Missing] = []
+    try:
+        bench.prepare(needed=any(lacking.values()), progress=progress)
+    except StoreError:
+        raise
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the other runs go on
+        trace = "".join(traceback.format_exception(problem))
+        failure = Missing(describe(problem), run=run.label, traceback=trace)
+        bench.remember_failure(run.model, failure)
+        return [failure]
+    chosen = {choice.label: choice for choice in choices(detectors)}
+    for label, names in lacking.items():
+        if names:
+            missing += bench.score(chosen[label], names)
+        progress("score")
+    return missing
+
+
+class _Bench:
+    """One run in work: what is needed is loaded or made once, when it is needed."""
+
+    def __init__(self, run: RunPlan, ood: Sequence[str], store: Store) -> None:
+        self.run, self.ood, self.store = run, ood, store
+        self._outputs: dict[str, Outputs] = {}
+        self._data: tuple[Source, dict[str, Images]] | None = None
+        self._model: nn.Module | None = None
+
+    def prepare(self, *, needed: bool, progress: Progress) -> None:
+        """See to it that the model's outputs on every data set are in the store."""
+        keys = {self.run.train_outputs, *self.run.outputs.values()}
+        needed = needed or not self.store.has("correct", self.run.correct)
+        if needed and not all(self.store.has("outputs", key) for key in keys):
+            self.model()
+        progress("train")
+        if needed:
+            for name in ("", *self.run.outputs):
+                if not self.store.has("outputs", self._key(name)):
+                    self.outputs(name)
+            self._note_correct()
+        progress("extract")
+
+    def score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:
+        """Score these data sets with one detector, at every setting of its grid."""
+        started = time.monotonic()
+        scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
+        missing: list[Missing] = []
+        keys = self.run.scores[choice.label]
+        try:
+            tests = {name: self.outputs(name) for name in names}
+            for part in score_choice(
+                choice, self.outputs(""), tests, grid=True, run=self.run.label
+            ):
+                if isinstance(part, ScoreRow):
+                    scores[part.dataset][part.setting] = part.scores
+                else:
+                    missing.append(part)
+        except InputsChangedError as problem:
+            self._outputs.clear()  # spoilt; the store still has them as they were
+            missing = [Missing(describe(problem), run=self.run.label, detector=choice.label)]
+            scores = {}
+        for name, by_setting in scores.items():
+            if choice.setting in by_setting:
+                about = {
+                    "detector": choice.label,
+                    "data set": name,
+                    "parents": [self.run.train_outputs, self.run.outputs[name]],
+                    # Settings of the grid that failed: whoever reads the scores should know.
+                    "missing": [[part.setting, part.reason] for part in missing],
+                }
+                self._save("scores", keys[name], _named(by_setting), about, started)
+        for part in missing:
+            if not part.setting:
+                self.remember_failure(digest(sorted(keys.values())), part)
+        return missing
+
+    def outputs(self, name: str) -> Outputs:
+        """Outputs on a data set ("" = the training set), from memory, the store or the model."""
+        if name not in self._outputs:
+            self._outputs[name] = self._load_outputs(name) or self._make_outputs(name)
+        return self._outputs[name]
+
+    def _load_outputs(self, name: str) -> Outputs | None:
+        arrays = self._load("outputs", self._key(name))
+        if arrays is None:
+            return None
+        tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
+        head = Head(tensors["weight"], tensors["bias"])
+        return Outputs(tensors["logits"], tensors["features"], tensors["labels"], head)
+
+    def _make_outputs(self, name: str) -> Outputs:
+        source, outliers = self.data()
+        images = source.train if not name else outliers.get(name, source.test)
+        started = time.monotonic()
+        made = extract(self.model(), {name: (images.pixels, images.labels)})[name]
+        assert made.logits is not None and made.features is not None and made.head is not None
+        assert made.labels is not None
+        tensors = {
+            "logits": made.logits,
+            "features": made.features,
+            "labels": made.labels,
+            "weight": made.head.weight,
+            "bias": made.head.bias,
+        }
+        arrays = {key: value.numpy() for key, value in tensors.items()}
+        about = {"data set": name or "training set", "parents": [self.run.model]}
+        self._save("outputs", self._key(name), arrays, about, started)
+        return made
+
+    def model(self) -> nn.Module:
+        """The trained classifier, from memory, the store or training."""
+        if self._model is None:
+            source, _ = self.data()
+            arrays = self._load("models", self.run.model)
+            if arrays is None:
+                self._model = self._train(source)
+            else:
+                shape = source.train.pixels.shape[1:]
+                self._model = fresh_network(self.run.spec, shape, source.classes)
+                state = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "losses"}
+                self._model.load_state_dict(state)
+        return self._model
+
+    def _train(self, source: Source) -> nn.Module:
+        started = time.monotonic()
+        trained = train(self.run.spec, source.train, source.classes)
+        arrays = {name: value.numpy() for name, value in trained.model.state_dict().items()}
+        arrays["losses"] = np.array(trained.losses)
+        about = {"specification": self.run.spec.model_dump(), "data": self.run.content.train}
+        self._save("models", self.run.model, arrays, about, started)
+        self.store.discard("failures", self.run.model)
+        return trained.model
+
+    def data(self) -> tuple[Source, dict[str, Images]]:
+        """The data of this run, checked to be what the plan was made for."""
+        if self._data is None:
+            source = load_source(self.run.spec)
+            sets = [load_outliers(name, source) for name in self.ood]
+            outliers = {images.name: images for images in sets}
+            content = self.run.content
+            found = {name: images.digest for name, images in outliers.items()}
+            if (source.train.digest, source.test.digest, found) != (
+                content.train,
+                content.test,
+                content.ood,
+            ):
+                raise UserError("The data changed while the study was running: start it again.")
+            self._data = source, outliers
+        return self._data
+
+    def _note_correct(self) -> None:
+        if self.store.has("correct", self.run.correct):
+            return
+        name = self.run.content.id
+        outputs = self.outputs(name)
+        assert outputs.logits is not None and outputs.labels is not None
+        right = (outputs.logits.argmax(1) == outputs.labels).numpy()
+        about = {"parents": [self.run.outputs[name]]}
+        self._save("correct", self.run.correct, {"correct": right}, about, time.monotonic())
+
+    def remember_failure(self, key: str, failure: Missing) -> None:
+        """Keep a failure as a result, with its traceback."""
+        payload = json.dumps(vars(failure), indent=1).encode()
+        self.store.save("failures", key, payload, {"run": self.run.label})
+
+    def _key(self, name: str) -> str:
+        return self.run.outputs[name] if name else self.run.train_outputs
+
+    def _load(self, kind: Kind, key: str) -> dict[str, NDArray[Any]] | None:
+        """Load arrays; None if they are not there or damaged, so that they are made again."""
+        if not self.store.has(kind, key):
+            return None
+        try:
+            return bytes_to_arrays(self.store.load(kind, key))
+        except DamagedError:
+            self.store.discard(kind, key)
+            return None
+
+    def _save(
+        self,
+        kind: Kind,
+        key: str,
+        arrays: Mapping[str, NDArray[Any]],
+        about: Mapping[str, object],
+        started: float,
+    ) -> None:
+        self.store.save(
+            kind,
+            key,
+            arrays_to_bytes(arrays),
+            {
+                **about,
+                "run": self.run.label,
+                "seconds": round(time.monotonic() - started, 3),
+                "oodometer": oodometer.__version__,
+                "torch": torch.__version__,
+                "machine": platform.platform(),
+            },
+        )
+
+
+def _named(by_setting: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Settings as names of arrays; a detector without settings has one, called "-"."""
+    return {setting or "-": scores for setting, scores in by_setting.items()}

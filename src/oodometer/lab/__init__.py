@@ -1,0 +1,1 @@
+"""Where classifiers are made and asked: data, networks, training, extraction."""

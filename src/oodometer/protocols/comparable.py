@@ -1,0 +1,72 @@
+"""What can be compared: detectors that have scores in every run on every outlier set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError
+from oodometer.scores import ScoreTable
+from oodometer.stats.averaging import average_over_sets
+from oodometer.stats.comparison import Placements
+from oodometer.stats.ranks import rank_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Comparable:
+    """The detectors that can be compared, best mean AUROC first, with all that comparing needs."""
+
+    table: ScoreTable
+    runs: tuple[str, ...]  # those that have scores at all
+    detectors: tuple[str, ...]
+    placements: Mapping[tuple[str, str], Placements]  # detector, outlier set
+    overall: Mapping[str, Placements]  # detector -> mean over outlier sets
+
+    @cached_property
+    def order(self) -> NDArray[np.float64]:
+        """(detectors, runs): rank by mean AUROC over the outlier sets, 1 = best."""
+        return rank_matrix(np.array([self.overall[name].values for name in self.detectors]))
+
+    @property
+    def unranked(self) -> list[str]:
+        """Detectors that lack some scores."""
+        return [name for name in self.table.detectors if name not in self.detectors]
+
+    @property
+    def factors(self) -> list[str]:
+        """What the runs differ in."""
+        return list(dict.fromkeys(f for run in self.runs for f in self.table.runs[run]))
+
+    @property
+    def winners(self) -> list[str]:
+        """The detector with the highest mean AUROC over outlier sets, in each run."""
+        return [self.detectors[int(row)] for row in self.order.argmin(axis=0)]
+
+
+def comparable(table: ScoreTable) -> Comparable:
+    """Find what can be compared; a run without any score is left out for everybody."""
+    with_scores = {row.run for row in table.rows}
+    runs = tuple(run for run in table.runs if run in with_scores)
+    placements: dict[tuple[str, str], Placements] = {}
+    for detector in table.detectors:
+        for ood in table.ood:
+            pairs = [
+                (table.scores(run, detector, table.id), table.scores(run, detector, ood))
+                for run in runs
+            ]
+            complete = [(a, b) for a, b in pairs if a is not None and b is not None]
+            if len(complete) == len(runs):
+                placements[detector, ood] = Placements.of_runs(
+                    complete, shared_samples=table.same_samples
+                )
+    ranked = [d for d in table.detectors if all((d, ood) in placements for ood in table.ood)]
+    if not ranked or not table.ood:
+        raise UserError("No detector has scores in every run on every outlier set.")
+    overall = {d: average_over_sets([placements[d, ood] for ood in table.ood]) for d in ranked}
+    # Equal means keep the order of the table: a stable sort.
+    ranked.sort(key=lambda d: -float(overall[d].values.mean()))
+    return Comparable(table, runs, tuple(ranked), placements, overall)

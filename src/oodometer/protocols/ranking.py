@@ -1,0 +1,264 @@
+"""Which detector is best, how surely, and does the answer survive retraining?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from oodometer.finding import Claim, Finding, Verdict
+from oodometer.protocols.comparable import Comparable, comparable
+from oodometer.protocols.ranking_views import (
+    auroc_table,
+    intervals,
+    outlier_sets,
+    rank_map,
+    rank_table,
+    strips,
+)
+from oodometer.protocols.words import (
+    LEVEL,
+    SIGNIFICANT,
+    count,
+    in_all,
+    listing,
+    number,
+    percent_points,
+)
+from oodometer.scores import Level, Missing, ScoreTable
+from oodometer.stats.comparison import Difference, auroc_difference, holm, mean_auroc
+
+BASELINE = "max_softmax"  # what a detector is compared with on each outlier set, where it is there
+
+
+def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """Compare detectors by AUROC over all runs: intervals, ranks, and what retraining changes."""
+    field = comparable(table)
+    comparisons = _against_best(field)
+    return Finding(
+        protocol="ranking",
+        title="Which detector, and how surely?",
+        question="Which detector is best, and would another training of the same classifier agree?",
+        claims=(
+            *_claim_best(field, comparisons),
+            *_claim_baseline(field),
+            *_claim_sets(field),
+            *_claim_factors(field),
+        ),
+        tables=(auroc_table(field), rank_table(field)),
+        series=(intervals(field), rank_map(field), *strips(field)),
+        caveats=_caveats(field),
+        missing=_gather([part for part in table.missing if not part.setting], len(table.runs)),
+        facts=_facts(field),
+    )
+
+
+def _against_best(field: Comparable) -> dict[str, tuple[Difference, float]]:
+    """Every other detector: how far the best is ahead of it, and the adjusted p value."""
+    best, *others = field.detectors
+    differences = [
+        auroc_difference(field.overall[best], field.overall[other], LEVEL) for other in others
+    ]
+    adjusted = holm([difference.p_value for difference in differences])
+    return {
+        other: (difference, float(p))
+        for other, difference, p in zip(others, differences, adjusted, strict=True)
+    }
+
+
+def _claim_best(
+    field: Comparable, comparisons: Mapping[str, tuple[Difference, float]]
+) -> list[Claim]:
+    best = field.detectors[0]
+    estimate = mean_auroc(field.overall[best], LEVEL)
+    first = int((field.order[0] == field.order.min(axis=0)).sum())
+    alone = (
+        f"{best} has the highest mean AUROC, {number(estimate.value)}, over {outlier_sets(field)}"
+    )
+    claims = [
+        Claim(
+            f"{alone}, and ranks first {in_all(first, len(field.runs), 'training')}.",
+            "holds" if first == len(field.runs) else "flips",
+            f"95 % interval {number(estimate.low)} to {number(estimate.high)}; "
+            f"{_other_winners(field)}",
+        )
+    ]
+    tied = [name for name, (_, p) in comparisons.items() if p >= SIGNIFICANT]
+    if tied:
+        group = [best, *tied]
+        claims.append(
+            Claim(
+                f"The order of {listing(group)} cannot be told apart."
+                if len(group) <= 4
+                else f"{best} cannot be told apart from {count(len(tied), 'other detector')}.",
+                "undecided",
+                "; ".join(
+                    f"{best} − {name}: {percent_points(comparisons[name][0])}, "
+                    f"adjusted p = {comparisons[name][1]:.2g}"
+                    for name in tied[:4]
+                )
+                + ("; …" if len(tied) > 4 else ""),
+            )
+        )
+    elif comparisons:
+        nearest = field.detectors[1]
+        difference, p = comparisons[nearest]
+        claims.append(
+            Claim(
+                f"{best} is ahead of every other detector.",
+                "holds",
+                f"nearest: {nearest}, {percent_points(difference)} behind, adjusted p = {p:.2g}",
+            )
+        )
+    return claims
+
+
+def _other_winners(field: Comparable) -> str:
+    winners = field.winners
+    others = [name for name in field.detectors[1:] if name in winners]
+    return f"first in other trainings: {listing(others)}" if others else "first in every training"
+
+
+def _claim_baseline(field: Comparable) -> list[Claim]:
+    """The best detector against the baseline, on each outlier set."""
+    best = field.detectors[0] if field.detectors[0] != BASELINE else None
+    if BASELINE not in field.detectors or len(field.detectors) < 2:
+        return []
+    rival = best or field.detectors[1]
+    differences = [
+        auroc_difference(field.placements[rival, ood], field.placements[BASELINE, ood], LEVEL)
+        for ood in field.table.ood
+    ]
+    adjusted = holm([difference.p_value for difference in differences])
+    claims = []
+    for ood, difference, p in zip(field.table.ood, differences, adjusted, strict=True):
+        gaps = field.placements[rival, ood].values - field.placements[BASELINE, ood].values
+        wins = int((gaps > 0).sum())
+        losses = int((gaps < 0).sum())
+        survives: Verdict = "flips" if wins and losses else "holds"
+        verdict: Verdict = "undecided" if p >= SIGNIFICANT else survives
+        winner, loser = (rival, BASELINE) if wins >= losses else (BASELINE, rival)
+        times = max(wins, losses)
+        text = f"{winner} beats {loser} on {ood} {in_all(times, len(field.runs), 'training')}"
+        if times == 0:
+            text = f"{rival} and {BASELINE} are equal on {ood} in every training"
+        tail = "; the difference cannot be told from chance" if verdict == "undecided" else ""
+        claims.append(
+            Claim(
+                f"{text}{tail}.",
+                verdict,
+                f"{rival} − {BASELINE}: {percent_points(difference)}, adjusted p = {p:.2g}",
+            )
+        )
+    return claims
+
+
+def _claim_sets(field: Comparable) -> list[Claim]:
+    """Does one detector win on every outlier set?"""
+    if len(field.table.ood) < 2 or len(field.detectors) < 2:
+        return []
+    winners = {
+        ood: max(field.detectors, key=lambda d, o=ood: field.placements[d, o].values.mean())  # type: ignore[misc]
+        for ood in field.table.ood
+    }
+    names = list(dict.fromkeys(winners.values()))
+    evidence = "; ".join(f"{ood}: {winner}" for ood, winner in winners.items())
+    if len(names) == 1:
+        text = f"{names[0]} has the highest mean AUROC on every outlier set."
+        return [Claim(text, "holds", evidence)]
+    text = (
+        f"Which detector has the highest mean AUROC depends on the outlier set: "
+        f"{count(len(names), 'detector')} share {count(len(winners), 'set')}."
+    )
+    return [Claim(text, "flips", evidence)]
+
+
+def _claim_factors(field: Comparable) -> list[Claim]:
+    """How often does the winner change if one factor changes and nothing else does?"""
+    winner = dict(zip(field.runs, field.winners, strict=True))
+    claims = []
+    for factor in field.factors:
+        pairs = [
+            (a, b)
+            for a, b in combinations(field.runs, 2)
+            if _differ_only_in(field.table.runs[a], field.table.runs[b], factor)
+        ]
+        if not pairs:
+            continue
+        changed = sum(winner[a] != winner[b] for a, b in pairs)
+        levels = len({field.table.runs[run][factor] for run in field.runs})
+        claims.append(
+            Claim(
+                f"Changing only the {factor} changes the winner "
+                f"{in_all(changed, len(pairs), 'pair of trainings', 'pairs of trainings')}.",
+                "flips" if changed else "holds",
+                f"{levels} levels; pairs of trainings that agree in everything else",
+            )
+        )
+    return claims
+
+
+def _differ_only_in(one: Mapping[str, Level], other: Mapping[str, Level], factor: str) -> bool:
+    return {name for name in one if one[name] != other.get(name)} == {factor}
+
+
+def _caveats(field: Comparable) -> tuple[str, ...]:
+    caveats = [
+        "Detectors are compared at their default settings, or at those that the study names.",
+        "Intervals treat the trainings as a sample of the trainings that could have been done, "
+        "under the conditions of this study.",
+        f"Differences from the best are tested with Holm's correction at {SIGNIFICANT:.0%}.",
+    ]
+    if len(field.runs) == 1:
+        caveats[1] = (
+            "There is only one training: the intervals are for other test samples, and nothing "
+            "can be said about retraining."
+        )
+    if not field.table.same_samples:
+        caveats.append("The trainings do not share their test samples.")
+    unusable = [part for part in field.table.missing if part.setting]
+    caveats += [
+        f"A setting of the grid could not be used; {line}"
+        for line in _gather(unusable, len(field.table.runs))
+    ]
+    if field.unranked:
+        caveats.append(
+            f"Not ranked, because some of their scores are missing: {listing(field.unranked)}."
+        )
+    return tuple(caveats)
+
+
+def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
+    table = field.table
+    sizes = {len(row.scores) for row in table.rows if row.dataset == table.id}
+    facts = [
+        ("in-distribution data", table.id),
+        ("test samples", " / ".join(map(str, sorted(sizes)))),
+        ("trainings", _of(len(field.runs), len(table.runs))),
+        ("detectors", _of(len(field.detectors), len(table.detectors))),
+        ("outlier sets", str(len(table.ood))),
+    ]
+    accuracies = [float(table.correct[run].mean()) for run in field.runs if run in table.correct]
+    if accuracies:
+        low, high = min(accuracies), max(accuracies)
+        facts.append(("test accuracy", f"{low:.1%} – {high:.1%}" if high > low else f"{low:.1%}"))
+    return tuple(facts)
+
+
+def _of(have: int, wanted: int) -> str:
+    return str(have) if have == wanted else f"{have} of {wanted}"
+
+
+def _gather(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
+    """One line per reason, not one per run."""
+    where: dict[Missing, list[str]] = {}
+    for part in missing:
+        where.setdefault(replace(part, run="", traceback=""), []).append(part.run)
+    return tuple(
+        str(replace(part, run=labels[0]))
+        if len(labels) == 1
+        else f"{part} (in {len(labels)} of {runs} runs)"
+        for part, labels in where.items()
+    )

@@ -1,0 +1,128 @@
+"""Tables and pictures of a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.protocols.comparable import Comparable
+from oodometer.protocols.words import LEVEL, count, listing
+from oodometer.stats.comparison import mean_auroc
+
+
+def auroc_table(field: Comparable) -> Table:
+    """Mean AUROC with interval: a line per detector, a column per outlier set."""
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in (*field.detectors, *field.unranked):
+        overall = field.overall.get(detector)
+        cells: list[Estimate | None] = [None if overall is None else mean_auroc(overall, LEVEL)]
+        for ood in field.table.ood:
+            placed = field.placements.get((detector, ood))
+            cells.append(None if placed is None else mean_auroc(placed, LEVEL))
+        rows.append((detector, *cells))
+    return Table(
+        "auroc",
+        f"AUROC, mean over {count(len(field.runs), 'training')}, with 95 % intervals",
+        ("detector", "mean", *field.table.ood),
+        tuple(rows),
+        "Higher is better; 0.5 is chance. The intervals are for another training and other test "
+        "samples of the same kind.",
+    )
+
+
+def rank_table(field: Comparable) -> Table:
+    """How often each detector is first, and between which ranks it moves."""
+    order = field.order
+    firsts = order == order.min(axis=0)
+    rows = [
+        (
+            detector,
+            int(firsts[row].sum()),
+            round(float(order[row].mean()), 2),
+            f"{order[row].min():g}–{order[row].max():g}",
+        )
+        for row, detector in enumerate(field.detectors)
+    ]
+    return Table(
+        "ranks",
+        f"How often each detector ranks first, over {count(len(field.runs), 'training')}",
+        ("detector", "times first", "mean rank", "ranks"),
+        tuple(rows),
+        f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
+        "rank, and a shared first place counts for each.",
+    )
+
+
+def intervals(field: Comparable) -> Series:
+    """AUROC with interval of every detector on every outlier set."""
+    points: list[Mapping[str, Value]] = []
+    for ood in field.table.ood:
+        for detector in field.detectors:
+            estimate = mean_auroc(field.placements[detector, ood], LEVEL)
+            points.append({"label": detector, "group": ood, **estimate._asdict()})
+    best = field.detectors[0]
+    return Series(
+        "intervals",
+        "auroc",
+        "AUROC per outlier set",
+        f"Mean AUROC with 95 % interval of {count(len(field.detectors), 'detector')} on "
+        f"{outlier_sets(field)}; {best} has the highest mean.",
+        "AUROC",
+        tuple(points),
+    )
+
+
+def rank_map(field: Comparable) -> Series:
+    """Rank of every detector in every run."""
+    order = field.order
+    points: list[Mapping[str, Value]] = [
+        {"row": detector, "column": run or "the run", "value": float(order[row, column])}
+        for row, detector in enumerate(field.detectors)
+        for column, run in enumerate(field.runs)
+    ]
+    return Series(
+        "heatmap",
+        "ranks",
+        "Rank of each detector in each training",
+        f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; a row of one colour is a "
+        "detector whose rank survives retraining.",
+        "rank",
+        tuple(points),
+        higher_is_better=False,
+    )
+
+
+def strips(field: Comparable) -> list[Series]:
+    """AUROC of every run, by the level of each factor; nothing if there are no factors."""
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector,
+            "panel": factor,
+            "level": str(field.table.runs[run][factor]),
+            "value": float(field.overall[detector].values[column]),
+            "run": run,
+        }
+        for factor in field.factors
+        for detector in field.detectors
+        for column, run in enumerate(field.runs)
+        if factor in field.table.runs[run]
+    ]
+    if not points:
+        return []
+    return [
+        Series(
+            "strips",
+            "factors",
+            "AUROC of every training, by factor",
+            f"Mean AUROC over {outlier_sets(field)} of each training; one panel per factor: "
+            f"{listing(field.factors)}.",
+            "AUROC",
+            tuple(points),
+        )
+    ]
+
+
+def outlier_sets(field: Comparable) -> str:
+    """Say over how many outlier sets a mean is taken."""
+    return count(len(field.table.ood), "outlier set")

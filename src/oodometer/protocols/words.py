@@ -1,0 +1,64 @@
+"""How findings speak: the thresholds of every claim, and one wording of numbers and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.stats.comparison import Difference
+
+LEVEL = 0.95  # of every interval
+SIGNIFICANT = 0.05  # adjusted p below which two detectors are told apart
+
+
+def number(value: float) -> str:
+    """Write a metric with three decimals; never 1.000 for what is less than 1.
+
+    >>> number(0.91234), number(0.99996), number(1.0)
+    ('0.912', '0.9999', '1.000')
+    """
+    text = f"{value:.3f}"
+    return f"{int(value * 1e4) / 1e4:.4f}" if text == "1.000" and value < 1 else text
+
+
+def percent_points(difference: Difference) -> str:
+    """Write a difference of AUROCs with its interval in hundredths.
+
+    >>> percent_points(Difference(0.0123, -0.004, 0.0286, 0.1))
+    '+1.2 points [−0.4, +2.9]'
+    """
+    value, low, high = (_signed(100 * part) for part in difference[:3])
+    return f"{value} points [{low}, {high}]"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def count(many: int, singular: str, plural: str = "") -> str:
+    """Write a number with its noun.
+
+    >>> count(1, "training"), count(9, "training")
+    ('1 training', '9 trainings')
+    """
+    return f"{many} {singular if many == 1 else plural or singular + 's'}"
+
+
+def in_all(part: int, whole: int, singular: str, plural: str = "") -> str:
+    """Write a share of cases.
+
+    >>> in_all(7, 9, "training"), in_all(9, 9, "training"), in_all(0, 9, "training")
+    ('in 7 of 9 trainings', 'in all 9 trainings', 'in none of 9 trainings')
+    """
+    if whole == 1:
+        return f"in the one {singular}" if part else f"not in the one {singular}"
+    shares = {whole: f"all {whole}", 0: f"none of {whole}"}
+    return f"in {shares.get(part, f'{part} of {whole}')} {plural or singular + 's'}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """Write names as a, b and c.
+
+    >>> listing(["knn", "vim", "energy"])
+    'knn, vim and energy'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,253 @@
+"""Rows by columns, each cell a colour and its value in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oodometer.finding import Series
+from oodometer.reports import palette
+from oodometer.reports.panels import Drawing
+from oodometer.reports.svg import LABEL_SIZE, LINE_HEIGHT, TICK_SIZE, element, lines, text, title
+from oodometer.reports.words import (
+    MISSING,
+    decimals,
+    number,
+    one_line,
+    rounded,
+    shorten,
+    text_width,
+    wrap,
+)
+
+_WIDEST_CELL = 92.0
+_LONGEST_TURNED = 120.0
+_LEGEND_STEP = 22.0
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """What every block of columns needs to know."""
+
+    rows: tuple[str, ...]
+    values: dict[tuple[str, str], float]
+    remarks: dict[tuple[str, str], str]
+    places: int
+    low: float
+    high: float
+    label_width: float
+    cell_width: float
+    row_height: float
+    angle: float  # of the column names; 0: written straight
+    value_label: str
+    higher_is_better: bool
+    hatch: str
+
+    def step(self, value: float) -> int:
+        """Return which colour of the scale a value has: the better, the stronger."""
+        if self.high <= self.low:
+            return palette.STEPS // 2
+        share = (value - self.low) / (self.high - self.low)
+        step = min(palette.STEPS - 1, int(share * palette.STEPS))
+        return step if self.higher_is_better else palette.STEPS - 1 - step
+
+
+def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
+    """Draw a heat map; columns that do not fit go on below, with the row names again."""
+    cells: dict[tuple[str, str], float] = {}
+    remarks: dict[tuple[str, str], str] = {}
+    for point in series.points:
+        place = (one_line(point["row"]), one_line(point["column"]))
+        value = number(point["value"])
+        if value is not None:
+            cells[place] = value
+        further = [key for key in point if key not in ("row", "column", "value")]
+        remarks[place] = "".join(f"; {key}: {one_line(point[key])}" for key in further)
+    rows = tuple(dict.fromkeys(one_line(point["row"]) for point in series.points))
+    columns = tuple(dict.fromkeys(one_line(point["column"]) for point in series.points))
+
+    places = decimals(cells.values())
+    words = [rounded(value, places) for value in cells.values()]
+    gaps = len(cells) < len(rows) * len(columns)
+    least = max([text_width(word, TICK_SIZE) for word in words], default=0.0) + 4
+    spoken = max(least, text_width(MISSING, TICK_SIZE) + 6) if gaps else least
+
+    widest = max(text_width(row, LABEL_SIZE) for row in rows)
+    label_width = min(widest + 12, width * (0.26 if width >= 600 else 0.46))
+    longest = max(text_width(column, LABEL_SIZE) for column in columns)
+    angle = 0.0
+    room = width - label_width - 4
+    straight = max(text_width(word, LABEL_SIZE) for name in columns for word in _words(name)) + 8
+    if len(columns) * max(straight, least) > room:
+        angle = 45.0 if width >= 600 else 90.0
+        room -= min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle))
+        straight = 0.0
+    # Gaps are called by name where that costs no further block of columns.
+    floor = max(least, straight, 18.0)
+    if len(columns) * max(spoken, floor) <= room:
+        floor = max(spoken, floor)
+    across = max(1, min(len(columns), int(room // floor)))
+    across = math.ceil(len(columns) / math.ceil(len(columns) / across))
+    wrapped = max(len(wrap(row, label_width - 12, LABEL_SIZE, 2)) for row in rows)
+    grid = _Grid(
+        rows=rows,
+        values=cells,
+        remarks=remarks,
+        places=places,
+        low=min(cells.values(), default=0.0),
+        high=max(cells.values(), default=0.0),
+        label_width=label_width,
+        cell_width=min(max(room / across, floor), _WIDEST_CELL),
+        row_height=max(25.0, wrapped * LINE_HEIGHT + 6),
+        angle=angle,
+        value_label=series.value_label,
+        higher_is_better=series.higher_is_better,
+        hatch=hatch,
+    )
+    body, top = [_hatching(hatch)], 4.0
+    for start in range(0, len(columns), across):
+        block, top = _block(grid, columns[start : start + across], top)
+        body.append(block)
+    overhang = min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle)) if angle else 0.0
+    body.append(_legend(grid, top + 8, gaps))
+    legend_width = _LEGEND_STEP * palette.STEPS + 190
+    block_width = label_width + across * grid.cell_width + overhang + 4
+    return Drawing("".join(body), max(block_width, min(legend_width, width)), top + 68)
+
+
+def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
+    """Draw some columns with their names above; return the markup and the height reached."""
+    head, body_top = _column_names(grid, columns, top)
+    parts = [head]
+    for index, row in enumerate(grid.rows):
+        y = body_top + index * grid.row_height
+        middle = y + grid.row_height / 2
+        name = wrap(row, grid.label_width - 12, LABEL_SIZE, 2)
+        parts.append(
+            lines(name, grid.label_width - 10, middle, css="label", anchor="end", full=row)
+        )
+        for number_, column in enumerate(columns):
+            x = grid.label_width + number_ * grid.cell_width
+            parts.append(_cell(grid, row, column, x, y))
+    return "".join(parts), body_top + len(grid.rows) * grid.row_height + 14
+
+
+def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
+    value = grid.values.get((row, column))
+    remark = grid.remarks.get((row, column), "")
+    spoken = MISSING if value is None else f"{grid.value_label} {rounded(value, grid.places)}"
+    hover = title(f"{row}, {column}: {spoken}{remark}")
+    box = {
+        "x": x + 1,
+        "y": y + 1,
+        "width": grid.cell_width - 2,
+        "height": grid.row_height - 2,
+        "rx": 2.0,
+    }
+    centre, middle = x + grid.cell_width / 2, y + grid.row_height / 2
+    if value is None:
+        fits = text_width(MISSING, TICK_SIZE) + 2 <= grid.cell_width
+        word = MISSING if fits else "–"
+        # The word needs quiet ground; the hatching stays visible around it.
+        half = text_width(word, TICK_SIZE) / 2
+        ground = element(
+            "rect", x=centre - half, y=middle - 7, width=2 * half, height=14.0, class_="quiet"
+        )
+        return element(
+            "g",
+            hover,
+            element("rect", class_="gap", style=f"fill:url(#{grid.hatch})", **box),
+            ground,
+            text(word, centre, middle, css="cell gap-word", anchor="middle"),
+            class_="cell-missing",
+        )
+    step = grid.step(value)
+    return element(
+        "g",
+        hover,
+        element("rect", class_=f"cell-ground step-{step}", **box),
+        text(
+            rounded(value, grid.places),
+            centre,
+            middle,
+            css=f"cell on-step-{step}",
+            anchor="middle",
+        ),
+    )
+
+
+def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
+    """Write the column names, straight if they fit and turned if not."""
+    centres = [grid.label_width + (index + 0.5) * grid.cell_width for index in range(len(columns))]
+    if not grid.angle:
+        broken = [wrap(name, grid.cell_width - 4, LABEL_SIZE, 3) for name in columns]
+        height = max(len(name) for name in broken) * LINE_HEIGHT
+        parts = [
+            lines(
+                name,
+                centre,
+                top + height - len(name) * LINE_HEIGHT / 2,
+                css="label",
+                anchor="middle",
+                full=full,
+            )
+            for name, centre, full in zip(broken, centres, columns, strict=True)
+        ]
+        return "".join(parts), top + height + 5
+    names = [shorten(name, _LONGEST_TURNED, LABEL_SIZE) for name in columns]
+    reach = max(text_width(name, LABEL_SIZE) for name in names)
+    height = reach * math.sin(math.radians(grid.angle)) + 6
+    parts = [
+        text(name, centre, top + height, css="label", rotate=-grid.angle, full=full)
+        for name, centre, full in zip(names, centres, columns, strict=True)
+    ]
+    return "".join(parts), top + height + 8
+
+
+def _legend(grid: _Grid, top: float, gaps: bool) -> str:
+    """Draw the scale with its ends in words, and what hatching means."""
+    parts = [text(grid.value_label, 2, top + 6, css="axis")]
+    box_top = top + 17
+    x = 2.0
+    if grid.values:
+        steps = list(range(palette.STEPS)) if grid.high > grid.low else [palette.STEPS // 2]
+        if not grid.higher_is_better:
+            steps.reverse()
+        low, high = rounded(grid.low, grid.places), rounded(grid.high, grid.places)
+        for step in steps:
+            css = f"cell-ground step-{step}"
+            parts.append(
+                element("rect", x=x, y=box_top, width=_LEGEND_STEP, height=12.0, class_=css)
+            )
+            x += _LEGEND_STEP
+        parts.append(text(low, 2, box_top + 22, css="tick"))
+        if grid.high > grid.low:
+            parts.append(text(high, x, box_top + 22, css="tick", anchor="end"))
+        x += 18
+    if gaps:
+        style = f"fill:url(#{grid.hatch})"
+        parts.append(
+            element("rect", x=x, y=box_top, width=22.0, height=12.0, class_="gap", style=style)
+        )
+        parts.append(text(MISSING, x + 28, box_top + 6, css="legend"))
+    return "".join(parts)
+
+
+def _hatching(identifier: str) -> str:
+    stripe = element("line", x1=0.0, y1=0.0, x2=0.0, y2=7.0, class_="stripe")
+    pattern = element(
+        "pattern",
+        element("rect", width=7.0, height=7.0, class_="quiet"),
+        stripe,
+        id=identifier,
+        width=7.0,
+        height=7.0,
+        patternUnits="userSpaceOnUse",
+        patternTransform="rotate(45)",
+    )
+    return element("defs", pattern)
+
+
+def _words(name: str) -> list[str]:
+    return wrap(name, 1.0, LABEL_SIZE, 1) if not name else name.split() or [name]

@@ -1,0 +1,231 @@
+"""Panels of rows that share one axis: the ground on which intervals and strips are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oodometer.reports.scales import Scale, ticks
+from oodometer.reports.svg import LABEL_SIZE, LINE_HEIGHT, TICK_SIZE, element, lines, text, title
+from oodometer.reports.words import shorten, text_width, wrap
+
+_GAP = 16.0
+_INSET = 9.0  # a mark at the very end of the range still lies inside its panel
+_NARROWEST, _WIDEST = 104.0, 680.0
+_MARGIN = 8.0  # half a number may stick out of the last panel
+_TITLE_LINES = 3
+_LEGEND_HEIGHT = 18.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Markup and the room it takes."""
+
+    body: str
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A group of rows under one title; `legend` are the levels its marks stand for."""
+
+    title: str
+    labels: tuple[str, ...]
+    legend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A panel with its place: where its rows are and where its values fall."""
+
+    panel: Panel
+    scale: Scale
+    top: float
+    row_height: float
+
+    def row(self, label: str) -> float:
+        """Return the height at which the row of `label` is centred."""
+        return self.top + (self.panel.labels.index(label) + 0.5) * self.row_height
+
+
+Marks = Callable[[Placed], str]
+LegendMark = Callable[[int, float, float], str]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all panels of one figure have in common."""
+
+    width: float
+    row_height: float
+    span: tuple[float, float]
+    value_label: str
+    reference: tuple[float, str] | None = None
+    legend_mark: LegendMark | None = None
+
+
+def draw_panels(panels: Sequence[Panel], ground: Ground, marks: Marks) -> Drawing:
+    """Draw panels side by side as far as the width allows, then below each other."""
+    shared = all(panel.labels == panels[0].labels for panel in panels)
+    names = [label for panel in panels for label in panel.labels]
+    widest = max((text_width(name, LABEL_SIZE) for name in names), default=0.0)
+    label_width = min(widest + 12, ground.width * (0.26 if ground.width >= 600 else 0.46))
+    wrapped = {name: wrap(name, label_width - 12, LABEL_SIZE, 2) for name in names}
+    most_lines = max((len(broken) for broken in wrapped.values()), default=1)
+    row_height = max(ground.row_height, most_lines * LINE_HEIGHT + 6)
+
+    room = ground.width - label_width - _MARGIN
+    # Legends need room for their words; bare titles make do with less.
+    least = 190.0 if any(panel.legend for panel in panels) else _NARROWEST
+    fitting = max(1, int((room + _GAP) // (least + _GAP))) if shared else 1
+    rows = math.ceil(len(panels) / fitting)
+    across = math.ceil(len(panels) / rows)
+    panel_width = min((room + _GAP) / across - _GAP, _WIDEST)
+
+    width = label_width + across * panel_width + (across - 1) * _GAP + _MARGIN
+
+    body: list[str] = []
+    top = 4.0
+    for start in range(0, len(panels), across):
+        top += 14.0 if start else 0.0
+        body_row, top = _panel_row(
+            panels[start : start + across],
+            ground,
+            marks,
+            wrapped,
+            _Place(width, label_width, panel_width, row_height, top),
+        )
+        body.append(body_row)
+    return Drawing("".join(body), width, top)
+
+
+@dataclass(frozen=True)
+class _Place:
+    width: float
+    label_width: float
+    panel_width: float
+    row_height: float
+    top: float
+
+
+def _panel_row(
+    panels: Sequence[Panel],
+    ground: Ground,
+    marks: Marks,
+    wrapped: dict[str, list[str]],
+    place: _Place,
+) -> tuple[str, float]:
+    """Draw panels that stand side by side; return the markup and the height reached."""
+    titles = [wrap(panel.title, place.panel_width, LABEL_SIZE, _TITLE_LINES) for panel in panels]
+    legends = [_legend_rows(panel.legend, place.panel_width) for panel in panels]
+    title_height = max(len(lines_) if any(lines_) else 0 for lines_ in titles) * LINE_HEIGHT
+    legend_height = max(len(legend) for legend in legends) * _LEGEND_HEIGHT
+    top = place.top + title_height + legend_height + 8
+    labels = max((panel.labels for panel in panels), key=len)
+    bottom = top + len(labels) * place.row_height
+
+    parts: list[str] = []
+    for index, label in enumerate(labels):
+        middle = top + (index + 0.5) * place.row_height
+        parts.append(
+            lines(
+                wrapped[label],
+                place.label_width - 10,
+                middle,
+                css="label",
+                anchor="end",
+                full=label,
+            )
+        )
+    for index, panel in enumerate(panels):
+        left = place.label_width + index * (place.panel_width + _GAP)
+        scale = Scale(*ground.span, left + _INSET, left + place.panel_width - _INSET)
+        placed = Placed(panel, scale, top, place.row_height)
+        for number, line in enumerate(titles[index]):
+            middle = place.top + (number + 0.5) * LINE_HEIGHT
+            parts.append(text(line, left, middle, css="panel-title", full=panel.title))
+        parts.append(_legend(legends[index], ground, left, place.top + title_height + 4))
+        parts.append(_frame(placed, ground, left, left + place.panel_width, bottom))
+        parts.append(marks(placed))
+    parts.append(_axis_title(ground, place, bottom + 32))
+    return "".join(parts), bottom + 48
+
+
+def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: float) -> str:
+    """Draw guides, ticks and the reference line of one panel."""
+    parts = []
+    for index, label in enumerate(placed.panel.labels):
+        height = placed.row(label)
+        if not placed.panel.legend:
+            parts.append(element("line", x1=left, x2=right, y1=height, y2=height, class_="guide"))
+        elif index % 2 == 0:
+            # A row with several lanes is a band: a line would belong to none of them.
+            band = {"x": left, "y": height - placed.row_height / 2, "width": right - left}
+            parts.append(element("rect", height=placed.row_height, class_="band", **band))
+    shown = ticks(*ground.span, max(2, int((right - left) // 52)))
+    words = max((text_width(name, TICK_SIZE) for _, name in shown), default=0.0)
+    # Ticks closer than their words would run into one number.
+    every = 1
+    if len(shown) > 1:
+        distance = placed.scale(shown[1][0]) - placed.scale(shown[0][0])
+        every = max(1, math.ceil((words + 6) / distance))
+    for index, (value, name) in enumerate(shown):
+        x = placed.scale(value)
+        parts.append(element("line", x1=x, x2=x, y1=placed.top, y2=bottom, class_="grid"))
+        if index % every == 0:
+            parts.append(text(name, x, bottom + 12, css="tick", anchor="middle"))
+    if ground.reference is not None:
+        value, name = ground.reference
+        x = placed.scale(value)
+        parts.append(
+            element("line", title(name), x1=x, x2=x, y1=placed.top, y2=bottom, class_="reference")
+        )
+    return "".join(parts)
+
+
+def _axis_title(ground: Ground, place: _Place, middle: float) -> str:
+    """Name the value below the panels, and what the dashed line means."""
+    key = ground.reference[1] if ground.reference else ""
+    key_width = text_width(key, LABEL_SIZE) + 46 if key else 0.0
+    words = shorten(ground.value_label, place.width - key_width - 4, LABEL_SIZE)
+    words_width = text_width(words, LABEL_SIZE)
+    # Below the first panel, or further left if that is where there is room.
+    start = max(2.0, min(place.label_width + _INSET, place.width - words_width - key_width))
+    parts = [text(words, start, middle, css="axis", full=ground.value_label)]
+    if key:
+        start += words_width + 20
+        parts.append(
+            element("line", x1=start, x2=start + 20, y1=middle, y2=middle, class_="reference")
+        )
+        parts.append(text(key, start + 26, middle, css="axis"))
+    return "".join(parts)
+
+
+def _legend_rows(levels: Sequence[str], width: float) -> list[list[tuple[int, str, float]]]:
+    """Lay legend entries out in rows: (which level, its words, where they start)."""
+    rows: list[list[tuple[int, str, float]]] = []
+    used = width
+    for index, level in enumerate(levels):
+        words = wrap(level, width - 18, LABEL_SIZE, 1)[0]
+        needed = text_width(words, LABEL_SIZE) + 28
+        if not rows or used + needed - 10 > width:
+            rows.append([])
+            used = 0.0
+        rows[-1].append((index, words, used))
+        used += needed
+    return rows
+
+
+def _legend(
+    rows: list[list[tuple[int, str, float]]], ground: Ground, left: float, top: float
+) -> str:
+    parts = []
+    for number, row in enumerate(rows):
+        middle = top + (number + 0.5) * _LEGEND_HEIGHT
+        for index, words, start in row:
+            if ground.legend_mark is not None:
+                parts.append(ground.legend_mark(index, left + start + 5, middle))
+            parts.append(text(words, left + start + 14, middle, css="legend"))
+    return "".join(parts)

@@ -1,0 +1,214 @@
+"""Text and numbers as a reader meets them: cleaned, measured, wrapped, rounded."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+
+MISSING = "missing"
+
+# Neither XML, nor HTML, nor a terminal should ever be handed one of these from somebody's label.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_BREAKS = re.compile(r"(?<=[\s(=_/,:;\-])")
+
+
+def clean(text: str) -> str:
+    r"""Return `text` without control characters and halves of characters; lines are kept.
+
+    >>> clean("a\x1b[31mb")
+    'a[31mb'
+    """
+    return _FORBIDDEN.sub("", text)
+
+
+def one_line(value: object) -> str:
+    r"""Return a name, level or cell as one clean line.
+
+    >>> one_line("two\nlines"), one_line(None)
+    ('two lines', 'none')
+    """
+    return "none" if value is None else " ".join(clean(str(value)).split())
+
+
+def number(value: Value) -> float | None:
+    """Return a point's value as a number, or None if there is none to draw."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
+
+
+def decimals(values: Iterable[float]) -> int:
+    """Return how many decimals tell these numbers apart without crowding.
+
+    >>> decimals([0.91, 0.5]), decimals([1.5, 12.25]), decimals([1.0, 7.0])
+    (3, 1, 0)
+    """
+    known = list(values)
+    largest = max((abs(value) for value in known), default=0.0)
+    if largest > 1 and all(value == int(value) for value in known):
+        return 0
+    return 3 if largest <= 1 else 2 if largest < 10 else 1
+
+
+def rounded(value: float, places: int) -> str:
+    """Write a number with `places` decimals, unless that would hide it.
+
+    >>> rounded(0.9125, 2), rounded(0.00004, 3), rounded(-0.0001, 0), rounded(3e9, 1)
+    ('0.91', '4.0e-05', '-1.0e-04', '3.00e+09')
+    """
+    if abs(value) >= 1e7:
+        return f"{value:.2e}"
+    text = f"{value:.{places}f}"
+    if value != 0 and not text.strip("-0."):
+        return f"{value:.1e}"
+    return text if value != 0 else f"{0:.{places}f}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One table cell as every reader shows it."""
+
+    text: str
+    interval: str = ""
+    numeric: bool = False
+    missing: bool = False
+    sort: str = ""  # what a sortable column compares, at full precision
+
+    @property
+    def full(self) -> str:
+        """The value and, if it has one, its interval."""
+        return f"{self.text} {self.interval}" if self.interval else self.text
+
+
+def show_rows(rows: Sequence[Sequence[TableCell]]) -> list[list[Shown]]:
+    """Write cells out, every column with one number of decimals so that digits line up."""
+    columns = list(zip(*rows, strict=True))
+    places = [
+        # Counts stay counts, but a 1 among fractions is written as one of them.
+        decimals(_numbers(column)) if any(map(_fraction, column)) else 0
+        for column in columns
+    ]
+    return [[_show(cell, digits) for cell, digits in zip(row, places, strict=True)] for row in rows]
+
+
+def numeric_columns(rows: Sequence[Sequence[Shown]], count: int) -> list[bool]:
+    """Say for each of `count` columns whether it holds numbers (missing cells do not matter)."""
+    return [
+        any(row[index].numeric for row in rows)
+        and all(row[index].numeric or row[index].missing for row in rows)
+        for index in range(count)
+    ]
+
+
+def points_table(series: Series, keys: Sequence[str]) -> Table:
+    """Return the points of a picture as a table, remarks included, for those who read numbers."""
+    remarks = [key for point in series.points for key in point if key not in keys]
+    columns = (*keys, *dict.fromkeys(remarks))
+    names = tuple(series.value_label if key == "value" else key for key in columns)
+    rows = tuple(tuple(point.get(key) for key in columns) for point in series.points)
+    return Table(name=series.name, title=series.title, columns=names, rows=rows)
+
+
+def _fraction(cell: TableCell) -> bool:
+    return isinstance(cell, (float, Estimate))
+
+
+def _numbers(cells: Iterable[TableCell]) -> list[float]:
+    found: list[float] = []
+    for cell in cells:
+        if isinstance(cell, Estimate):
+            found.extend(cell)
+        elif isinstance(cell, (int, float)) and not isinstance(cell, bool):
+            found.append(float(cell))
+    return [value for value in found if math.isfinite(value)]
+
+
+def _show(cell: TableCell, places: int) -> Shown:
+    if cell is None:
+        return Shown(MISSING, missing=True)
+    if isinstance(cell, Estimate):
+        if not math.isfinite(cell.value):
+            return Shown(MISSING, missing=True)
+        ends = [
+            rounded(end, places) if math.isfinite(end) else "?" for end in (cell.low, cell.high)
+        ]
+        interval = f"[{ends[0]}, {ends[1]}]"
+        return Shown(rounded(cell.value, places), interval, numeric=True, sort=repr(cell.value))
+    if isinstance(cell, bool):
+        return Shown("yes" if cell else "no")
+    if isinstance(cell, int):
+        text = rounded(cell, places) if places else str(cell)
+        return Shown(text, numeric=True, sort=str(cell))
+    if isinstance(cell, float):
+        return Shown(rounded(cell, places), numeric=True, sort=repr(cell))
+    return Shown(one_line(cell))
+
+
+@lru_cache(maxsize=8192)
+def text_width(text: str, size: float) -> float:
+    """Estimate how many pixels `text` takes at a font size, on the wide side of common fonts."""
+    return size * sum(_em(character) for character in text)
+
+
+def shorten(text: str, limit: float, size: float) -> str:
+    """Cut the middle out of `text` until it fits: names tend to differ at their ends.
+
+    >>> shorten("mahalanobis(space=logits)", 100, 12)
+    'mahala…ogits)'
+    """
+    if text_width(text, size) <= limit:
+        return text
+    for kept in range(len(text) - 1, 1, -1):
+        head = (kept + 1) // 2
+        candidate = f"{text[:head].rstrip()}…{text[len(text) - (kept - head) :].lstrip()}"
+        if text_width(candidate, size) <= limit:
+            return candidate
+    return f"{text[:1]}…"
+
+
+def wrap(text: str, limit: float, size: float, lines: int) -> list[str]:
+    """Break `text` into at most `lines` lines at spaces and behind punctuation.
+
+    >>> wrap("mahalanobis(space=logits)", 110, 12, 2)
+    ['mahalanobis(', 'space=logits)']
+    """
+    whole = _filled(text, limit, size, lines)
+    # As even as possible: the narrowest column that needs no further line.
+    for share in (0.5, 0.6, 0.7, 0.8, 0.9):
+        even = _filled(text, share * limit, size, lines)
+        if len(even) == len(whole) and all(text_width(line, size) <= limit for line in even):
+            return even
+    return [shorten(line, limit, size) for line in whole]
+
+
+def _filled(text: str, limit: float, size: float, lines: int) -> list[str]:
+    pieces = [piece for piece in _BREAKS.split(text) if piece]
+    broken: list[str] = []
+    for index, piece in enumerate(pieces):
+        if broken and text_width((broken[-1] + piece).rstrip(), size) <= limit:
+            broken[-1] += piece
+        elif len(broken) < lines:
+            broken.append(piece)
+        else:
+            broken[-1] += "".join(pieces[index:])
+            break
+    return [line.strip() for line in broken] or [""]
+
+
+def _em(character: str) -> float:
+    if character in "iljtfrI.,:;'|!()[] ":
+        return 0.4
+    if character in "mwMW@%…—":
+        return 0.96
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.05
+    return 0.72 if character.isupper() else 0.62

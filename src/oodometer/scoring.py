@@ -1,0 +1,134 @@
+"""Fit detectors and score with them: from Outputs to a ScoreTable."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+
+import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
+from oodometer.errors import UserError, unknown
+from oodometer.outputs import Outputs
+from oodometer.registry import DETECTORS, Choice, InputsChangedError, choose, setting_text
+from oodometer.scores import Missing, ScoreRow, ScoreTable
+
+
+def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
+    """Look up the named detectors, or all that are registered."""
+    if isinstance(detectors, str):
+        names = sorted(DETECTORS) if detectors == "all" else [detectors]
+    else:
+        names = list(detectors)
+    chosen = [choose(name) for name in names]
+    labels = [choice.label for choice in chosen]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"Detector '{label}' is named twice.")
+    return chosen
+
+
+def score(
+    outputs: Mapping[str, Outputs],
+    detectors: Literal["all"] | str | Sequence[str] = "all",
+    *,
+    train: str = "train",
+    id: str = "test",
+    grid: bool = False,
+) -> ScoreTable:
+    """Score every data set with every detector; all but `train` and `id` are outlier sets.
+
+    Detectors are fitted on `train`. `grid=True` adds the scores of every setting of each grid. A
+    detector that cannot be used is left out and named, with the reason, in ``table.missing``.
+    """
+    for name in (train, id):
+        if name not in outputs:
+            raise unknown("data set", name, outputs)
+    if train == id:
+        raise UserError(f"train and id are both '{id}': detectors must not score what they fit.")
+    if len(outputs) < 3:
+        raise UserError(f"There is no outlier set: outputs hold only {', '.join(outputs)}.")
+    _require_one_classifier(outputs)
+    tests = {name: part for name, part in outputs.items() if name != train}
+    for name, part in outputs.items():
+        if not len(part):
+            raise UserError(f"Data set '{name}' is empty.")
+    rows: list[ScoreRow] = []
+    missing: list[Missing] = []
+    for choice in choices(detectors):
+        for result in score_choice(choice, outputs[train], tests, grid=grid):
+            if isinstance(result, ScoreRow):
+                rows.append(result)
+            else:
+                missing.append(result)
+    if not rows:
+        raise UserError(f"No detector could be used. {missing[0]}")
+    return ScoreTable(id, tuple(rows), missing=tuple(missing), correct=_correct(tests[id]))
+
+
+def score_choice(
+    choice: Choice, train: Outputs, tests: Mapping[str, Outputs], *, grid: bool, run: str = ""
+) -> Iterator[ScoreRow | Missing]:
+    """Fit one detector and score the data sets; with `grid`, at every setting of its grid.
+
+    A setting that fails gives one Missing with the reason; the other settings go on.
+    """
+    settings = [choice.settings]
+    # A setting that the user named competes as it is; the grid belongs to the plain name.
+    if grid and choice.label == choice.detector.name:
+        settings += [values for values in choice.detector.settings() if values != choice.settings]
+    for values in settings:
+        default = values is choice.settings
+        text = setting_text(values)
+        try:
+            with torch.no_grad():
+                fitted = choice.detector.fit(train, **values)
+                scores = {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
+        except InputsChangedError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - a stranger's detector may raise anything
+            trace = "".join(traceback.format_exception(problem))
+            yield Missing(
+                describe(problem), run, choice.label, "" if default else text, traceback=trace
+            )
+            continue
+        for name, values_of_set in scores.items():
+            yield ScoreRow(run, choice.label, text, name, values_of_set, default)
+
+
+def describe(problem: BaseException) -> str:
+    """Say in one line what went wrong."""
+    if isinstance(problem, UserError):
+        return str(problem)
+    text = next(iter(str(problem).strip().splitlines()), "")
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def _correct(outputs: Outputs) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
+    if outputs.labels is None or outputs.logits is None or not (outputs.labels >= 0).all():
+        return {}
+    return {"": (outputs.logits.argmax(1) == outputs.labels).cpu().numpy()}
+
+
+def _require_one_classifier(outputs: Mapping[str, Outputs]) -> None:
+    (first_name, first), *rest = outputs.items()
+    for name, part in rest:
+        for what in ("logits", "features"):
+            a, b = getattr(first, what), getattr(part, what)
+            if a is not None and b is not None and a.shape[1] != b.shape[1]:
+                raise UserError(
+                    f"{what} of '{name}' have width {b.shape[1]}, but those of '{first_name}' "
+                    f"{a.shape[1]}: all outputs must come from one classifier."
+                )
+        if first.head is None or part.head is None:
+            continue
+        same = first.head.weight.shape == part.head.weight.shape and torch.equal(
+            first.head.weight, part.head.weight.to(first.head.weight)
+        )
+        if not same:
+            raise UserError(
+                f"The heads of '{first_name}' and '{name}' differ: all outputs must come from one "
+                "classifier."
+            )

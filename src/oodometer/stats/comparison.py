@@ -1,0 +1,286 @@
+"""AUROC over several trainings: mean, difference of two detectors, correction for many tests.
+
+Two things vary: the training (each run is one of the classifiers that could have been trained) and
+the test samples (drawn once, and the same in every run). Readers and cases in diagnostic radiology
+are the same problem, so the variance is theirs: Obuchowski & Rockette 1995 with DeLong covariances,
+as in Hillis 2007, doi:10.1002/sim.2532.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri, stdtrit
+
+from oodometer.errors import UserError
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import (
+    area_interval,
+    check_level,
+    hidden_share,
+    placements,
+    welch_freedom,
+)
+
+Runs = Sequence[tuple[ArrayLike, ArrayLike]]
+
+
+class Difference(NamedTuple):
+    """A difference, its interval, and the chance of one at least as large if there were none."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Placements:
+    """Where every sample of every run lies among the samples of the other group.
+
+    All that AUROC's mean, differences and variances need; build it once per detector and OOD set,
+    and compare it with as many others as you like.
+    """
+
+    id: Floats  # share of OOD samples above each ID sample, the runs one after another
+    ood: Floats  # share of ID samples below each OOD sample, the runs one after another
+    id_sizes: NDArray[np.intp]  # per run
+    ood_sizes: NDArray[np.intp]
+    shared_samples: bool
+
+    @staticmethod
+    def of_runs(runs: Runs, *, shared_samples: bool = True) -> Placements:
+        """Place the samples of each run (ID scores, OOD scores).
+
+        `shared_samples`: sample i is the same in every run. If the test samples differ between
+        runs (as with a split into training and test that varies), say False.
+        """
+        if not len(runs):
+            raise UserError("runs is empty: at least one run is needed.")
+        placed = [
+            placements(id_scores, ood_scores, where=f" of run {number}")
+            for number, (id_scores, ood_scores) in enumerate(runs)
+        ]
+        sizes = np.array([(id_.size, ood.size) for id_, ood in placed], dtype=np.intp)
+        if shared_samples and (different := np.flatnonzero((sizes != sizes[0]).any(axis=1))).size:
+            number = different[0]
+            raise UserError(
+                f"Run {number} has {sizes[number, 0]} ID and {sizes[number, 1]} OOD scores where "
+                f"run 0 has {sizes[0, 0]} and {sizes[0, 1]}; if the runs do not share their test "
+                "samples, pass shared_samples=False."
+            )
+        return Placements(
+            id=np.concatenate([id_ for id_, _ in placed]),
+            ood=np.concatenate([ood for _, ood in placed]),
+            id_sizes=sizes[:, 0],
+            ood_sizes=sizes[:, 1],
+            shared_samples=shared_samples,
+        )
+
+    @cached_property
+    def values(self) -> Floats:
+        """AUROC of each run."""
+        return _per_run(self.ood, self.ood_sizes) / self.ood_sizes
+
+
+def _per_run(numbers: Floats, sizes: NDArray[np.intp]) -> Floats:
+    """Sums over the samples of each run."""
+    return np.add.reduceat(numbers, np.cumsum(sizes) - sizes)
+
+
+class _Part(NamedTuple):
+    """DeLong variances due to one group of samples, and what they rest on."""
+
+    single: float  # of the AUROC of one run, mean over runs
+    mean: float  # of the mean AUROC over runs
+    freedom: float
+
+
+def _part(placed: Floats, sizes: NDArray[np.intp], shared: bool, bound: float) -> _Part:
+    """Variance of mean placements; `bound` stands in where a single sample cannot show any."""
+    runs = sizes.size
+    smallest = int(sizes.min())
+    if smallest == 1:
+        return _Part(bound, bound if shared else bound / runs, 1.0)
+    deviations = placed - np.repeat(_per_run(placed, sizes) / sizes, sizes)
+    variances = _per_run(deviations * deviations, sizes) / (sizes - 1) / sizes
+    single = float(variances.mean())
+    if not shared:
+        return _Part(single, single / runs, float(sizes.sum() - runs))
+    together = deviations.reshape(runs, -1).mean(axis=0)
+    mean = float(together @ together) / (smallest - 1) / smallest
+    return _Part(single, mean, smallest - 1.0)
+
+
+class _Spread(NamedTuple):
+    """Parts of the variance of a mean over runs, with their degrees of freedom.
+
+    `between`, the variance of the values over runs divided by their number R, holds the effect of
+    training and what training and samples do together. `covariance`, that of the values of two
+    runs, holds the effect of the samples that all runs share. Their sum is the variance of the
+    mean. `sampling` is the variance for these very runs: chance may make `between` so small that
+    the sum falls below it, and then it stands in.
+    """
+
+    sampling: float
+    sampling_freedom: float
+    between: float = 0.0
+    between_freedom: float = 1.0
+    covariance: float = 0.0
+    covariance_freedom: float = 1.0
+
+    @staticmethod
+    def of(values: Floats, parts: tuple[_Part, _Part], shared: bool) -> _Spread:
+        """Take apart the variance of the mean of `values`, one per run."""
+        runs = values.size
+        sampling = parts[0].mean + parts[1].mean
+        sampling_freedom = welch_freedom((part.mean, part.freedom) for part in parts)
+        if runs == 1:
+            return _Spread(sampling, sampling_freedom)
+        # The mean's variance is single / R + covariance (R - 1) / R. Estimates may fall below 0.
+        covariances = [(runs * part.mean - part.single) / (runs - 1) for part in parts]
+        covariance = sum(covariances) if shared else 0.0
+        return _Spread(
+            sampling,
+            sampling_freedom,
+            float(values.var(ddof=1)) / runs,
+            runs - 1.0,
+            max(0.0, covariance),
+            welch_freedom(
+                (max(0.0, covariance), part.freedom)
+                for covariance, part in zip(covariances, parts, strict=True)
+            ),
+        )
+
+    def quantile(self, tail: float) -> float:
+        """Half the width of an interval that leaves out `tail` at each side.
+
+        The quantiles of both parts, weighted by their variances: Cochran & Cox 1950. With few
+        runs Satterthwaite's degrees of freedom would be too many just when the runs happen to
+        agree: its 95 % intervals cover 87 % to 96 % with two runs and 92 % to 96 % with three.
+        """
+        reach = -float(stdtrit(self.sampling_freedom, tail)) * math.sqrt(self.sampling)
+        variance = self.between + self.covariance
+        if self.between > 0.0:
+            mixed = self.between * float(stdtrit(self.between_freedom, tail))
+            if self.covariance > 0.0:
+                mixed += self.covariance * float(stdtrit(self.covariance_freedom, tail))
+            reach = max(reach, -mixed / math.sqrt(variance))
+        return reach
+
+    def p_value(self, value: float) -> float:
+        """Twice the tail at which the interval around `value` just reaches 0."""
+        low, high = -690.0, math.log(0.5)  # logarithms of the tail
+        if self.quantile(math.exp(low)) <= abs(value):
+            return 0.0
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            if self.quantile(math.exp(middle)) > abs(value):
+                low = middle
+            else:
+                high = middle
+        return 2.0 * math.exp(high)
+
+
+def _placements(runs: Runs | Placements, shared_samples: bool) -> Placements:
+    if isinstance(runs, Placements):
+        return runs
+    return Placements.of_runs(runs, shared_samples=shared_samples)
+
+
+def _hidden(placed: Placements, level: float) -> float:
+    return hidden_share(int(placed.id_sizes.min()), int(placed.ood_sizes.min()), level)
+
+
+def mean_auroc(
+    runs: Runs | Placements, level: float = 0.95, *, shared_samples: bool = True
+) -> Estimate:
+    """Mean AUROC over runs, with an interval for another training and other test samples.
+
+    Variance: (variance over runs) / R + (DeLong covariance between runs), with Student's quantiles;
+    on the logit scale and never narrower than what the samples could hide, as in
+    `metrics.auroc_interval`, which this equals for one run. One run cannot show what training
+    does: its interval is for other samples only. If the runs do not share their test samples, the
+    variance over runs holds both effects, and there is no covariance.
+    """
+    check_level(level)
+    placed = _placements(runs, shared_samples)
+    value = min(1.0, float(placed.values.mean()))
+    bound = value * (1.0 - value)
+    parts = (
+        _part(placed.id, placed.id_sizes, placed.shared_samples, bound),
+        _part(placed.ood, placed.ood_sizes, placed.shared_samples, bound),
+    )
+    spread = _Spread.of(placed.values, parts, placed.shared_samples)
+    return area_interval(value, spread.quantile(0.5 - 0.5 * level), _hidden(placed, level))
+
+
+def auroc_difference(
+    runs_a: Runs | Placements,
+    runs_b: Runs | Placements,
+    level: float = 0.95,
+    *,
+    shared_samples: bool = True,
+) -> Difference:
+    """Mean over runs of AUROC(a) - AUROC(b), paired over runs and samples, with its test.
+
+    Run r of a and of b must be scores of the same samples by the same classifier. The variance is
+    that of `mean_auroc`, for the differences of AUROC per run and of placements per sample
+    (DeLong et al. 1988). If nothing varies at all, the interval is what the samples could hide.
+    """
+    check_level(level)
+    a, b = _placements(runs_a, shared_samples), _placements(runs_b, shared_samples)
+    if a.shared_samples != b.shared_samples:
+        raise UserError("runs_a and runs_b differ in shared_samples; pass both in the same way.")
+    if a.id_sizes.size != b.id_sizes.size:
+        raise UserError(
+            f"runs_a has {a.id_sizes.size} runs and runs_b {b.id_sizes.size}: a paired comparison "
+            "needs the same runs."
+        )
+    if not (np.array_equal(a.id_sizes, b.id_sizes) and np.array_equal(a.ood_sizes, b.ood_sizes)):
+        raise UserError(
+            "runs_a and runs_b have different numbers of scores: a paired comparison needs scores "
+            "of the same samples."
+        )
+    values = a.values - b.values
+    value = float(values.mean())
+    parts = (
+        _part(a.id - b.id, a.id_sizes, a.shared_samples, 1.0 - value**2),
+        _part(a.ood - b.ood, a.ood_sizes, a.shared_samples, 1.0 - value**2),
+    )
+    spread = _Spread.of(values, parts, a.shared_samples)
+    tail = 0.5 - 0.5 * level
+    if spread.sampling + spread.between == 0.0:
+        spread = _Spread((_hidden(a, level) / float(ndtri(tail))) ** 2, math.inf)
+    reach = spread.quantile(tail)
+    return Difference(
+        value, max(-1.0, value - reach), min(1.0, value + reach), spread.p_value(value)
+    )
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """P values adjusted so that rejecting those below 5 % errs at all in 5 % of families at most.
+
+    The k-th smallest of n is multiplied by n + 1 - k, and none is smaller than the one before it
+    in that order. Holm 1979, Scandinavian Journal of Statistics 6:65-70.
+
+    >>> holm([0.01, 0.04, 0.03]).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=np.float64)
+    if given.ndim != 1:
+        raise UserError(f"p_values must be a vector, got shape {given.shape}.")
+    if not ((given >= 0.0) & (given <= 1.0)).all():
+        raise UserError("p_values must lie between 0 and 1.")
+    order = np.argsort(given, kind="stable")
+    adjusted = np.maximum.accumulate(given[order] * np.arange(given.size, 0, -1))
+    result = np.empty_like(given)
+    result[order] = np.minimum(adjusted, 1.0)
+    return result

@@ -1,0 +1,219 @@
+"""A study: what is trained, what is varied, and what is asked. One YAML file, keys = fields."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+
+from oodometer.errors import UserError, unknown
+
+Level = bool | int | float | str
+
+
+def _refuse_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_refuse_bool)]  # takes "1e-3", a text to YAML
+
+
+class TrainSpec(BaseModel):
+    """All that decides one trained classifier. Any field may be a factor of a study."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    data: str = Field(min_length=1)  # a known name, or the path of an .npz file
+    held_out_classes: tuple[Annotated[StrictInt, Field(ge=0)], ...] = ()  # never trained on
+    split: Annotated[StrictInt, Field(ge=0)] = 0  # 0: as the data come; else a resampled split
+    network: str = "small_cnn"
+    width: Annotated[StrictInt, Field(ge=1)] = 16
+    optimizer: str = "adam"
+    learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: the optimizer's own
+    epochs: Annotated[StrictInt, Field(ge=1)] = 10
+    batch_size: Annotated[StrictInt, Field(ge=1)] = 32
+    seed: Annotated[StrictInt, Field(ge=0)] = 0  # initial weights and order of the batches
+
+
+class Factor(BaseModel):
+    """An axis of variation: a field of TrainSpec and the values that it takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    field: str
+    levels: tuple[StrictInt | float | bool | str, ...] = Field(min_length=1)
+
+
+class Study(BaseModel):
+    """Which classifiers to train, which detectors to score on which outliers, and what to ask."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    base: TrainSpec
+    factors: tuple[Factor, ...] = ()
+    design: Literal["grid", "one_at_a_time"] = "grid"
+    detectors: Literal["all"] | tuple[str, ...] = "all"
+    ood: tuple[str, ...] = Field(min_length=1)
+    protocols: tuple[str, ...] = ("ranking",)
+
+    def model_post_init(self, context: object) -> None:
+        """Check what only the whole can tell: factors are fields, and nothing is named twice."""
+        fields = [factor.field for factor in self.factors]
+        for name in fields:
+            if name not in TrainSpec.model_fields:
+                raise unknown("factor", name, TrainSpec.model_fields)
+        if "data" in fields:
+            raise UserError("'data' cannot be a factor: write one study per data set.")
+        _refuse_repeats("factors", fields)
+        for factor in self.factors:
+            _refuse_repeats(f"levels of factor '{factor.field}'", factor.levels)
+        _refuse_repeats("ood", self.ood)
+        _refuse_repeats("protocols", self.protocols)
+        if self.detectors != "all":
+            _refuse_repeats("detectors", self.detectors)
+            if not self.detectors:
+                raise UserError("detectors must be 'all' or a list with at least one detector.")
+
+    def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:
+        """Every run by its label, with its specification and its factor levels."""
+        runs: dict[str, tuple[TrainSpec, dict[str, Level]]] = {}
+        for levels in self._combinations():
+            try:
+                spec = TrainSpec.model_validate(self.base.model_dump() | levels)
+            except ValidationError as problem:
+                raise _explain(problem, TrainSpec, f"Study '{self.name}', factors") from None
+            label = ", ".join(f"{name}={value}" for name, value in levels.items()) or "base"
+            runs[label] = (spec, levels)
+        return runs
+
+    def _combinations(self) -> Iterator[dict[str, Level]]:
+        if self.design == "grid":
+            for values in itertools.product(*(factor.levels for factor in self.factors)):
+                yield {f.field: v for f, v in zip(self.factors, values, strict=True)}
+            return
+        base: dict[str, Level] = {f.field: getattr(self.base, f.field) for f in self.factors}
+        yield base
+        for factor in self.factors:
+            for value in factor.levels:
+                if value != base[factor.field]:
+                    yield base | {factor.field: value}
+
+
+def parse_study(content: object, source: str, folder: Path | None = None) -> Study:
+    """Turn a mapping into a Study; paths in it are taken relative to `folder`."""
+    if not isinstance(content, Mapping):
+        kind = "nothing" if content is None else f"a {type(content).__name__}"
+        raise UserError(f"{source} must hold the keys of a study, but holds {kind}.")
+    try:
+        study = Study.model_validate(content)
+    except ValidationError as problem:
+        raise _explain(problem, Study, source) from None
+    return study if folder is None else _with_absolute_paths(study, folder)
+
+
+def load_study(path: str | Path) -> Study:
+    """Read a study from a YAML file, or say in one sentence what is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        siblings = [sibling.name for sibling in sorted(path.parent.glob("*.y*ml"))]
+        close = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.5)
+        hint = f" Did you mean '{path.parent / close[0]}'?" if close else ""
+        raise UserError(f"Study file '{path}' does not exist.{hint}") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
+        raise UserError(f"Study file '{path}' cannot be read: {reason}.") from None
+    try:
+        content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        detail = getattr(problem, "problem", None) or "the text cannot be parsed"
+        raise UserError(f"Study file '{path}'{place} is not valid YAML: {detail}.") from None
+    return parse_study(content, f"Study file '{path}'", path.parent.resolve())
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice instead of silently taking the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _with_absolute_paths(study: Study, folder: Path) -> Study:
+    def absolute(name: str) -> str:
+        return str((folder / name).resolve()) if _is_path(name) else name
+
+    return study.model_copy(
+        update={
+            "base": study.base.model_copy(update={"data": absolute(study.base.data)}),
+            "ood": tuple(absolute(name) for name in study.ood),
+        }
+    )
+
+
+def _is_path(name: str) -> bool:
+    return "/" in name or name.endswith(".npz")
+
+
+def _refuse_repeats(where: str, values: tuple[Level, ...] | list[str]) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise UserError(f"{where} names '{value}' twice.")
+
+
+def _explain(problem: ValidationError, model: type[BaseModel], source: str) -> UserError:
+    """Turn pydantic's complaints into one sentence about the one that explains most."""
+    # A misspelt key also leaves the right one missing: the misspelling is the cause.
+    complaints = sorted(problem.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    first = complaints[0]
+    own = first.get("ctx", {}).get("error")
+    path = [str(part) for part in first["loc"] if not str(part).startswith(("literal[", "tuple["))]
+    where = ".".join(path)
+    if isinstance(own, UserError):
+        return UserError(f"{source}: {own}")
+    known = sorted(_model_at(model, path[:-1]).model_fields)
+    if first["type"] == "extra_forbidden":
+        kind = f"key of '{'.'.join(path[:-1])}'" if path[:-1] else "key"
+        return UserError(f"{source}: {unknown(kind, path[-1], known)}")
+    if first["type"] == "missing":
+        return UserError(f"{source} lacks the key '{where}'. Known there: {', '.join(known)}.")
+    standard = first["msg"].removeprefix("Input ")
+    allowed = str(own) if own else _ALLOWED.get(first["type"], standard)
+    if where == "detectors":
+        allowed = "must be 'all' or a list of detectors"
+    return UserError(f"{source}: '{where}' is {first['input']!r}, but {allowed}.")
+
+
+# pydantic's own words where they would puzzle somebody who writes YAML.
+_ALLOWED = {
+    "tuple_type": "must be a list",
+    "too_short": "must be a list with at least one entry",
+    "string_type": "must be a text",
+    "int_type": "must be a whole number",
+    "model_type": "must be a mapping of keys to values",
+    "string_pattern_mismatch": "may hold only letters, digits, spaces, and . _ -",
+}
+
+
+def _model_at(model: type[BaseModel], path: list[str]) -> type[BaseModel]:
+    """Return the model that a path of keys leads to."""
+    if path[:1] == ["base"]:
+        return TrainSpec
+    return Factor if path[:1] == ["factors"] and len(path) > 1 else model

@@ -1,0 +1,391 @@
+"""The contract of a detector, shipped so that anybody can hold theirs to it.
+
+``check_detector("my_package.my_module:my_detector")`` runs every check at every setting of the
+grid and returns what it found; ``assert_detector`` does the same inside a test. Everything is
+measured on small made-up outputs, so the contract shows that a detector is sane, not that it is
+good.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import oodometer.detectors  # noqa: F401 - registers the built-in ones
+from oodometer._toys import (
+    CLASSES,
+    TRAIN_ROWS,
+    WatchedOutputs,
+    copied,
+    scored_toys,
+    shuffled,
+    tensors_of,
+    toy_outputs,
+    train_toys,
+    wide_outputs,
+)
+from oodometer.errors import UserError
+from oodometer.outputs import Head, Outputs
+from oodometer.registry import Detector, FittedDetector, InputsChangedError, Setting, find
+from oodometer.registry import setting_text as text
+
+__all__ = [
+    "CHECKS",
+    "EXCEPTIONS",
+    "CheckResult",
+    "assert_detector",
+    "check_detector",
+    "toy_outputs",
+]
+
+# The exceptions: (detector, check) -> why the check does not apply. A failure listed here is
+# reported as "excepted"; an entry that nothing needs any more fails the project's own tests.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("kl_matching", "sure_predictions"): (
+        "where the network is sure, the divergence is a constant of the class plus terms far below "
+        "its last digit: the ties are in the definition"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check found about one detector at one setting."""
+
+    detector: str
+    check: str
+    settings: Mapping[str, Setting]  # empty for checks of the detector as a whole
+    outcome: Literal["passed", "failed", "excepted"]
+    message: str  # one sentence
+
+    def __str__(self) -> str:
+        setting = f"({text(self.settings)})" if self.settings else ""
+        return f"{self.check} {self.outcome} for {self.detector}{setting}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """One detector at one setting, with the fit and the scores that the checks share."""
+
+    detector: Detector
+    settings: Mapping[str, Setting]
+
+    def fit(self, train: Outputs) -> FittedDetector:
+        fitted = self.detector.fit(copied(train), **self.settings)
+        return lambda test: fitted(copied(test)).detach()
+
+    @cached_property
+    def score(self) -> FittedDetector:
+        return self.fit(train_toys())
+
+    @cached_property
+    def scores(self) -> Tensor:
+        return self.score(scored_toys())
+
+
+_Subject = TypeVar("_Subject", _Trial, Detector)
+
+
+class _Broken(Exception):  # noqa: N818 - not an error of the program: what a check found
+    """The sentence that a check has to say about a detector."""
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise _Broken(sentence)
+
+
+def _require_close(first: Tensor, second: Tensor, sentence: str) -> None:
+    """Equal up to rounding, measured by how far the scores spread."""
+    _require(first.shape == second.shape, f"{sentence}: even their number differs.")
+    spread = float(first.max() - first.min()) or float(first.abs().max()) or 1.0
+    gap = float((first.double() - second.double()).abs().max()) / spread
+    _require(gap <= 1e-6, f"{sentence}: they differ by up to {gap:.2g} of their spread.")
+
+
+def _ties(scores: Tensor) -> int:
+    return len(scores) - len(set(scores.tolist()))
+
+
+def runs(trial: _Trial) -> None:
+    """Fits and scores, reading only what it declared and never the labels of scored data."""
+    scores = trial.scores
+    _require(scores.shape == (80,), f"80 samples got scores of shape {tuple(scores.shape)}.")
+    _require(bool(scores.isfinite().all()), "some scores are NaN or infinite.")
+
+
+def direction(trial: _Trial) -> None:
+    """Planted outliers score higher."""
+    inside, outside = trial.scores, trial.score(toy_outputs(80, 2, outliers=True))
+    wins = (outside[:, None] > inside).double() + 0.5 * (outside[:, None] == inside).double()
+    auroc = float(wins.mean())
+    _require(
+        auroc > 0.8,
+        f"planted outliers reach an AUROC of {auroc:.2f} only (higher must mean more "
+        "out-of-distribution).",
+    )
+
+
+def inputs_untouched(trial: _Trial) -> None:
+    """Leaves the outputs that it was given as they were, bit for bit."""
+    train, test = copied(train_toys()), copied(scored_toys())
+    try:
+        trial.detector.fit(train, **trial.settings)(test)
+    except InputsChangedError as problem:
+        raise _Broken(str(problem)) from problem
+    for data, pristine, what in (
+        (train, train_toys(), "fitting"),
+        (test, scored_toys(), "scoring"),
+    ):
+        for name, tensor in tensors_of(data).items():
+            same = torch.equal(tensor, tensors_of(pristine)[name])
+            _require(same, f"{what} changed outputs.{name} in place.")
+
+
+def batches_do_not_matter(trial: _Trial) -> None:
+    """Scores a sample alike whatever it is scored together with."""
+    parts = [trial.score(scored_toys().take(rows)) for rows in torch.arange(80).chunk(7)]
+    _require_close(trial.scores, torch.cat(parts), "scores depend on the batch")
+
+
+def row_order_does_not_matter(trial: _Trial) -> None:
+    """Scores follow their samples when those are reordered."""
+    order = shuffled(80)
+    again = trial.score(scored_toys().take(order))
+    _require_close(trial.scores[order], again, "scores depend on the order of the samples")
+
+
+def training_order_does_not_matter(trial: _Trial) -> None:
+    """The order of the training samples changes nothing."""
+    again = trial.fit(train_toys().take(shuffled(TRAIN_ROWS)))(scored_toys())
+    _require_close(trial.scores, again, "scores depend on the order of the training samples")
+
+
+def class_order_does_not_matter(trial: _Trial) -> None:
+    """The numbering of the classes changes nothing."""
+    order = torch.tensor([3, 0, 4, 1, 2])
+
+    def renamed(outputs: Outputs) -> Outputs:
+        own = tensors_of(outputs)
+        return replace(
+            outputs,
+            logits=own["logits"][:, order],
+            labels=order.argsort()[own["labels"]],
+            head=Head(own["head.weight"][order], own["head.bias"][order]),
+        )
+
+    again = trial.fit(renamed(train_toys()))(renamed(scored_toys()))
+    _require_close(trial.scores, again, "scores depend on how the classes are numbered")
+
+
+def repeatable(trial: _Trial) -> None:
+    """A second fit gives the same scores, bit for bit."""
+    again = trial.fit(train_toys())(scored_toys())
+    _require(torch.equal(trial.scores, again), "two fits to the same data give different scores.")
+
+
+def keeps_no_memory(trial: _Trial) -> None:
+    """What was scored before changes nothing."""
+    first = trial.score(scored_toys())
+    trial.score(toy_outputs(80, 2, outliers=True))
+    again = trial.score(scored_toys())
+    _require(torch.equal(first, again), "scores depend on what was scored before.")
+
+
+@contextmanager
+def _global_seed(seed: int) -> Iterator[None]:
+    """Set every global random state for a while; put the caller's back afterwards."""
+    before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002
+        random.setstate(before[2])
+
+
+def _random_states() -> dict[str, bytes]:
+    legacy = repr(np.random.get_state(legacy=False)).encode()  # noqa: NPY002
+    own = torch.get_rng_state().numpy().tobytes()
+    return {"torch": own, "numpy": legacy, "random": repr(random.getstate()).encode()}
+
+
+def no_global_randomness(trial: _Trial) -> None:
+    """Neither uses nor changes the global random state of torch, NumPy or Python."""
+    found = []
+    for seed in (11, 12):
+        with _global_seed(seed):
+            before = _random_states()
+            found.append(trial.fit(train_toys())(scored_toys()))
+            after = _random_states()
+        moved = [name for name in before if before[name] != after[name]]
+        _require(not moved, f"the global random state of {' and '.join(moved)} was changed.")
+    _require(torch.equal(*found), "scores depend on the global random state.")
+
+
+def single_precision(trial: _Trial) -> None:
+    """float32 outputs give float64's ranking, without ties between different samples."""
+    exact, single = trial.scores, torch.float32
+    rough = trial.fit(train_toys(dtype=single))(scored_toys(dtype=single))
+    for scores, name in ((exact, "float64"), (rough, "float32")):
+        tied = _ties(scores)
+        _require(not tied, f"in {name}, {tied} of 80 different samples tie with another.")
+    ranks = torch.stack([x.argsort().argsort().double() for x in (exact, rough)])
+    agreement = float(torch.corrcoef(ranks)[0, 1])
+    _require(agreement > 0.999, f"float32 ranks samples otherwise (correlation {agreement:.4f}).")
+
+
+def sure_predictions(trial: _Trial) -> None:
+    """Tells samples apart where the network is sure of all of them, logits in the thousands."""
+    scores = trial.fit(train_toys(200.0, torch.float32))(scored_toys(200.0, torch.float32))
+    tied = _ties(scores)
+    _require(not tied, f"{tied} of 80 samples tie with another when the network is sure of them.")
+
+
+def single_row(trial: _Trial) -> None:
+    """One sample alone gets one score, the same as among others."""
+    alone = torch.cat([trial.score(scored_toys().take(torch.tensor([row]))) for row in range(3)])
+    _require_close(trial.scores[:3], alone, "a sample scored alone gets another score")
+
+
+def _finite_or_refused(trial: _Trial, train: Outputs, test: Outputs, case: str) -> None:
+    try:
+        trial.fit(train)(test)
+    except InputsChangedError:
+        raise
+    except UserError as problem:
+        _require("NaN" not in str(problem), f"with {case}: {problem}")
+
+
+def missing_class(trial: _Trial) -> None:
+    """A class without training samples, and samples without a class, are no problem."""
+    train = train_toys().take((torch.arange(TRAIN_ROWS) % CLASSES != 2).nonzero()[:, 0])
+    unknown = torch.arange(len(train)) % 10 == 0
+    labels = torch.where(unknown, -1, tensors_of(train)["labels"])
+    _finite_or_refused(
+        trial, replace(train, labels=labels), scored_toys(), "a class without samples"
+    )
+
+
+def dead_units(trial: _Trial) -> None:
+    """Units that are always zero, or copies of others, are no problem."""
+
+    def damaged(outputs: Outputs) -> Outputs:
+        features = tensors_of(outputs)["features"].clone()
+        features[:, 5:9] = 0.0
+        features[:, 20] = features[:, 21]
+        return replace(outputs, features=features, logits=None)
+
+    _finite_or_refused(trial, damaged(train_toys()), damaged(scored_toys()), "dead units")
+
+
+def card(detector: Detector) -> None:
+    """Says what it is: a summary, a dated reference, what it reads."""
+    _require(bool(detector.summary.strip()), "the docstring needs a first line.")
+    dated = re.search(r"\b(19|20)\d\d\b", detector.paper)
+    _require(dated is not None, f"the paper '{detector.paper}' needs a year.")
+    _require(bool(detector.needs), "a detector that needs nothing cannot detect anything.")
+
+
+def needs_are_read(detector: Detector) -> None:
+    """Whatever it declares to need is read at some setting."""
+    train, test = WatchedOutputs.of(train_toys()), WatchedOutputs.of(scored_toys())
+    for settings in detector.settings():
+        detector.fit(train, **settings)(test)
+    read = set().union(*(view.read for view in (*train.views, *test.views)))
+    unread = sorted(detector.needs - read)
+    _require(not unread, f"it declares to need {' and '.join(unread)} and never reads it.")
+
+
+def grid_matters(detector: Detector) -> None:
+    """Every two settings of the grid give different scores."""
+    data = ((wide_outputs(1100, 0), wide_outputs(24, 7)), (train_toys(), scored_toys()))
+    found = []
+    for settings in detector.settings():
+        scores = [detector.fit(copied(train), **settings)(copied(test)) for train, test in data]
+        found.append((settings, torch.cat(scores)))
+    for (first, a), (second, b) in itertools.combinations(found, 2):
+        gap = float(((a - b).abs() / (a.abs() + b.abs()).clamp_min(1e-30)).max())
+        _require(gap > 1e-9, f"settings {text(first)} and {text(second)} give the same scores.")
+
+
+CHECKS: dict[str, Callable[[_Trial], None]] = {
+    check.__name__: check
+    for check in (
+        runs,
+        direction,
+        inputs_untouched,
+        batches_do_not_matter,
+        row_order_does_not_matter,
+        training_order_does_not_matter,
+        class_order_does_not_matter,
+        repeatable,
+        keeps_no_memory,
+        no_global_randomness,
+        single_precision,
+        sure_predictions,
+        single_row,
+        missing_class,
+        dead_units,
+    )
+}
+WHOLE_CHECKS: dict[str, Callable[[Detector], None]] = {
+    check.__name__: check for check in (card, needs_are_read, grid_matters)
+}
+
+
+def check_detector(
+    detector: str | Detector, settings: Mapping[str, Setting] | None = None
+) -> list[CheckResult]:
+    """Hold a detector to the contract: every check, at every setting of its grid or at one.
+
+    The detector is a card, a name, or ``package.module:name`` or ``file.py:name``.
+    """
+    chosen = find(detector) if isinstance(detector, str) else detector
+    every = chosen.settings() if settings is None else [chosen.complete(settings)]
+    results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
+    for one in every:
+        trial = _Trial(chosen, one)
+        results += [_result(chosen, one, check, trial) for check in CHECKS.values()]
+    return results
+
+
+def assert_detector(detector: str | Detector) -> None:
+    """Raise an AssertionError that lists every check that the detector fails."""
+    failures = [str(result) for result in check_detector(detector) if result.outcome == "failed"]
+    if failures:
+        raise AssertionError("\n".join(failures))
+
+
+def _result(
+    detector: Detector,
+    settings: Mapping[str, Setting],
+    check: Callable[[_Subject], None],
+    subject: _Subject,
+) -> CheckResult:
+    name, promise = check.__name__, (check.__doc__ or "").partition("\n")[0]
+    try:
+        check(subject)
+    except _Broken as found:
+        problem = str(found)
+    except Exception as error:  # noqa: BLE001 - a stranger's detector may raise anything
+        problem = f"{type(error).__name__}: {error}"
+    else:
+        return CheckResult(detector.name, name, settings, "passed", promise)
+    reason = EXCEPTIONS.get((detector.name, name))
+    if reason is not None:
+        return CheckResult(detector.name, name, settings, "excepted", f"allowed: {reason}.")
+    return CheckResult(detector.name, name, settings, "failed", problem)

@@ -1,0 +1,138 @@
+"""Remake pytorch_ood.json: what pytorch-ood 0.4.0 says about a few small arrays.
+
+Not a test and not run by the tests: it needs an environment of its own, because torchvision
+breaks other packages beside a CPU build of torch.
+
+    python -m venv /tmp/oracle
+    /tmp/oracle/bin/pip install torch==2.13.0 torchvision==0.28.0 pytorch-ood==0.4.0 scikit-learn
+    /tmp/oracle/bin/python tests/oracles/make_pytorch_ood.py
+
+The arrays are rounded to four decimals and stored beside the scores, so the tests need neither
+this script nor its random numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+# A CPU build of torch lacks torchvision's compiled operators; their schemas are enough to import.
+_LIBRARY = torch.library.Library("torchvision", "DEF")
+for _name in ("nms", "qnms"):
+    _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+from pytorch_ood import __version__ as version  # noqa: E402
+from pytorch_ood import detector as ood  # noqa: E402
+
+CLASSES, WIDTH, TRAIN, TEST = 5, 12, 160, 30
+# Without this, arrays that the library makes itself are float32 and cost the digits to compare.
+torch.set_default_dtype(torch.float64)
+
+
+def arrays() -> dict[str, np.ndarray]:
+    """Rectified features around one centre per class, a head that mostly agrees with the labels."""
+    rng = np.random.default_rng(20240)
+    centres = 2 * rng.random((CLASSES, WIDTH))
+    labels = np.arange(TRAIN) % CLASSES
+    train = centres[labels] + 0.6 * rng.standard_normal((TRAIN, WIDTH))
+    test = centres[np.arange(TEST) % CLASSES] + 1.5 * rng.standard_normal((TEST, WIDTH))
+    weight = centres - centres.mean(0) + 0.1 * rng.standard_normal((CLASSES, WIDTH))
+    bias = 0.3 * rng.standard_normal(CLASSES)
+    found = {
+        "train": np.maximum(train, 0),
+        "test": np.maximum(test, 0),
+        "weight": weight,
+        "bias": bias,
+    }
+    return {name: value.round(4) for name, value in found.items()} | {"labels": labels}
+
+
+def scores(data: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Every detector that both libraries have, by the name and settings that it has in ours."""
+    train, test, weight, bias, labels = (
+        torch.from_numpy(data[name]) for name in ("train", "test", "weight", "bias", "labels")
+    )
+    head = nn.Linear(WIDTH, CLASSES)
+    with torch.no_grad():
+        head.weight.copy_(weight)
+        head.bias.copy_(bias)
+    with torch.no_grad():
+        train_logits, logits = head(train), head(test)
+    maps = test[:, :, None, None]
+    on_maps = nn.Sequential(nn.Flatten(), head)
+    found = {
+        "max_softmax": ood.MaxSoftmax(None).predict_logits(logits),
+        "max_logit": ood.MaxLogit(None).predict_logits(logits),
+        "entropy": ood.Entropy(None).predict_logits(logits),
+        "kl_matching": ood.KLMatching(None).fit_logits(train_logits).predict_logits(logits),
+        "mahalanobis": ood.Mahalanobis(None).fit_features(train, labels).predict_features(test),
+        "mahalanobis(space=logits)": ood.Mahalanobis(None)
+        .fit_features(train_logits, labels)
+        .predict_features(logits),
+        "relative_mahalanobis": ood.RMD(None).fit_features(train, labels).predict_features(test),
+        "simplified_hopfield": ood.SHE(None, head)
+        .fit_features(train, labels)
+        .predict_features(test),
+        "vim": ood.ViM(None, WIDTH // 2, weight, bias)
+        .fit_features(train, labels)
+        .predict_features(test),
+        "gradnorm": ood.GradNorm(head, param_filter=lambda name: name == "weight").predict(test),
+    }
+    for heat in (1.0, 10.0, 1000.0):
+        found[f"energy(temperature={heat})"] = ood.EnergyBased(None, t=heat).predict_logits(logits)
+        found[f"odin(temperature={heat})"] = ood.ODIN(head, eps=0.0, temperature=heat).predict(test)
+    for gamma, top in ((0.1, 100), (0.01, 3), (1.0, 2), (2.0, 5)):
+        found[f"generalized_entropy(gamma={gamma}, top={top})"] = ood.GEN(
+            None, gamma=gamma, M=top
+        ).predict_logits(logits)
+    for k, normalize in ((1, True), (10, True), (50, True), (7, False)):
+        found[f"knn(k={k}, normalize={normalize})"] = (
+            ood.KNN(None, k=k, normalize=normalize)
+            .fit_features(train, labels)
+            .predict_features(test)
+        )
+    for percent in (80, 90, 99):
+        found[f"react(percentile={percent})"] = (
+            ood.ReAct(None, head, percentile=percent / 100)
+            .fit_feature_maps(train, labels)
+            .predict_feature_maps(test)
+        )
+    torch.set_default_dtype(torch.float32)  # its DICE mixes the types otherwise
+    for percent in (10, 50, 90):
+        found[f"dice(percentile={percent})"] = (
+            ood.DICE(None, weight, bias, p=percent / 100)
+            .fit_features(train, labels)
+            .predict_features(test)
+        )
+    torch.set_default_dtype(torch.float64)
+    for variant in "spb":
+        for percent in (65, 90):
+            found[f"ash(percentile={percent}, variant={variant})"] = ood.ASH(
+                None, on_maps, variant=f"ash-{variant}", percentile=percent / 100
+            ).predict_feature_maps(maps.clone())
+    return found
+
+
+def main() -> None:
+    """Write the arrays and the scores."""
+    data = arrays()
+    numbers = {
+        name: [float(f"{value:.10g}") for value in values.detach().double().tolist()]
+        for name, values in scores(data).items()
+    }
+    made = {
+        "library": f"pytorch-ood {version}, torch {torch.__version__}",
+        "arrays": {name: value.tolist() for name, value in data.items()},
+        "scores": numbers,
+    }
+    path = Path(__file__).with_name("pytorch_ood.json")
+    rows = json.dumps(made).replace('"scores"', '\n"scores"').replace("], ", "],\n")
+    path.write_text(rows + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

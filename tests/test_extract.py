@@ -1,0 +1,225 @@
+"""Extraction: the true forward pass, once, from any module, leaving it as it was."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from oodometer import extract
+from oodometer.errors import UserError
+
+
+class FunctionalStem(nn.Module):
+    """A network whose stem ReLU is functional: chaining its children would skip it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.drop = nn.Dropout(0.5)
+        self.fc = nn.Linear(4 * 36, 3)
+
+    def forward(self, x):
+        x = functional.relu(self.norm(self.conv(x)))
+        return self.fc(self.drop(x).flatten(1))
+
+
+def seeded(build):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build()
+
+
+@pytest.fixture
+def model():
+    return seeded(FunctionalStem)
+
+
+@pytest.fixture
+def images():
+    return torch.rand(23, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+def test_features_and_logits_are_those_of_the_forward_pass(model, images):
+    got = extract(model, {"a": images}, batch_size=7)["a"]
+    model.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(got.logits, model(images))
+        true = functional.relu(model.norm(model.conv(images))).flatten(1)
+    torch.testing.assert_close(got.features, true)
+    assert (got.features >= 0).all(), "the stem's ReLU was skipped"
+    assert got.labels.tolist() == [-1] * 23
+
+
+@pytest.mark.parametrize("size", [1, 7, 23, 100])
+def test_batches_do_not_matter(model, images, size):
+    whole = extract(model, {"a": images})["a"]
+    torch.testing.assert_close(
+        extract(model, {"a": images}, batch_size=size)["a"].logits, whole.logits
+    )
+
+
+def test_every_form_of_data_gives_the_same(model, images):
+    labels = torch.arange(23) % 3
+    forms = {
+        "tensors": (images, labels),
+        "arrays": (images.numpy().astype(np.float64), labels.numpy()),
+        "rows": TensorDataset(images, labels),
+        "loader": DataLoader(TensorDataset(images, labels), batch_size=5),
+        "generator": ((images[i : i + 4], labels[i : i + 4]) for i in range(0, 23, 4)),
+    }
+    got = extract(model, forms)
+    for name in forms:
+        torch.testing.assert_close(got[name].logits, got["tensors"].logits)
+        assert torch.equal(got[name].labels, labels), name
+
+
+def test_the_model_is_left_exactly_as_it_was(model, images):
+    model.train()
+    model.norm.eval()  # frozen statistics, as in fine-tuning
+    before = copy.deepcopy(model.state_dict())
+    state = torch.get_rng_state()
+    extract(model, {"a": images})
+    assert model.training and model.drop.training and not model.norm.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(not module._forward_hooks for module in model.modules())
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_the_model_is_restored_after_an_error(model):
+    model.train()
+    with pytest.raises(UserError, match=r"failed on data set 'bad', on a batch of shape \(2, 5\)"):
+        extract(model, {"bad": torch.rand(2, 5)})
+    assert model.training and all(not module._forward_hooks for module in model.modules())
+
+
+def test_each_input_goes_through_the_model_once(model, images):
+    rows = []
+    hook = model.register_forward_hook(lambda _, inputs, output: rows.append(len(inputs[0])))
+    extract(model, {"a": images, "b": images[:4]}, batch_size=10)
+    hook.remove()
+    assert rows == [10, 10, 3, 4]
+
+
+class Wrapped(nn.Module):
+    def __init__(self, wrap) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.ReLU())
+        self.head, self.auxiliary, self.wrap = nn.Linear(5, 3), nn.Linear(5, 3), wrap
+
+    def forward(self, x):
+        hidden = self.body(x)
+        logits = self.head(hidden)
+        self.auxiliary(hidden)  # runs last, but is not the answer
+        return self.wrap(logits)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda z: z,
+        lambda z: z.log_softmax(1),
+        lambda z: z.softmax(1),
+        lambda z: (z, None),
+        lambda z: {"logits": z},
+    ],
+    ids=["plain", "log-softmax", "softmax", "tuple", "mapping"],
+)
+def test_the_head_is_found_by_what_it_returns(wrap, images):
+    model = seeded(lambda: Wrapped(wrap))
+    got = extract(model, {"a": images})["a"]
+    assert torch.equal(got.head.weight, model.head.weight)
+    torch.testing.assert_close(got.logits, model.head(model.body(images)).detach())
+
+
+def test_the_head_can_be_told(images):
+    model = seeded(lambda: Wrapped(lambda z: z))
+    for head in ("auxiliary", model.auxiliary):
+        got = extract(model, {"a": images}, head=head)["a"]
+        assert torch.equal(got.head.weight, model.auxiliary.weight)
+    with pytest.raises(UserError, match="Unknown linear layer 'haed'. Did you mean 'head'"):
+        extract(model, {"a": images}, head="haed")
+
+
+def test_a_head_without_bias_and_half_precision(images):
+    model = seeded(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Linear(8, 3, bias=False))
+    )
+    got = extract(model.bfloat16(), {"a": images})["a"]
+    assert got.logits.dtype == torch.float32 and got.head.bias.tolist() == [0, 0, 0]
+
+
+def test_inputs_by_name(images):
+    class Named(Wrapped):
+        def forward(self, pixels, mask):
+            return super().forward(pixels * mask)
+
+    model = seeded(lambda: Named(lambda z: z))
+    batches = [
+        {"pixels": images, "mask": torch.ones(23, 1, 1, 1), "labels": torch.zeros(23).long()}
+    ]
+    got = extract(model, {"a": batches and iter(batches)})["a"]
+    assert got.labels.tolist() == [0] * 23 and len(got) == 23
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: nn.Sequential(nn.Conv2d(1, 3, 6), nn.Flatten()), "has no linear layer"),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.Tanh()), "head cannot be found"),
+        (lambda: nn.Sequential(nn.Linear(6, 3)), "head cannot be found.*Linear layers that ran: 0"),
+    ],
+)
+def test_models_without_a_linear_head(build, sentence, images):
+    with pytest.raises(UserError, match=sentence):
+        extract(build(), {"a": images})
+
+
+def test_a_head_on_sequences_is_refused():
+    model = nn.Sequential(nn.Linear(6, 3), nn.Flatten())
+    with pytest.raises(UserError, match=r"features of shape \(4, 5, 6\) for 4 samples"):
+        extract(model, {"a": torch.rand(4, 5, 6)}, head="0")
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (torch.rand(0, 1, 6, 6), "Data set 'x' is empty"),
+        (torch.full((3, 1, 6, 6), torch.nan), "'x' holds NaN or infinity in 3 of 3"),
+        ((torch.rand(3, 1, 6, 6), torch.zeros(2).long()), "3 inputs but 2 labels"),
+        ((torch.rand(3, 1, 6, 6), torch.zeros(3)), "must be one integer per sample, got float32"),
+        ((torch.rand(3, 1, 6, 6), torch.full((3,), 7)), "'x': labels must lie in 0..2"),
+        ("folder", "is a str; allowed are arrays"),
+        ([["a"]], "a batch must be a tensor"),
+        (torch.randint(255, (3, 1, 6, 6)).byte(), "model failed on data set 'x'.*uint8"),
+    ],
+)
+def test_bad_data_is_named(model, data, sentence):
+    with pytest.raises(UserError, match=sentence):
+        extract(model, {"x": data})
+
+
+def test_bad_arguments(model, images):
+    with pytest.raises(UserError, match="needs a torch.nn.Module, got str"):
+        extract("model", {"a": images})
+    with pytest.raises(UserError, match="mapping from names to data sets"):
+        extract(model, images)
+    with pytest.raises(UserError, match="batch_size must be at least 1, got 0"):
+        extract(model, {"a": images}, batch_size=0)
+
+
+def test_wrong_features_are_noticed(images):
+    class Tricky(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).relu()  # logits are not weight @ features + bias
+
+    model = seeded(lambda: nn.Sequential(nn.Flatten(), Tricky(36, 3)))
+    with pytest.raises(UserError, match="Data set 'a': logits differ from head"):
+        extract(model, {"a": images})

@@ -1,0 +1,105 @@
+"""Imports point one way, and nothing heavy is loaded before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import oodometer
+
+PACKAGE = Path(oodometer.__file__).parent
+
+# Each part of the package and all that it may import of the others, nearest the ground first.
+MAY_IMPORT = {
+    "errors": set(),
+    "metrics": {"errors"},
+    "outputs": {"errors"},
+    "study": {"errors"},
+    "finding": {"errors", "metrics"},
+    "scores": {"errors", "metrics"},
+    "registry": {"errors", "outputs"},
+    "stats": {"errors", "metrics"},
+    "detectors": {"errors", "outputs", "registry"},
+    "scoring": {"errors", "outputs", "registry", "scores", "detectors"},
+    "testing": {"errors", "outputs", "registry", "detectors"},
+    "protocols": {"errors", "metrics", "scores", "finding", "stats"},
+    "reports": {"errors", "metrics", "finding"},
+    "lab": {"errors", "outputs", "study"},
+    "engine": {
+        "errors", "finding", "lab", "outputs", "protocols", "registry", "scores", "scoring", "study",
+    },
+}  # fmt: skip
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+SHELL = {"__init__", "__main__"}  # the public face: refers to everything, when asked
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Parts of the package that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            if node.module == "oodometer":
+                names |= {alias.name for alias in node.names}
+            elif (node.module or "").startswith("oodometer."):
+                names.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("oodometer.")}
+    return names
+
+
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if part_of(path) not in SHELL]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"say in MAY_IMPORT what {part} may import"
+    wrong = imported(path) - MAY_IMPORT[part] - {part}
+    assert not wrong, f"{part} must not import {', '.join(sorted(wrong))}"
+
+
+def test_the_rule_itself_has_no_circle():
+    order = list(MAY_IMPORT)
+    for part, allowed in MAY_IMPORT.items():
+        later = {name for name in allowed if order.index(name) > order.index(part)}
+        assert not later - {"cli"} or part == "cli", (
+            f"{part} may import {later}, which lie above it"
+        )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_stay_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def loaded_by(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+HEAVY = {"torch", "pandas", "sklearn", "scipy", "pyarrow"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        ("import oodometer", set()),
+        ("import oodometer.cli", set()),
+        ("import oodometer.reports", {"scipy"}),
+        ("import oodometer.study", set()),
+        # A finished study is recognised and reported without PyTorch.
+        ("import oodometer.engine.run", {"scipy", "pyarrow"}),
+    ],
+)
+def test_nothing_heavy_is_loaded(statement, allowed):
+    assert not (loaded_by(statement) & HEAVY) - allowed

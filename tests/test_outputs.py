@@ -1,0 +1,98 @@
+"""Outputs refuse, at birth, whatever would mislead a detector later."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+import torch
+
+from oodometer.errors import UserError
+from oodometer.outputs import Head, Outputs
+
+
+def test_consistent_outputs_are_accepted(outputs):
+    assert len(outputs) == 20
+    assert outputs.available == {"logits", "features", "labels", "head"}
+
+
+def test_logits_are_computed_if_left_out(outputs):
+    made = replace(outputs, logits=None)
+    assert torch.equal(made.logits, outputs.logits)
+
+
+def test_whatever_is_missing_is_told(outputs):
+    assert Outputs(logits=outputs.logits).available == {"logits"}
+    assert Outputs(features=outputs.features).available == {"features"}
+
+
+def test_frozen(outputs):
+    with pytest.raises(FrozenInstanceError):
+        outputs.logits = None
+
+
+def spoil(tensor: torch.Tensor, value: float) -> torch.Tensor:
+    spoilt = tensor.clone()
+    spoilt[7, 1] = value
+    return spoilt
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda o: {"logits": o.logits + 0.1}, "logits differ from head.features. by 0.1 at row"),
+        (lambda o: {"logits": spoil(o.logits, 9.0)}, "at row 7 "),
+        (lambda o: {"features": o.features.relu()}, "exactly what enters the last linear layer"),
+        (lambda o: {"logits": spoil(o.logits, torch.nan)}, "1 of 20 rows hold NaN.*at row 7"),
+        (lambda o: {"features": spoil(o.features, torch.inf)}, "features must be finite"),
+        (lambda o: {"logits": o.logits[:19]}, "one row per sample.*logits 19, features 20"),
+        (lambda o: {"labels": o.labels[:5]}, "labels 5"),
+        (lambda o: {"labels": o.labels + 1}, r"labels must lie in 0..2, or be -1.*got 3"),
+        (lambda o: {"labels": o.labels - 2}, "got -2"),
+        (lambda o: {"labels": o.labels.double()}, "labels must be a vector of integers"),
+        (lambda o: {"features": o.features.float()}, "one floating type, but.*features is float32"),
+        (lambda o: {"logits": o.logits.half()}, "logits must be float32 or float64, got float16"),
+        (lambda o: {"logits": o.logits[:, :2]}, "logits have 2 classes but head.weight has 3"),
+        (
+            lambda o: {"features": o.features[:, :3]},
+            "features have width 3 but head.weight takes 4",
+        ),
+        (lambda o: {"logits": o.logits[0]}, "logits must have 2 dimensions"),
+        (lambda o: {"logits": None, "features": None}, "need logits or features"),
+    ],
+)
+def test_refusals_name_what_is_wrong(outputs, change, sentence):
+    with pytest.raises(UserError, match=sentence):
+        replace(outputs, **change(outputs))
+
+
+def test_head_must_fit_itself():
+    with pytest.raises(UserError, match="head.weight has 3 rows but head.bias has 2"):
+        Head(torch.zeros(3, 4), torch.zeros(2))
+
+
+def test_rounding_of_a_float32_pass_is_accepted():
+    rng = torch.Generator().manual_seed(1)
+    features = 100 * torch.randn(500, 2048, generator=rng)
+    head = Head(torch.randn(1000, 2048, generator=rng), torch.randn(1000, generator=rng))
+    one_by_one = torch.cat([head(row[None]) for row in features[:50]])
+    assert len(Outputs(one_by_one, features[:50], None, head)) == 50
+
+
+def test_view_shows_only_what_is_declared(outputs):
+    view = outputs.only({"logits"}, "mine")
+    assert view.logits is outputs.logits and len(view) == 20
+    with pytest.raises(UserError, match=r"'mine' read outputs.features: declare needs="):
+        _ = view.features
+    with pytest.raises(UserError, match="labels are shown for fitting only"):
+        _ = view.labels
+    with pytest.raises(UserError, match="'mine' read outputs.head"):
+        _ = view.head
+    with pytest.raises(UserError, match="'mine' needs features, which these outputs lack"):
+        _ = Outputs(logits=outputs.logits).only({"features"}, "mine").features
+
+
+def test_take_keeps_rows_together(outputs):
+    part = outputs.take(torch.tensor([3, 1]))
+    assert torch.equal(part.features, outputs.features[[3, 1]])
+    assert part.labels.tolist() == [0, 1]

@@ -1,0 +1,580 @@
+"""Reports: what is drawn is what was found, for every reader and every awkward finding."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from oodometer.errors import UserError
+from oodometer.finding import POINT_KEYS, Claim, Finding, Series, Table
+from oodometer.metrics import Estimate
+from oodometer.reports import draw, markdown, render, report, terminal
+from oodometer.reports.figures import NARROW, WIDE
+from oodometer.reports.palette import DARK, HUES, LIGHT, STEPS
+from oodometer.reports.scales import Scale, ticks, value_range
+from oodometer.reports.words import rounded, shorten, show_rows, text_width, wrap
+
+# Test modules are imported by path, so their neighbours are too.
+_spec = importlib.util.spec_from_file_location(
+    "sample_findings", Path(__file__).with_name("sample_findings.py")
+)
+samples = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(samples)
+
+KINDS = tuple(POINT_KEYS)
+VOID = {"meta", "link", "br", "hr", "img", "input", "wbr", "area", "base", "col", "embed"}
+
+
+class Page(HTMLParser):
+    """Reads a page and complains about tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        assert len(attributes) == len(dict(attributes)), f"an attribute twice: {attributes}"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    def values(self, attribute):
+        return [found[attribute] for _, found in self.tags if attribute in found]
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def finding() -> Finding:
+    return samples.ranking()
+
+
+@pytest.fixture(scope="module")
+def page_text(finding: Finding) -> str:
+    other = replace(finding, title="Another finding")
+    return render([finding, other], title="Digits & friends", provenance=samples.PROVENANCE)
+
+
+def awkward() -> list[Series]:
+    """Return every kind of picture with every kind of trouble."""
+    found = []
+    for kind in KINDS:
+        found += [
+            samples.one_point(kind),
+            samples.one_point(kind, None),
+            samples.one_point(kind, 0.0),
+            samples.one_point(kind, 0.5, samples.HOSTILE),
+            samples.one_point(kind, 0.5, ""),
+            samples.one_point(kind, 0.5, "名" * 200),
+            samples.many(kind, [0.8]),
+            samples.many(kind, [None]),
+            samples.many(kind, [-3.5, 0.2, None, 1.7, 250.0]),
+            samples.many(kind, [1e-9, 2e-9]),
+            samples.many(kind, [1e12, -1e12]),
+            samples.many(kind, [0.1 * i for i in range(10)], labels=25, groups=8),
+            samples.many(kind, [0.001 * i for i in range(700)], labels=7, groups=3),
+            samples.many(kind, [0.3, 0.4], labels=1, groups=40),
+            Series(kind, "empty", "", "", "AUROC", ()),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("series", awkward(), ids=lambda series: f"{series.kind}-{series.name}")
+def test_every_picture_is_well_formed_and_stays_inside_its_frame(series, width):
+    text = draw(series, width=width, identifier="here")
+    root = ElementTree.fromstring(text)
+    assert root.attrib["role"] == "img"
+    ids = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+    assert len(ids) == len(set(ids))
+    named = root.attrib["aria-labelledby"].split()
+    assert set(named) <= set(ids)
+    assert root[0].tag == "title"
+    assert root[1].tag == "desc"
+    assert root[1].text
+    right, bottom = float(root.attrib["width"]), float(root.attrib["height"])
+    assert right <= width + 1
+    for element in root.iter():
+        for name in ("x", "cx", "x1", "x2"):
+            assert -0.01 <= float(element.attrib.get(name, 0)) <= right + 0.01
+        for name in ("y", "cy", "y1", "y2"):
+            assert -0.01 <= float(element.attrib.get(name, 0)) <= bottom + 0.01
+    for mark in root.iter():
+        if mark.attrib.get("class", "").startswith("mark"):
+            assert mark.find("title").text
+
+
+def positions(root, value_of):
+    """Return (value, x) of every mark."""
+    found = []
+    for mark in root.iter():
+        if "data-value" in mark.attrib:
+            found.append((float(mark.attrib["data-value"]), value_of(mark)))
+    return sorted(found)
+
+
+def of_dot(mark):
+    return float(mark.find("circle").attrib["cx"])
+
+
+def of_path(mark):
+    return float(re.match(r"translate\(([-\d.]+),", mark.attrib["transform"])[1])
+
+
+@pytest.mark.parametrize(("kind", "value_of"), [("intervals", of_dot), ("strips", of_path)])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_equal_differences_are_equal_distances(kind, value_of, width):
+    series = samples.many(kind, [0.5, 0.6, 0.7, 0.9], labels=4, groups=1)
+    found = positions(ElementTree.fromstring(draw(series, width=width)), value_of)
+    (_, a), (_, b), (_, c), (_, d) = found
+    assert a < b < c < d
+    assert b - a == pytest.approx(c - b, abs=0.02)
+    assert d - c == pytest.approx(2 * (b - a), abs=0.04)
+    assert d - a > width / 8
+
+
+def test_an_interval_reaches_from_low_to_high():
+    points = (
+        {"label": "a", "group": "g", "value": 0.6, "low": 0.5, "high": 0.8},
+        {"label": "b", "group": "g", "value": 0.8, "low": 0.6, "high": 0.9},
+        {"label": "c", "group": "g", "value": 0.7, "low": None, "high": None},
+    )
+    root = ElementTree.fromstring(draw(Series("intervals", "n", "t", "d", "AUROC", points)))
+    marks = [mark for mark in root.iter() if mark.attrib.get("class") == "mark"]
+    whiskers = [mark.find("line") for mark in marks]
+    assert float(whiskers[0].attrib["x2"]) == pytest.approx(of_dot(marks[1]), abs=0.02)
+    assert float(whiskers[1].attrib["x1"]) == pytest.approx(of_dot(marks[0]), abs=0.02)
+    assert whiskers[2] is None
+    assert marks[0].find("title").text == "a, g: AUROC 0.600 [0.500, 0.800]"
+    assert of_dot(marks[0]) < of_dot(marks[2]) < of_dot(marks[1])
+
+
+def test_rows_keep_the_given_order_and_panels_share_them(finding):
+    root = ElementTree.fromstring(draw(finding.series[0]))
+    heights = {}
+    for mark in root.iter():
+        if mark.attrib.get("class") == "mark":
+            label = mark.find("title").text.split(", ")[0]
+            heights.setdefault(label, set()).add(float(mark.find("circle").attrib["cy"]))
+    assert all(len(rows) == 1 for rows in heights.values())
+    drawn = sorted(heights, key=lambda label: min(heights[label]))
+    assert drawn == list(samples.DETECTORS)
+
+
+def test_groups_without_a_common_label_are_sections():
+    points = tuple(
+        {"label": f"{group}{index}", "group": group, "value": 0.5, "low": 0.4, "high": 0.6}
+        for group in ("logits", "distances")
+        for index in range(3)
+    )
+    text = draw(Series("intervals", "n", "t", "d", "AUROC", points))
+    assert "missing" not in text
+    dots = re.findall(r'cy="([\d.]+)"', text)
+    assert len(set(dots)) == 6
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "shown"),
+    [
+        ("AUROC", [0.4, 0.9], True),
+        ("mean AUROC", [0.4, 0.9], True),
+        ("AUROC", [0.8, 0.9], False),
+        ("FPR at 95 % TPR", [0.4, 0.9], False),
+    ],
+)
+def test_the_line_of_chance_is_drawn_only_where_it_means_something(label, values, shown):
+    series = replace(samples.many("strips", values), value_label=label)
+    assert ("chance" in draw(series)) is shown
+
+
+def test_missing_marks_are_named_where_they_would_be():
+    absent = samples.many("intervals", [0.5], labels=3, groups=2)
+    without = replace(absent, points=absent.points[:-1])
+    root = ElementTree.fromstring(draw(without))
+    gaps = [found for found in root.iter() if found.attrib.get("class") == "mark-missing"]
+    assert [gap.find("title").text for gap in gaps] == ["detector 2, group 1: missing"]
+    empty = replace(absent, points=(*without.points, {**absent.points[-1], "value": None}))
+    assert "detector 2, group 1: missing" in draw(empty)
+
+
+def test_a_heat_map_prints_every_value_and_hatches_gaps():
+    series = samples.many("heatmap", [0.11, 0.22, None, 0.44], labels=4, groups=2)
+    series = replace(series, points=series.points[:-1])
+    for width in (WIDE, NARROW):
+        root = ElementTree.fromstring(draw(series, width=width, identifier="f"))
+        words = [text.text for text in root.iter("text")]
+        for value, times in (("0.110", 2), ("0.220", 2), ("0.440", 1)):
+            assert sum(word == value for word in words) >= times
+        gaps = [found for found in root.iter() if found.attrib.get("class") == "cell-missing"]
+        assert len(gaps) == 3  # two are None, one was never given
+        assert all("url(#f-hatch)" in gap.find("rect").attrib["style"] for gap in gaps)
+        assert "missing" in words
+
+
+def test_a_heat_map_is_darker_for_more():
+    series = samples.many("heatmap", [1.0, 2.0, 3.0, 4.0, 5.0], labels=5, groups=1)
+    root = ElementTree.fromstring(draw(series))
+    cells = [
+        g for g in root.iter("g") if g.find("rect") is not None and g.find("title") is not None
+    ]
+    steps = [int(re.search(r"step-(\d)", cell.find("rect").attrib["class"])[1]) for cell in cells]
+    assert steps == sorted(set(steps))
+    assert (steps[0], steps[-1]) == (0, STEPS - 1)
+    assert [cell.find("text").text for cell in cells] == ["1", "2", "3", "4", "5"]
+
+
+def test_levels_differ_in_colour_and_in_shape():
+    points = tuple(
+        {"label": "knn", "panel": "seed", "level": level, "value": 0.5 + level / 100, "run": level}
+        for level in range(12)
+    )
+    root = ElementTree.fromstring(draw(Series("strips", "n", "t", "d", "AUROC", points)))
+    marks = [mark for mark in root.iter("path") if "data-value" in mark.attrib]
+    looks = {(mark.attrib["d"], mark.attrib["class"]) for mark in marks}
+    assert len(looks) == 12
+    shapes = [mark.attrib["d"] for mark in marks[:5]]
+    assert len(set(shapes)) == 5
+    keys = [mark for mark in root.iter("path") if "data-value" not in mark.attrib]
+    assert len(keys) == 12
+    assert marks[3].find("title").text == "knn, seed 3: AUROC 0.530; run: 3"
+
+
+def test_pictures_of_one_page_have_ids_of_their_own():
+    series = samples.one_point("heatmap")
+    ids = [
+        set(re.findall(r'id="([^"]+)"', draw(series, identifier=name))) for name in ("one", "two")
+    ]
+    assert not ids[0] & ids[1]
+
+
+def test_a_standalone_picture_brings_its_style():
+    text = draw(samples.many("strips", [0.5, 0.7]), standalone=True)
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "--ink" in root.find("{http://www.w3.org/2000/svg}style").text
+
+
+def test_the_page_is_well_formed(page_text):
+    page = Page(page_text)
+    assert page_text.startswith("<!DOCTYPE html>")
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    for names in page.values("aria-labelledby"):
+        assert set(names.split()) <= set(ids)
+    for link in page.values("href"):
+        assert link == "data:," or link[1:] in ids
+    headings = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(headings))
+    tags = [tag for tag, _ in page.tags]
+    assert {"header", "main", "nav", "footer"} <= set(tags)
+    assert tags.count("caption") == tags.count("table")
+    scopes = [found.get("scope") for tag, found in page.tags if tag == "th"]
+    assert set(scopes) == {"col", "row"}
+    assert tags.count("svg") == 12  # two findings, three figures, two layouts
+    for svg in re.findall(r"<svg.*?</svg>", page_text, flags=re.DOTALL):
+        root = ElementTree.fromstring(svg)
+        assert root.find("title").text.strip()
+        assert root.find("desc").text.strip()
+
+
+def test_the_page_loads_nothing(page_text):
+    assert not re.search(r"""(src|href|data|action)\s*=\s*["']?(https?:)?//""", page_text)
+    assert not re.search(r"""(src|href)\s*=\s*["']?https?:""", page_text)
+    assert "@import" not in page_text
+    assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", page_text))
+    assert not re.search(r"fetch\(|XMLHttpRequest|<iframe|<object|<embed", page_text)
+
+
+def test_claims_come_first_and_verdicts_are_words(finding):
+    text = Page(render([finding], title="t")).text
+    order = [
+        text.index(finding.claims[0].text),
+        text.index("What was measured"),
+        text.index(finding.series[0].title),
+        text.index(finding.tables[1].title),
+        text.index(finding.caveats[0]),
+        text.index(finding.missing[0]),
+    ]
+    assert order == sorted(order)
+    for claim in finding.claims:
+        words = (claim.verdict, claim.text, claim.evidence)
+        assert re.search(r"\s*".join(map(re.escape, words)), text)
+    assert "Contents" not in text
+    assert "Contents" in Page(render([finding, finding], title="t")).text
+
+
+def test_each_number_of_a_table_is_on_the_page_and_in_the_markdown(finding):
+    page, written = Page(render([finding], title="t")).text, markdown(finding)
+    for table in finding.tables:
+        for row in show_rows(table.rows):
+            for cell in row:
+                assert cell.full in page
+                assert cell.text in written
+                if cell.interval:
+                    assert cell.full in written
+    for cell in finding.missing:
+        assert cell in page
+        assert cell in written
+    assert "missing: 3 cells have no value." in page
+
+
+def test_a_column_has_one_number_of_decimals():
+    rows = ((1, 7, 1.0), (0.25, 12, 3.5), (Estimate(0.5, 0, 1), None, -0.0001))
+    written = [[cell.full for cell in row] for row in show_rows(rows)]
+    assert written == [
+        ["1.000", "7", "1.00"],
+        ["0.250", "12", "3.50"],
+        ["0.500 [0.000, 1.000]", "missing", "-1.0e-04"],
+    ]
+
+
+def test_provenance_and_facts_are_shown(finding):
+    text = Page(render([finding], title="t", provenance=samples.PROVENANCE)).text
+    for name, value in (*samples.PROVENANCE, *finding.facts):
+        assert f"{name}{value}" in text or f"{name} {value}" in text
+
+
+def hostile() -> Finding:
+    bad = samples.HOSTILE
+    table = Table(bad, bad, (bad, "b|c"), ((bad, Estimate(0.5, 0.4, 0.6)), (bad, None)), bad)
+    return Finding(
+        protocol=bad,
+        title=bad,
+        question=bad,
+        claims=(Claim(bad, "holds", bad),),
+        tables=(table,),
+        series=tuple(samples.one_point(kind, 0.5, bad) for kind in KINDS),
+        caveats=(bad,),
+        missing=(bad,),
+        facts=((bad, bad),),
+    )
+
+
+def test_hostile_words_stay_words():
+    text = render(
+        [hostile(), hostile()], title=samples.HOSTILE, provenance=[(samples.HOSTILE,) * 2]
+    )
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 2
+    assert "\x1b" not in text
+    assert "\x00" not in text
+    assert "<script>alert(\"1\")</script> & 'x' | `y` [z](w)" in page.text
+    for svg in re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL):
+        assert not list(ElementTree.fromstring(svg).iter("script"))
+    plain = markdown(hostile())
+    assert "<script" not in plain
+    assert "[z](w)" not in plain
+    assert "\x1b" not in plain
+    printed = shown(hostile(), 80)
+    assert "\x1b" not in printed
+    assert "[z](w)" in printed
+
+
+def test_half_a_character_does_not_stop_a_report(tmp_path):
+    odd = replace(hostile(), title="half \ud800 character")
+    assert len(report([odd], tmp_path, title="\udfff", formats=("html", "md"))) == 2
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        Finding("p", "t", "", ()),
+        Finding("p", "t", "q", (), tables=(Table("n", "t", ("a",), ()), Table("m", "t", (), ()))),
+        Finding("p", "t", "q", (), series=tuple(awkward())),
+    ],
+    ids=["bare", "empty tables", "awkward"],
+)
+def test_thin_findings_are_still_reports(finding):
+    Page(render([finding], title="t"))
+    assert markdown(finding)
+    assert shown(finding, 80)
+
+
+def test_no_findings_is_said():
+    assert "There are no findings." in Page(render([], title="t")).text
+
+
+def test_equal_findings_give_equal_pages(finding):
+    assert render([finding], title="t") == render([samples.ranking()], title="t")
+
+
+def test_many_missing_cells_are_counted():
+    many = Finding("p", "t", "q", (), missing=tuple(f"cell {index}" for index in range(100)))
+    text = render([many], title="t")
+    assert "100 missing cells" in text
+    assert '<details class="gaps">' in text
+
+
+def test_markdown_tables_have_one_shape(finding):
+    odd = Table("n", "t", ("a|b", "c"), (("x|y", 1), ("z", None)))
+    for part in (finding, replace(finding, tables=(odd,))):
+        blocks = re.findall(r"(?:^\|.*\|\n?)+", markdown(part), flags=re.MULTILINE)
+        assert len(blocks) == len(part.tables)
+        for block, table in zip(blocks, part.tables, strict=True):
+            lines = block.strip().split("\n")
+            counts = {len(re.split(r"(?<!\\)\|", line)) - 2 for line in lines}
+            assert counts == {len(table.columns)}
+            assert len(lines) == len(table.rows) + 2
+    assert "| z | *missing* |" in markdown(replace(finding, tables=(odd,)))
+
+
+def shown(finding: Finding, width: int, *, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    console = Console(width=width, file=stream, color_system=None, legacy_windows=False)
+    console.print(terminal(finding))
+    stream.flush()
+    return raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_the_terminal_is_never_wider_than_it_is(finding, width):
+    text = shown(finding, width)
+    assert max(len(line) for line in text.split("\n")) <= width
+    if width >= 80:
+        for name in samples.DETECTORS:
+            assert name in text
+        assert "0.873 [0.855, 0.889]" in text
+    for claim in finding.claims:
+        assert claim.verdict in text
+    left_out = "Left out here" in " ".join(text.split())
+    assert left_out is (width < 200)
+
+
+def test_what_the_terminal_leaves_out_is_named(finding):
+    text = " ".join(shown(finding, 80).split())
+    assert (
+        "Left out here for want of room: further intervals; columns uniform noise, inverted, "
+        "held-out classes 8, 9."
+    ) in text
+
+
+def test_bars_on_the_terminal_name_their_range_and_keep_order():
+    rows = (("a", Estimate(0.6, 0.5, 0.7)), ("b", Estimate(0.9, 0.8, 1.0)), ("c", None))
+    finding = Finding("p", "t", "q", (), tables=(Table("n", "t", ("detector", "AUROC"), rows),))
+    text = shown(finding, 80)
+    assert "0.48" in text
+    first = next(line for line in text.split("\n") if line.startswith("a "))
+    second = next(line for line in text.split("\n") if line.startswith("b "))
+    assert first.index("●") < second.index("●")
+    assert "●" not in next(line for line in text.split("\n") if line.startswith("c "))
+    plain = shown(finding, 80, encoding="ascii")
+    assert "-o-" in plain
+    assert max(len(line) for line in plain.split("\n")) <= 80
+    assert shown(samples.ranking(), 80, encoding="ascii").count("?") > 18  # its ranges have dashes
+
+
+def test_write_makes_the_directory_and_leaves_nothing_else(tmp_path, finding):
+    folder = tmp_path / "a" / "b"
+    paths = report([finding], folder, title="t", formats=("html", "md"))
+    assert paths == [folder / "report.html", folder / "report.md"]
+    assert sorted(folder.iterdir()) == sorted(paths)
+    assert paths[0].read_text(encoding="utf-8") == render([finding], title="t")
+    assert paths[1].read_text(encoding="utf-8").startswith("# t\n\n## Does the ranking")
+    again = report([replace(finding, title="new")], folder, title="t")
+    assert "new" in again[0].read_text(encoding="utf-8")
+
+
+def test_write_says_what_is_wrong(tmp_path, finding):
+    with pytest.raises(UserError, match=r"Unknown report format 'htm'\. Did you mean 'html'\?"):
+        report([finding], tmp_path, title="t", formats=("htm",))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=r"Cannot write the report to '.*file/report\.html': .+\."):
+        report([finding], tmp_path / "file", title="t")
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(UserError, match="Cannot write"):
+        report([finding], tmp_path, title="t")
+    assert not list(tmp_path.glob(".report*"))
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_words_and_marks_stand_out(colours):
+    for ground in ("page", "card"):
+        for words in ("ink", "muted", "accent", "holds", "flips", "undecided"):
+            assert contrast(colours[words], colours[ground]) >= 4.5, (words, ground)
+    for verdict in ("holds", "flips", "undecided"):
+        assert contrast(colours[verdict], colours[f"{verdict}-ground"]) >= 4.5
+    assert contrast(colours["ink"], colours["guide"]) >= 4.5
+    for step in range(STEPS):
+        assert contrast(colours[f"step-{step}"], colours[f"on-step-{step}"]) >= 4.5, step
+    for hue in range(HUES):
+        assert contrast(colours[f"hue-{hue}"], colours["card"]) >= 3, hue
+        assert contrast(colours[f"hue-{hue}"], colours["guide"]) >= 3, hue
+    shades = [luminance(colours[f"step-{step}"]) for step in range(STEPS)]
+    assert shades == sorted(shades, reverse=colours is LIGHT)
+
+
+def test_scales_are_straight_and_ticks_round():
+    scale = Scale(0.0, 2.0, 10.0, 110.0)
+    assert [scale(value) for value in (0.0, 0.5, 2.0)] == [10.0, 35.0, 110.0]
+    for low, high in ((0.41, 1.0), (-3.0, 12.0), (1.0, 18.0), (1e-9, 3e-9), (0.9899, 0.9911)):
+        for count in (2, 3, 6, 12):
+            found = ticks(low, high, count)
+            assert 1 <= len(found) <= 2 * count + 2
+            assert all(low - 1e-9 <= value <= high + 1e-9 for value, _ in found)
+            assert len({name for _, name in found}) == len(found)
+    assert value_range([0.5, 0.5])[0] < 0.5 < value_range([0.5, 0.5])[1]
+    assert value_range([0.9, 1.0])[1] == 1.0
+    assert value_range([0.9, 1.1])[1] > 1.1
+
+
+def test_words_are_cut_to_measure():
+    for text in ("mahalanobis(space=logits)", "a" * 80, "two words", "", "名前" * 30):
+        for limit in (30, 60, 90, 200):
+            assert text_width(shorten(text, limit, 12), 12) <= max(limit, 24)
+            broken = wrap(text, limit, 12, 2)
+            assert 1 <= len(broken) <= 2
+            assert all(text_width(line, 12) <= max(limit, 24) for line in broken)
+    assert rounded(-0.0, 2) == "0.00"
+
+
+def test_drawing_needs_no_heavy_library():
+    code = (
+        "import sys, oodometer.reports.html, oodometer.reports.figures, oodometer.reports.text\n"
+        "heavy = {'torch', 'pandas', 'jinja2', 'rich', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

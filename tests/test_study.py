@@ -1,0 +1,158 @@
+"""A study file: keys are fields, and every mistake gets one sentence."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from oodometer.errors import UserError
+from oodometer.study import Factor, Study, TrainSpec, load_study, parse_study
+
+GOOD = {"name": "mine", "base": {"data": "digits"}, "ood": ["rotated"]}
+
+
+def study(**changes: object) -> Study:
+    return parse_study(GOOD | changes, "Study")
+
+
+def test_grid_runs_every_combination():
+    made = study(
+        factors=[{"field": "seed", "levels": [0, 1]}, {"field": "optimizer", "levels": ["a", "b"]}]
+    )
+    runs = made.runs()
+    assert list(runs) == [
+        "seed=0, optimizer=a",
+        "seed=0, optimizer=b",
+        "seed=1, optimizer=a",
+        "seed=1, optimizer=b",
+    ]
+    spec, levels = runs["seed=1, optimizer=a"]
+    assert (spec.seed, spec.optimizer, levels) == (1, "a", {"seed": 1, "optimizer": "a"})
+
+
+def test_one_at_a_time_changes_one_factor_from_the_base():
+    made = study(
+        design="one_at_a_time",
+        factors=[
+            {"field": "seed", "levels": [0, 1, 2]},
+            {"field": "width", "levels": [16, 8]},
+        ],
+    )
+    assert [(s.seed, s.width) for s, _ in made.runs().values()] == [
+        (0, 16),
+        (1, 16),
+        (2, 16),
+        (0, 8),
+    ]
+
+
+def test_a_study_without_factors_is_one_run():
+    assert list(study().runs()) == ["base"]
+
+
+def test_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        study().name = "other"
+    with pytest.raises(ValidationError, match="frozen"):
+        TrainSpec(data="digits").seed = 3
+
+
+def test_python_and_yaml_agree(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(GOOD | {"factors": [{"field": "seed", "levels": [1, 2]}]}))
+    by_hand = Study(
+        name="mine",
+        base=TrainSpec(data="digits"),
+        factors=(Factor(field="seed", levels=(1, 2)),),
+        ood=("rotated",),
+    )
+    assert load_study(path) == by_hand
+
+
+def test_scientific_notation_is_a_number(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: a\nbase: {data: digits, learning_rate: 1e-3}\nood: [rotated]\n")
+    assert load_study(path).base.learning_rate == 0.001  # YAML alone takes 1e-3 for a text
+
+
+def test_paths_are_relative_to_the_study_file(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: a\nbase: {data: data/x.npz}\nood: [rotated, y.npz]\n")
+    loaded = load_study(path)
+    assert loaded.base.data == str(tmp_path / "data/x.npz")
+    assert loaded.ood == ("rotated", str(tmp_path / "y.npz"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"bas": 1}, "Unknown key 'bas'. Did you mean 'base'"),
+        ({"base": {"data": "digits", "epoch": 3}}, "key of 'base' 'epoch'. Did you mean 'epochs'"),
+        ({"base": {"data": "digits", "epochs": "3"}}, "'base.epochs' is '3', but must be a whole"),
+        ({"base": {"data": "digits", "epochs": 0}}, "'base.epochs' is 0, but should be greater"),
+        ({"base": {"data": "digits", "learning_rate": -1}}, "should be greater than 0"),
+        ({"base": {"data": "digits", "learning_rate": True}}, "is True, but must be a number"),
+        ({"base": {"data": "digits", "learning_rate": float("nan")}}, "finite number"),
+        ({"base": {"epochs": 3}}, "lacks the key 'base.data'"),
+        ({"base": "digits"}, "'base' is 'digits', but must be a mapping"),
+        ({"factors": {"seed": [1]}}, "'factors' is .*, but must be a list"),
+        (
+            {"factors": [{"field": "sed", "levels": [1]}]},
+            "Unknown factor 'sed'. Did you mean 'seed'",
+        ),
+        (
+            {"factors": [{"field": "seed", "level": [1]}]},
+            "Unknown key .* 'level'. Did you mean 'levels'",
+        ),
+        (
+            {"factors": [{"field": "seed", "levels": [1, 1]}]},
+            "levels of factor 'seed' names '1' twice",
+        ),
+        ({"factors": [{"field": "seed", "levels": []}]}, "at least one entry"),
+        ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study per data set"),
+        ({"design": "gird"}, "'design' is 'gird', but should be 'grid' or 'one_at_a_time'"),
+        ({"detectors": "knn"}, "'detectors' is 'knn', but must be 'all' or a list"),
+        ({"detectors": []}, "at least one detector"),
+        ({"detectors": ["knn", "knn"]}, "detectors names 'knn' twice"),
+        ({"ood": []}, "'ood' is .*, but must be a list with at least one entry"),
+        ({"ood": None}, "'ood' is None, but must be a list"),
+        ({"name": "../up"}, "may hold only letters"),
+    ],
+)
+def test_mistakes_are_named(changes, sentence):
+    with pytest.raises(UserError, match=sentence):
+        study(**changes)
+
+
+def test_a_level_that_does_not_fit_its_field():
+    with pytest.raises(UserError, match="'seed' is 'a', but must be a whole number"):
+        study(factors=[{"field": "seed", "levels": ["a"]}]).runs()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "holds nothing"),
+        ("- a\n- b", "holds a list"),
+        ("name: [a", "line 1, column 9 is not valid YAML"),
+        ("name: a\nname: b\n", "line 2.*the key 'name' stands twice"),
+        ("name: !!python/object/apply:os.system [echo]", "not valid YAML: could not determine"),
+    ],
+)
+def test_bad_files(tmp_path, text, sentence):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=sentence):
+        load_study(path)
+
+
+def test_a_missing_file_suggests_its_neighbour(tmp_path):
+    (tmp_path / "study.yaml").write_text("")
+    with pytest.raises(UserError, match=r"stduy.yaml' does not exist. Did you mean '.*study.yaml'"):
+        load_study(tmp_path / "stduy.yaml")
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+        load_study(tmp_path)
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="it is not UTF-8 text"):
+        load_study(tmp_path / "binary.yaml")
