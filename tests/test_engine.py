@@ -43,7 +43,7 @@ def run_here(study: Study, store: FolderStore) -> collecting.Outcome:
     made = make_plan(study, contents)
     failed: list[Missing] = []
     for run in unfinished(made, store):
-        failed += execute(run, study.ood, made.named_detectors, store, lambda stage: None)
+        failed += execute(run, study.ood, made.named_detectors, store)
     collected = collecting.collect(made, store, failed)
     assert collected is not None
     return collecting.conclude(study, *collected, store)
@@ -313,13 +313,14 @@ def test_names_are_checked_before_anything_runs(tiny_npz, changes, sentence):
 def test_a_pool_gives_the_same_and_is_remembered(study, tmp_path):
     here, pool = FolderStore(tmp_path / "here"), FolderStore(tmp_path / "pool")
     run_here(study, here)
-    stages: list[str] = []
-    first = run_study(study, pool, workers=2, progress=stages.append)
+    steps: list[tuple[int, int]] = []
+    first = run_study(study, pool, workers=2, progress=lambda *step: steps.append(step))
     assert payloads(pool) == payloads(here), "processes must not change the bytes"
-    assert stages.count("train") == 2 and stages.count("score") == 2 * len(DETECTORS)
-    stages.clear()
-    again = run_study(study, pool, workers=2, progress=stages.append)
-    assert again.findings == first.findings and not stages
+    units = 2 * (2 + len(DETECTORS))
+    assert steps[-1] == (units, units) and steps == sorted(steps)
+    steps.clear()
+    again = run_study(study, pool, workers=2, progress=lambda *step: steps.append(step))
+    assert again.findings == first.findings and not steps
     done = count_done(make_plan(study, read_contents(study)), pool)
     assert all(have == wanted for have, wanted in done.values())
 
@@ -362,8 +363,8 @@ def test_a_killed_worker_costs_only_its_task(tiny_npz, tmp_path):
     store = FolderStore(tmp_path / "store")
     killed: list[int] = []
 
-    def kill_one(stage: str) -> None:
-        if not killed and stage == "extract":
+    def kill_one(done: int, total: int) -> None:
+        if not killed and done:
             killed.append(next(pid for pid in children_of(os.getpid()) if _is_worker(pid)))
             os.kill(killed[0], signal.SIGKILL)
 

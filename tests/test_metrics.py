@@ -542,6 +542,66 @@ def test_bootstrap_intervals_cover(area, size):
         assert covered[name] / repetitions > 0.92 - binomial_margin(0.92, repetitions), name
 
 
+@pytest.mark.parametrize("size", [50, 300])
+def test_a_useless_detector_is_not_claimed_to_be_useful(size):
+    rng = np.random.default_rng(16)
+    repetitions = 400
+    covered = looks_useful = 0
+    for _ in range(repetitions):
+        id_scores, ood_scores = rng.normal(size=(2, size))
+        estimate = metrics.interval(
+            "detection_accuracy", id_scores, ood_scores, rng=rng, resamples=50
+        )
+        looks_useful += estimate.value > 0.5
+        covered += estimate.low == 0.5
+    assert looks_useful > 0.95 * repetitions
+    assert covered / repetitions > 0.95 - binomial_margin(0.95, repetitions)
+
+
+def test_interval_of_the_smallest_error_is_wilson_mover_and_optimism():
+    id_scores, ood_scores = random_groups(17, 100, 100, 8)
+    rng = np.random.default_rng(18)
+    value, low, high = metrics.interval(
+        "detection_error_min", id_scores, ood_scores, rng=rng, resamples=3000
+    )
+    errors = [((id_scores > t).sum(), (ood_scores <= t).sum()) for t in id_scores]
+    rejected, accepted = min(errors, key=sum)
+    assert value == (rejected + accepted) / 200
+    id_ends, ood_ends = (
+        scipy.stats.binomtest(int(count), 100).proportion_ci(0.95, method="wilson")
+        for count in (rejected, accepted)
+    )
+    down = math.hypot(rejected / 100 - id_ends.low, accepted / 100 - ood_ends.low) / 2
+    up = math.hypot(id_ends.high - rejected / 100, ood_ends.high - accepted / 100) / 2
+    drawn = [
+        metrics.detection_error(rng.choice(id_scores, 100), rng.choice(ood_scores, 100), at="min")
+        for _ in range(3000)
+    ]
+    optimism = value - np.mean(drawn)
+    assert optimism > 0.006
+    assert low == pytest.approx(value - down)
+    assert high == pytest.approx(value + up + optimism, abs=0.003)
+
+
+def test_few_id_samples_cannot_tell_where_95_percent_lie():
+    # All 30 ID samples below the OOD: so they would be in 2.5 % of cases if 11.6 % of ID were not.
+    def upper_end(id_size):
+        groups = np.arange(id_size), 5000 + np.arange(4000)
+        return metrics.interval("fpr95", *groups, rng=np.random.default_rng(0)).high
+
+    unseen = 1 - 0.025 ** (1 / 30)
+    assert upper_end(30) == pytest.approx(1 - 0.05 / unseen, abs=1e-3)
+    assert upper_end(100) < 0.001
+
+
+def test_unseen_id_samples_might_be_recognised_with_ease():
+    groups = np.zeros(30), np.zeros(3000)
+    found = metrics.interval("aupr_in", *groups, rng=np.random.default_rng(0))
+    unseen = 1 - 0.025 ** (1 / 30)
+    assert found.value == pytest.approx(30 / 3030)
+    assert unseen < found.high < unseen + found.value
+
+
 def test_import_is_light():
     code = (
         "import sys, oodometer.metrics, oodometer.stats; "

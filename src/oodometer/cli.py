@@ -163,7 +163,7 @@ def check(
     from oodometer.testing import check_detector
 
     results = check_detector(detector)
-    failed = [result for result in results if result.failed]
+    failed = [result for result in results if result.outcome == "failed"]
     for result in failed:
         typer.echo(str(result))
     typer.echo(f"{detector}: {len(results) - len(failed)} of {len(results)} checks passed")
@@ -206,15 +206,13 @@ def _run(study: Study, store: Path, out: Path, workers: int) -> None:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading data", total=None)
-        doing = {"train": "training", "extract": "extracting", "score": "scoring"}
+        task = bar.add_task(f"study {study.name}", total=None)
         try:
             outcome = run_study(
                 study,
                 FolderStore(store),
                 workers=workers,
-                start=lambda units: bar.update(task, total=units, description="starting"),
-                progress=lambda stage: bar.update(task, advance=1, description=doing[stage]),
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
         except KeyboardInterrupt:
             bar.stop()

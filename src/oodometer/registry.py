@@ -28,7 +28,7 @@ ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announ
 
 
 class InputsChangedError(UserError):
-    """A detector wrote into the outputs that all detectors share; nothing after it can be trusted."""
+    """A detector wrote into the outputs that all share; nothing after it can be trusted."""
 
 
 @dataclass(frozen=True, eq=False)

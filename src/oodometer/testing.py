@@ -352,7 +352,8 @@ def check_detector(
 ) -> list[CheckResult]:
     """Hold a detector to the contract: every check, at every setting of its grid or at one.
 
-    The detector is a card, a name, or ``package.module:name`` or ``file.py:name``.
+    The detector is a card, a name, or ``package.module:name`` or ``file.py:name``. It is fitted on
+    at most 1,200 samples: a grid that asks for more neighbours than that cannot be checked.
     """
     chosen = find(detector) if isinstance(detector, str) else detector
     every = chosen.settings() if settings is None else [chosen.complete(settings)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from oodometer.detectors._arrays import blocks, precise
 
-_QUERY_TILE, _BANK_TILE = 512, 8192  # one tile of distances is 32 MiB in float64
+_QUERY_TILE, _BANK_TILE = 1024, 8192  # one tile of distances is 64 MiB in float64
 
 
 def as_given(rows: Tensor) -> Tensor:

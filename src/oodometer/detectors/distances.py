@@ -102,7 +102,8 @@ def mahalanobis(train: View, *, space: str = "features") -> Scorer:
     samples. x is what enters the last layer, or the logits. One layer and no input perturbation,
     as most re-implementations; classes are the training labels, samples labelled -1 are left out,
     and a class without samples has no mean. Directions without spread: see `_fit_gaussians`.
-    Another variant found in published code fits one covariance per class and takes the root.
+    Other variants in use: half of this, with a covariance that is not divided by the number of
+    samples (the same order); one covariance per class, and the root (another detector).
     """
     require_labelled("mahalanobis", train.labels)
     fitted = _fit_gaussians(_space(train, space), train.labels)
@@ -205,8 +206,9 @@ def simplified_hopfield(train: View) -> Scorer:
     """Minus the inner product with the stored pattern of the predicted class.
 
     -x . s_c, c the predicted class, s_c the mean feature of the training samples of class c that
-    are classified correctly. A class without such a sample stores the mean of those that are
-    labelled OR predicted c; one without these too stores the mean of all training features.
+    are classified correctly. A class without such a sample (which pytorch-ood refuses)
+    stores the mean of those that are labelled OR predicted c; one without these too
+    stores the mean of all training features.
     """
     require_labelled("simplified_hopfield", train.labels)
     patterns = _patterns(train)

@@ -43,7 +43,7 @@ def react(train: View, *, percentile: int = 90) -> Scorer:
     needs={"features", "head"},
     grid={"percentile": (10, 30, 50, 70, 90)},
 )
-def dice(train: View, *, percentile: int = 90) -> Scorer:
+def dice(train: View, *, percentile: int = 70) -> Scorer:
     """Energy with only those head weights kept that contribute most on the training data.
 
     -log sum_c exp(z_c), z = (M * W) x + b, M = 1 where mean(x)_j W_cj lies above the percentile
@@ -72,7 +72,7 @@ _STEEPEST = 500.0
     needs={"features", "head"},
     grid={"percentile": (65, 70, 75, 80, 85, 90, 95), "variant": ("s", "b", "p")},
 )
-def ash(train: View, *, percentile: int = 90, variant: str = "s") -> Scorer:
+def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
     """Energy after pruning the small features of each sample and strengthening the rest.
 
     -log sum_c exp(z_c), z = W x' + b. Of n features the n - round(n percentile / 100) largest are

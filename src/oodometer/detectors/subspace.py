@@ -23,10 +23,10 @@ def vim(train: View, *, kept: int = 0) -> Scorer:
     no opinion, R projects on the directions beyond the `kept` leading ones of the training
     features' second moment around u, and alpha = mean max logit / mean ||R (x - u)|| over the
     training set. kept=0 is the authors' rule: 1000 of a width from 2048, 512 from 768, else half
-    of it. Libraries that differ take the covariance around the mean, or another number of
-    directions. Two guards: alpha is taken positive (all-negative logits would turn the residual
-    around), and its denominator is at least the rounding of the features, so that features
-    without any residual do not turn rounding into a score.
+    of it; other libraries leave that number to the user, so their results differ by it (at the
+    same number pytorch-ood agrees). Two guards: alpha is taken positive (all-negative logits would
+    turn the residual around), and its denominator is at least the rounding of the features, so
+    that features without any residual do not turn rounding into a score.
     """
     width = train.features.shape[1]
     require_range("vim", "kept", kept, at_least=0, below=width)

@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from oodometer.engine.plan import Plan, RunPlan
-from oodometer.engine.store import FolderStore
+from oodometer.engine.store import FolderStore, Store
 from oodometer.scores import Missing
 
-if TYPE_CHECKING:
-    from multiprocessing.queues import Queue
-
 ATTEMPTS = 3  # a task whose worker dies (out of memory, killed) is tried this often
+Progress = Callable[[int, int], None]  # units of work that are done, and all of them
 # Read by the numerical libraries when a worker starts: more threads than cores only hurt.
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-_events: Queue[str]  # set in each worker when it starts
 
 
 def run_pool(
-    plan: Plan,
-    todo: list[RunPlan],
-    store: FolderStore,
-    workers: int,
-    progress: Callable[[str], None],
+    plan: Plan, todo: list[RunPlan], store: FolderStore, workers: int, progress: Progress
 ) -> list[Missing]:
-    """Execute the runs; return what could not be done. `progress` hears of each finished unit."""
+    """Execute the runs; return what could not be done."""
     context = multiprocessing.get_context("spawn")
-    events: Queue[str] = context.Queue()
     missing: list[Missing] = []
     attempts = dict.fromkeys((run.label for run in todo), 0)
     waiting = list(todo)
     while waiting:
         with _one_thread_per_worker():
-            pool = ProcessPoolExecutor(
-                min(workers, len(waiting)), context, _start_worker, (events, os.getpid())
-            )
+            pool = ProcessPoolExecutor(min(workers, len(waiting)), context, _start_worker)
             futures: dict[Future[list[Missing]], RunPlan] = {
                 pool.submit(
                     _work, run, plan.study.ood, plan.named_detectors, str(store.folder)
@@ -52,7 +40,7 @@ def run_pool(
             }
         waiting = []
         try:
-            for future in _completed(futures, events, progress):
+            for future in _completed(futures, todo, store, progress):
                 run = futures[future]
                 try:
                     missing += future.result()
@@ -72,19 +60,35 @@ def run_pool(
 
 def _completed(
     futures: dict[Future[list[Missing]], RunPlan],
-    events: Queue[str],
-    progress: Callable[[str], None],
+    todo: list[RunPlan],
+    store: Store,
+    progress: Progress,
 ) -> Iterator[Future[list[Missing]]]:
-    """Yield futures as they finish, passing on what workers tell meanwhile."""
+    """Yield futures as they finish, telling meanwhile how far all of them are."""
+    # Progress is read off the store: a queue that workers write to would hang if one were killed
+    # while it held the queue's lock.
     pending = set(futures)
+    total = sum(_units(run) for run in todo)
+    others = [run for run in todo if run not in futures.values()]
     while pending:
-        done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-        while True:
-            try:
-                progress(events.get_nowait())
-            except queue.Empty:
-                break
+        done, pending = wait(pending, timeout=0.25, return_when=FIRST_COMPLETED)
+        finished = [run for future, run in futures.items() if future not in pending] + others
+        working = [futures[future] for future in pending if future.running()]
+        units = sum(_units(run) for run in finished) + sum(_done(run, store) for run in working)
+        progress(units, total)
         yield from done
+
+
+def _units(run: RunPlan) -> int:
+    return 2 + len(run.scores)
+
+
+def _done(run: RunPlan, store: Store) -> int:
+    """Units of a run that are in the store: the model, its outputs, each detector."""
+    *_, last = run.outputs
+    detectors = sum(store.has("scores", keys[last]) for keys in run.scores.values())
+    extracted = store.has("outputs", run.outputs[last])
+    return store.has("models", run.model) + extracted + detectors
 
 
 def _stop(pool: ProcessPoolExecutor) -> None:
@@ -110,20 +114,17 @@ def _one_thread_per_worker() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _start_worker(events: Queue[str], parent: int) -> None:
+def _start_worker() -> None:
     """Prepare a worker: one thread, deaf to Ctrl-C, and gone when its parent is gone."""
-    global _events
     import torch
 
-    _events = events
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    guard = threading.Thread(target=_leave_with_parent, args=(parent,), daemon=True)
-    guard.start()
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 
-def _leave_with_parent(parent: int) -> None:
+def _leave_with_parent() -> None:
     """End this process when its parent dies: a killed runner leaves nobody behind."""
     process = multiprocessing.parent_process()
     if process is not None:
@@ -136,4 +137,4 @@ def _work(
 ) -> list[Missing]:
     from oodometer.engine.steps import execute
 
-    return execute(run, ood, detectors, FolderStore(folder), _events.put)
+    return execute(run, ood, detectors, FolderStore(folder))

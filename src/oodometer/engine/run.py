@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from oodometer.engine.collect import Outcome, collect, conclude, recall, remember
 from oodometer.engine.plan import DataContent, Plan, RunPlan, plan
-from oodometer.engine.pool import run_pool
+from oodometer.engine.pool import Progress, run_pool
 from oodometer.engine.store import FolderStore, Kind, Store
 from oodometer.errors import UserError, unknown
 from oodometer.lab.datasets import load_source
@@ -94,13 +94,9 @@ def run_study(
     store: FolderStore,
     *,
     workers: int,
-    start: Callable[[int], None] = lambda units: None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = lambda done, total: None,
 ) -> Outcome:
-    """Do what the store lacks of a study and return its findings.
-
-    `start` hears how many units of work there are, `progress` of each one that is done.
-    """
+    """Do what the store lacks of a study and return its findings."""
     _check_protocols(study)
     contents = read_contents(study)
     remembered = recall(study, contents, store)
@@ -111,7 +107,6 @@ def run_study(
     for _ in range(3):  # damaged scores are noticed when they are collected, and made again
         todo = unfinished(made, store)
         if todo:
-            start(len(todo) * (2 + len(made.detectors)))
             missing = run_pool(made, todo, store, workers, progress)
         collected = collect(made, store, missing)
         if collected is not None:

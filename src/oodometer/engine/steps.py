@@ -6,7 +6,7 @@ import json
 import platform
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,9 @@ from oodometer.registry import Choice, InputsChangedError
 from oodometer.scores import Missing, ScoreRow
 from oodometer.scoring import choices, describe, score_choice
 
-Progress = Callable[[str], None]  # called with a stage whenever one unit of it is done
-
 
 def execute(
-    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store, progress: Progress
+    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store
 ) -> list[Missing]:
     """Do all that the store lacks of one run; return what could not be done, with reasons.
 
@@ -47,7 +45,7 @@ def execute(
     }
     missing: list[Missing] = []
     try:
-        bench.prepare(needed=any(lacking.values()), progress=progress)
+        bench.prepare(needed=any(lacking.values()))
     except StoreError:
         raise
     except Exception as problem:  # noqa: BLE001 - whatever it is, the other runs go on
@@ -59,7 +57,6 @@ def execute(
     for label, names in lacking.items():
         if names:
             missing += bench.score(chosen[label], names)
-        progress("score")
     return missing
 
 
@@ -72,19 +69,14 @@ class _Bench:
         self._data: tuple[Source, dict[str, Images]] | None = None
         self._model: nn.Module | None = None
 
-    def prepare(self, *, needed: bool, progress: Progress) -> None:
+    def prepare(self, *, needed: bool) -> None:
         """See to it that the model's outputs on every data set are in the store."""
-        keys = {self.run.train_outputs, *self.run.outputs.values()}
-        needed = needed or not self.store.has("correct", self.run.correct)
-        if needed and not all(self.store.has("outputs", key) for key in keys):
-            self.model()
-        progress("train")
-        if needed:
-            for name in ("", *self.run.outputs):
-                if not self.store.has("outputs", self._key(name)):
-                    self.outputs(name)
-            self._note_correct()
-        progress("extract")
+        if not needed and self.store.has("correct", self.run.correct):
+            return
+        for name in ("", *self.run.outputs):
+            if not self.store.has("outputs", self._key(name)):
+                self.outputs(name)
+        self._note_correct()
 
     def score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:
         """Score these data sets with one detector, at every setting of its grid."""

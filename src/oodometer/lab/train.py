@@ -76,7 +76,7 @@ def train(spec: TrainSpec, images: Images, classes: int) -> Trained:
             if not math.isfinite(losses[-1]):
                 raise UserError(
                     f"Training diverged: the loss of epoch {epoch} is {losses[-1]} with optimizer "
-                    f"{spec.optimizer} at learning rate {spec.learning_rate or usual_rate}; "
+                    f"{spec.optimizer} at learning rate {spec.learning_rate or usual_rate:g}; "
                     "a smaller one may help."
                 )
     model.eval()

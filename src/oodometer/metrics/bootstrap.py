@@ -89,7 +89,8 @@ def _smallest_error(counts: Counts, drawn: Floats, level: float) -> Estimate:
     The threshold is chosen on the samples it is judged by, so the error is too small, and that of
     a resample is too small twice: its quantiles would cover far too seldom. Instead: the two error
     rates at the chosen threshold with Wilson intervals, combined by MOVER (Zou & Donner 2008,
-    doi:10.1002/sim.3095), the upper end raised by the optimism that resampling shows.
+    doi:10.1002/sim.3095), the upper end raised by the optimism that resampling shows, and to 1/2
+    if Smirnov's one-sided test cannot tell the detector from chance.
     """
     value = float(counts_detection_error(counts, "min"))
     best = np.argmax(counts.id_up_to / counts.id_total - counts.ood_up_to / counts.ood_total)
@@ -99,6 +100,10 @@ def _smallest_error(counts: Counts, drawn: Floats, level: float) -> Estimate:
     optimism = max(0.0, value - float(drawn.mean()))
     low = value - 0.5 * math.hypot(id_down, ood_down)
     high = value + 0.5 * math.hypot(id_up, ood_up) + optimism
+    # Of a useless detector, the best threshold still looks useful: Smirnov's test says how useful.
+    pairs = counts.id_total * counts.ood_total / (counts.id_total + counts.ood_total)
+    if math.exp(-2.0 * pairs * (1.0 - 2.0 * value) ** 2) >= 1.0 - level:
+        high = 0.5
     # No detector is worse than one that accepts all, so the error is at most one half.
     return Estimate(value, max(0.0, min(low, value)), min(0.5, max(high, value)))
 
@@ -161,8 +166,8 @@ def interval(
     share (1 - level) / 2 of all samples would look as clean: an unseen part of the OOD looks like
     ID, or is perfectly detectable; likewise for ID. For FPR = 0 that is Clopper & Pearson's bound,
     about 3.7 / n at level 0.95. Detection error at the best threshold is estimated with optimism;
-    its interval is that of the two error rates there (Wilson, MOVER), and the resamples tell by
-    how much to raise its upper end.
+    its interval is that of the two error rates there (Wilson, MOVER), the resamples tell by how
+    much to raise its upper end, and it holds 1/2 if the detector cannot be told from chance.
     """
     _check(level, resamples)
     if metric not in METRICS:

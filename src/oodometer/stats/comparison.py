@@ -137,22 +137,22 @@ class _Spread(NamedTuple):
     covariance_freedom: float = 1.0
 
     @staticmethod
-    def of(values: Floats, parts: tuple[_Part, _Part], shared: bool) -> _Spread:
+    def of(values: Floats, parts: tuple[_Part, _Part]) -> _Spread:
         """Take apart the variance of the mean of `values`, one per run."""
         runs = values.size
         sampling = parts[0].mean + parts[1].mean
         sampling_freedom = welch_freedom((part.mean, part.freedom) for part in parts)
         if runs == 1:
             return _Spread(sampling, sampling_freedom)
-        # The mean's variance is single / R + covariance (R - 1) / R. Estimates may fall below 0.
+        # The mean's variance is single / R + covariance (R - 1) / R, so without shared samples
+        # the covariance is 0. Estimates may fall below 0.
         covariances = [(runs * part.mean - part.single) / (runs - 1) for part in parts]
-        covariance = sum(covariances) if shared else 0.0
         return _Spread(
             sampling,
             sampling_freedom,
             float(values.var(ddof=1)) / runs,
             runs - 1.0,
-            max(0.0, covariance),
+            max(0.0, sum(covariances)),
             welch_freedom(
                 (max(0.0, covariance), part.freedom)
                 for covariance, part in zip(covariances, parts, strict=True)
@@ -218,7 +218,7 @@ def mean_auroc(
         _part(placed.id, placed.id_sizes, placed.shared_samples, bound),
         _part(placed.ood, placed.ood_sizes, placed.shared_samples, bound),
     )
-    spread = _Spread.of(placed.values, parts, placed.shared_samples)
+    spread = _Spread.of(placed.values, parts)
     return area_interval(value, spread.quantile(0.5 - 0.5 * level), _hidden(placed, level))
 
 
@@ -255,7 +255,7 @@ def auroc_difference(
         _part(a.id - b.id, a.id_sizes, a.shared_samples, 1.0 - value**2),
         _part(a.ood - b.ood, a.ood_sizes, a.shared_samples, 1.0 - value**2),
     )
-    spread = _Spread.of(values, parts, a.shared_samples)
+    spread = _Spread.of(values, parts)
     tail = 0.5 - 0.5 * level
     if spread.sampling + spread.between == 0.0:
         spread = _Spread((_hidden(a, level) / float(ndtri(tail))) ** 2, math.inf)
