@@ -76,8 +76,12 @@ def intervals(field: Comparable) -> Series:
 def rank_map(field: Comparable) -> Series:
     """Rank of every detector in every run."""
     order = field.order
+    # Levels alone are short enough for the head of a column; the run's full name is a remark.
+    levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
+    distinct = len(set(levels.values())) == len(levels) and all(levels.values())
+    names = levels if distinct else {run: run or "the run" for run in field.runs}
     points: list[Mapping[str, Value]] = [
-        {"row": detector, "column": run or "the run", "value": float(order[row, column])}
+        {"row": detector, "column": names[run], "value": float(order[row, column]), "run": run}
         for row, detector in enumerate(field.detectors)
         for column, run in enumerate(field.runs)
     ]

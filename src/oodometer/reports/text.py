@@ -10,7 +10,7 @@ from oodometer.finding import Finding, Table
 from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 
 if TYPE_CHECKING:
-    from oodometer.reports.terminal import TerminalFinding
+    from oodometer.reports.console import TerminalFinding
 
 _SIGNS = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 
@@ -59,7 +59,7 @@ def markdown_report(
 def terminal(finding: Finding) -> TerminalFinding:
     """Return a finding for `rich` to print; it adapts to the width it is given."""
     # Imported here: whoever writes HTML need not load a terminal library.
-    from oodometer.reports.terminal import TerminalFinding
+    from oodometer.reports.console import TerminalFinding
 
     return TerminalFinding(finding)
 

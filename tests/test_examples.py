@@ -1,0 +1,104 @@
+"""Every example in README and docs runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+import oodometer.detectors  # noqa: F401 - so that only what examples add is taken back
+from oodometer.cli import app
+from oodometer.registry import DETECTORS
+from oodometer.study import load_study
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language: str) -> list:
+    return [
+        pytest.param(block, id=f"{page.name}-{index}")
+        for page in PAGES
+        for index, block in enumerate(
+            re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        )
+    ]
+
+
+@pytest.fixture
+def user() -> dict[str, object]:
+    """What a reader of the examples has: a model, data, and the outputs of an earlier example."""
+    import oodometer as om
+
+    rng = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
+    train = (torch.rand(90, 1, 4, 4, generator=rng), torch.arange(90) % 3)
+    test, svhn = (torch.rand(40, 1, 4, 4, generator=rng) for _ in range(2))
+    outputs = om.extract(model, {"train": train, "test": test, "svhn": svhn})
+    return {"model": model, "train": train, "test": test, "svhn": svhn, "outputs": outputs}
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_examples(code, user, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = dict(DETECTORS)
+    # A detector's code is looked up by its file, so the example becomes one.
+    path = tmp_path / "example.py"
+    path.write_text(code)
+    spec = importlib.util.spec_from_file_location("example", path)
+    module = importlib.util.module_from_spec(spec)
+    vars(module).update(user)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        DETECTORS.clear()
+        DETECTORS.update(known)
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_yaml_examples(text, tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    assert load_study(path).runs()
+
+
+def detector_example() -> str:
+    (code,) = (b.values[0] for b in blocks("python") if "@om.detector" in b.values[0])
+    return code.split("\n\ntable = ")[0]
+
+
+@pytest.mark.parametrize("commands", blocks("sh"))
+def test_shell_examples(commands, tmp_path, monkeypatch):
+    """Commands of ours run; those of make and git are what `make test` itself has run."""
+    monkeypatch.chdir(tmp_path)
+    for page in PAGES:
+        for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+            name = "study.yaml" if page.name == "README.md" else "my-study.yaml"
+            # As written, but no longer than a test should take.
+            quick = re.sub(r"epochs: \d+", "epochs: 1", text).replace(
+                "detectors: all", "detectors: [knn]"
+            )
+            Path(name).write_text(quick)
+    Path("my_detectors.py").write_text(detector_example())
+    for line in commands.splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[0] in ("make", "git", "oodometer"), f"an example that no test runs: {line}"
+        if words[0] == "oodometer":
+            result = CliRunner().invoke(app, words[1:])
+            assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
+    DETECTORS.pop("feature_norm", None)
+
+
+def test_the_page_of_detectors_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "make_pages.py")
+    pages = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pages)
+    assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run: make docs"
