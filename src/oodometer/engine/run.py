@@ -107,6 +107,7 @@ def run_study(
     for _ in range(3):  # damaged scores are noticed when they are collected, and made again
         todo = unfinished(made, store)
         if todo:
+            store.require_writable()
             missing = run_pool(made, todo, store, workers, progress)
         collected = collect(made, store, missing)
         if collected is not None:

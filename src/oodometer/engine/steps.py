@@ -129,8 +129,9 @@ class _Bench:
     def _make_outputs(self, name: str) -> Outputs:
         source, outliers = self.data()
         images = source.train if not name else outliers.get(name, source.test)
+        model = self.model()
         started = time.monotonic()
-        made = extract(self.model(), {name: (images.pixels, images.labels)})[name]
+        made = extract(model, {name: (images.pixels, images.labels)})[name]
         assert made.logits is not None and made.features is not None and made.head is not None
         assert made.labels is not None
         tensors = {

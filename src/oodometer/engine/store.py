@@ -149,6 +149,13 @@ class FolderStore:
         """Seconds since 1970 at which the artefact was saved."""
         return self._path(kind, key).with_suffix(".json").stat().st_mtime
 
+    def require_writable(self) -> None:
+        """Raise a StoreError now rather than after hours of work."""
+        self._mark()
+        probe = self.folder / f".probe-{os.getpid()}"
+        self._write(probe, b"")
+        probe.unlink(missing_ok=True)
+
     def _mark(self) -> None:
         mark = self.folder / "oodometer-store.json"
         if not mark.is_file():

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from oodometer.errors import UserError
 
 Floats = NDArray[np.float64]
+NONE = 1e-9  # samples; stands for 0 in a denominator. Counts of populations may be fractions.
 
 
 def score_vector(scores: ArrayLike, name: str) -> Floats:
@@ -107,5 +108,5 @@ class Counts:
 
     @cached_property
     def up_to(self) -> Floats:
-        """Samples of both groups up to and including each score, at least 1 to divide by."""
-        return np.maximum(self.id_up_to + self.ood_up_to, 1.0)
+        """Samples of both groups up to and including each score, never 0: to divide by."""
+        return np.maximum(self.id_up_to + self.ood_up_to, NONE)

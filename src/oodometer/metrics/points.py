@@ -6,7 +6,6 @@ of ID samples accepted. A sample is accepted if its score is at most the thresho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oodometer.errors import UserError, unknown
-from oodometer.metrics.counts import Counts, Floats
+from oodometer.metrics.counts import NONE, Counts, Floats
 
 Ties = Literal["half", "pessimistic"]
 ErrorAt = Literal["tpr95", "min"]
@@ -46,7 +45,7 @@ def counts_aupr_out(counts: Counts) -> Floats:
     predicted += positives
     predicted += counts.id_total
     # Above the highest resampled score nothing is predicted positive, and nothing is added.
-    np.maximum(predicted, 1.0, out=predicted)
+    np.maximum(predicted, NONE, out=predicted)
     positives /= predicted
     return np.asarray(np.vecdot(counts.ood, positives) / counts.ood_total)
 
@@ -55,13 +54,9 @@ def _accepted_at_tpr(counts: Counts, tpr: float) -> tuple[Floats, Floats]:
     """Shares of ID and of OOD accepted at the first threshold that accepts `tpr` of ID."""
     if not 0.0 < tpr <= 1.0:
         raise UserError(f"tpr must be above 0 and at most 1, got {tpr}.")
-    # The smallest number of samples whose share reaches tpr: 0.07 * 100 exceeds 7 in floats.
-    needed = math.ceil(tpr * counts.id_total)
-    if (needed - 1) / counts.id_total >= tpr:
-        needed -= 1
-    reached = np.count_nonzero(counts.id_up_to < needed, axis=-1, keepdims=True)
-    # Counts need not be whole numbers, so their sum may miss the total by a rounding error.
-    index = np.minimum(reached, counts.id_up_to.shape[-1] - 1)
+    # A hair less than needed: 0.07 * 100 exceeds 7 in floats, yet 7 of 100 are enough.
+    needed = tpr * counts.id_total * (1.0 - 1e-12)
+    index = np.count_nonzero(counts.id_up_to < needed, axis=-1, keepdims=True)
     id_accepted = np.take_along_axis(counts.id_up_to, index, axis=-1)[..., 0]
     ood_accepted = np.take_along_axis(counts.ood_up_to, index, axis=-1)[..., 0]
     return id_accepted / counts.id_total, ood_accepted / counts.ood_total

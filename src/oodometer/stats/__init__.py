@@ -1,5 +1,6 @@
 """Statistics over several trainings: comparisons and ranks."""
 
+from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import (
     Difference,
     Placements,
@@ -7,15 +8,14 @@ from oodometer.stats.comparison import (
     holm,
     mean_auroc,
 )
-from oodometer.stats.ranks import first_places, rank_matrix, win_matrix
+from oodometer.stats.ranks import rank_matrix
 
 __all__ = [
     "Difference",
     "Placements",
     "auroc_difference",
-    "first_places",
+    "average_over_sets",
     "holm",
     "mean_auroc",
     "rank_matrix",
-    "win_matrix",
 ]

@@ -38,30 +38,3 @@ def rank_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
     better = np.array([(table > row).sum(axis=0) for row in table])
     equal = np.array([(table == row).sum(axis=0) for row in table])
     return np.asarray(better + 0.5 * (equal + 1))
-
-
-def first_places(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
-    """How often each detector is first; k detectors that share a first place get 1 / k each.
-
-    The result adds up to the number of columns, so it can be read as a share of them.
-
-    >>> first_places([[0.9, 0.7], [0.8, 0.7]]).tolist()
-    [1.5, 0.5]
-    """
-    table = _rising(values, higher_is_better)
-    first = table == table.max(axis=0)
-    return np.asarray((first / first.sum(axis=0)).sum(axis=1))
-
-
-def win_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
-    """Share of columns in which the detector of the row beats that of the column.
-
-    Equal values count one half, so entries (a, b) and (b, a) add up to 1, the diagonal is 1 / 2.
-
-    >>> win_matrix([[0.9, 0.7], [0.8, 0.7]]).tolist()
-    [[0.5, 0.75], [0.25, 0.5]]
-    """
-    table = _rising(values, higher_is_better)
-    return np.array(
-        [(row > table).mean(axis=1) + 0.5 * (row == table).mean(axis=1) for row in table]
-    )

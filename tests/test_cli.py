@@ -1,0 +1,155 @@
+"""The command line, as a stranger uses it: also with everything wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+STUDY = {
+    "name": "tiny",
+    "base": {"data": "stripes.npz", "network": "mlp", "width": 4, "epochs": 2},
+    "factors": [{"field": "seed", "levels": [0, 1]}],
+    "detectors": ["max_softmax", "energy", "mahalanobis"],
+    "ood": ["uniform_noise", "inverted"],
+}
+
+
+def oodometer(*arguments: object, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "oodometer", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+@pytest.fixture
+def folder(tiny_npz, tmp_path):
+    tiny_npz()
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(STUDY))
+    return tmp_path
+
+
+def refused(folder: Path, *arguments: object) -> str:
+    """Run a command that must fail with one sentence and no traceback; return the sentence."""
+    done = oodometer(*arguments, folder=folder)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr and "nan" not in done.stdout.lower()
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("oodometer: ")
+    return line
+
+
+def test_a_study_from_file_to_report(folder):
+    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+    assert dry.returncode == 0 and "2 trainings" in dry.stdout and "18 to do" in dry.stdout
+    assert not (folder / "oodometer-store").exists(), "a dry run writes nothing"
+    done = oodometer("run", "study.yaml", "--workers", 1, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "nothing missing" in done.stdout
+    report = Path(done.stdout.strip().splitlines()[-1].removeprefix("report: "))
+    assert report.is_file() and "<svg" in report.read_text()
+    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+    assert dry.stdout.count(" 0 to do") == 3
+    again = oodometer("report", "oodometer-store", "--format", "md", "--out", "md", folder=folder)
+    assert again.returncode == 0 and "| detector |" in (folder / "md/report.md").read_text()
+    # Only what changed is done again.
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY | {"ood": [*STUDY["ood"], "rotated"]}))
+    dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
+    assert " 0 to do" in dry.stdout and "6 to do,     18 in the store" in dry.stdout
+
+
+def test_bad_input_gets_one_sentence(folder):
+    assert "Did you mean 'study.yaml'" in refused(folder, "run", "stduy.yaml")
+    assert "Unknown study 'demmo'. Did you mean 'demo'" in refused(folder, "run", "demmo")
+    assert "Unknown list 'detector'. Did you mean 'detectors'" in refused(
+        folder, "list", "detector"
+    )
+    assert "Unknown detector 'enrgy'. Did you mean 'energy'" in refused(folder, "check", "enrgy")
+    assert "does not exist" in refused(folder, "report", "nowhere")
+    assert "Unknown format 'pdf'" in refused(folder, "report", ".", "--format", "pdf")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"epoch": 3}, "Unknown key 'epoch'"),
+        ({"base": STUDY["base"] | {"data": "none.npz"}}, "none.npz' does not exist"),
+        ({"base": STUDY["base"] | {"data": "empty.npz"}}, "'empty' is empty"),
+        ({"base": STUDY["base"] | {"data": "nan.npz"}}, "'nan' holds NaN or infinity in 60 of 60"),
+        ({"ood": ["nan.npz"]}, "'nan' holds NaN or infinity in 60 of 60"),
+        ({"ood": ["none.npz"]}, "none.npz' does not exist"),
+        (
+            {"base": STUDY["base"] | {"optimizer": "adm"}},
+            "Unknown optimizer 'adm'. Did you mean 'adam",
+        ),
+    ],
+)
+def test_bad_studies_get_one_sentence(folder, tiny_npz, change, sentence):
+    nothing = {"train_images": np.zeros((0, 8, 8), np.uint8), "train_labels": np.zeros(0, int)}
+    tiny_npz("empty.npz", **nothing)
+    broken = np.full((60, 8, 8), np.nan, np.float32)
+    tiny_npz("nan.npz", train_images=broken, test_images=broken)
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY | change))
+    assert sentence in refused(folder, "run", "study.yaml")
+
+
+def test_a_store_that_cannot_be_written(folder):
+    (folder / "file").write_text("")
+    assert "is a file; a folder is needed" in refused(
+        folder, "run", "study.yaml", "--store", "file"
+    )
+    assert "cannot be written" in refused(folder, "run", "study.yaml", "--store", "/proc/nothing")
+
+
+def test_ctrl_c_is_tidy(folder):
+    slow = STUDY | {"factors": [{"field": "seed", "levels": list(range(40))}]}
+    (folder / "study.yaml").write_text(yaml.safe_dump(slow))
+    command = [sys.executable, "-m", "oodometer", "run", "study.yaml", "--workers", "2"]
+    runner = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("oodometer-store/scores/*/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(runner.pid, signal.SIGINT)  # as a terminal does: to the runner and its workers
+    _, error = runner.communicate(timeout=30)
+    assert runner.returncode == 130
+    assert error.strip() == "oodometer: stopped; the same command goes on where this ended."
+    assert not list(folder.rglob("*.tmp"))
+
+
+def test_lists_are_json(folder):
+    for what in ("detectors", "datasets", "networks", "studies", "protocols"):
+        done = oodometer("list", what, "--json")
+        entries = json.loads(done.stdout)
+        assert entries and all(entry["name"] and entry["summary"] for entry in entries), what
+    plain = oodometer("list", "protocols")
+    assert "ranking" in plain.stdout
+
+
+def test_help_and_version():
+    assert "demo" in oodometer("--help").stdout
+    assert oodometer("--version").stdout.startswith("oodometer 0.")
+
+
+def test_check_tells_what_is_wrong(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import oodometer as om\n"
+        '@om.detector(paper="Me 2026", needs={"logits"})\n'
+        "def upside_down(train):\n"
+        '    """The largest logit, with the wrong sign."""\n'
+        "    return lambda test: test.logits.amax(1)\n"
+    )
+    done = oodometer("check", "mine.py:upside_down", folder=tmp_path)
+    assert done.returncode == 1 and "direction failed for upside_down" in done.stdout
+    good = oodometer("check", "max_logit")
+    assert good.returncode == 0 and "checks passed" in good.stdout
+    assert "cannot be imported" in refused(tmp_path, "check", "nothing.here:mine")
+    assert "'none.py' does not exist" in refused(tmp_path, "check", "none.py:mine")

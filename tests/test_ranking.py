@@ -1,0 +1,144 @@
+"""The protocol by its meaning: worlds whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
+from oodometer.metrics import Estimate
+from oodometer.protocols.ranking import ranking
+from oodometer.scores import Missing, ScoreRow, ScoreTable
+
+
+def world(strength, *, runs=9, samples=200, seed=0, wobble=0.0, sets=("far", "near"), drop=()):
+    """Detectors with a given separation; `wobble` is what each training adds to each of them."""
+    rng = np.random.default_rng(seed)
+    labels = {
+        f"seed={r // 3}, optimizer={r % 3}": {"seed": r // 3, "optimizer": r % 3}
+        for r in range(runs)
+    }
+    easy = {"id": rng.normal(size=samples)} | {s: rng.normal(size=samples) for s in sets}
+    rows = []
+    for run in labels:
+        for name, shift in strength.items():
+            extra = rng.normal(0, wobble)
+            for data in ("id", *sets):
+                if (run, name, data) in drop:
+                    continue
+                noise = easy[data] + rng.normal(0, 0.3, samples)
+                rows.append(ScoreRow(run, name, "", data, noise + (data != "id") * (shift + extra)))
+    missing = tuple(Missing("lost", run=r, detector=d, dataset=s) for r, d, s in drop)
+    return ScoreTable("id", tuple(rows), labels, missing)
+
+
+def conclude(table: ScoreTable) -> Finding:
+    return ranking(table, np.random.default_rng(0))
+
+
+def test_a_clear_winner_is_named_and_holds():
+    finding = conclude(world({"weak": 0.5, "best": 3.0, "max_softmax": 1.0}))
+    first, ahead = finding.claims[:2]
+    assert first.text.startswith("best has the highest mean AUROC") and first.verdict == "holds"
+    assert "in all 9 trainings" in first.text
+    assert ahead.text == "best is ahead of every other detector." and ahead.verdict == "holds"
+    assert any(
+        c.text == "best beats max_softmax on near in all 9 trainings." for c in finding.claims
+    )
+    assert finding.tables[1].rows[0][:3] == ("best", 9, 1.0)
+
+
+def test_identical_detectors_are_never_told_apart():
+    table = world({"a": 1.0})
+    twins = tuple(ScoreRow(r.run, "b", "", r.dataset, np.exp(r.scores)) for r in table.rows)
+    finding = conclude(ScoreTable("id", (*table.rows, *twins), table.runs))
+    assert finding.claims[1] == Claim(
+        "The order of a and b cannot be told apart.", "undecided", finding.claims[1].evidence
+    )
+    assert [row[1:] for row in finding.tables[1].rows] == [(9, 1.5, "1.5–1.5")] * 2
+
+
+def test_no_difference_is_rarely_called_one():
+    """Same strength, other noise: the claim of a winner keeps its 5 % level."""
+    called = sum(
+        conclude(world({"a": 1.0, "b": 1.0}, seed=seed, wobble=0.1)).claims[1].verdict == "holds"
+        for seed in range(200)
+    )
+    assert called <= 20  # 5 % of 200 is 10; 20 is beyond the 99.8 % point of the binomial
+
+
+def test_what_depends_on_the_training_flips():
+    finding = conclude(world({"a": 1.0, "b": 1.02, "c": 1.01}, wobble=0.5))
+    assert finding.claims[0].verdict == "flips"
+    factors = [c for c in finding.claims if c.text.startswith("Changing only the")]
+    assert len(factors) == 2 and all(c.verdict == "flips" for c in factors)
+    assert sum("9 pairs of trainings" in c.text for c in factors) == 2
+
+
+def test_a_factor_without_effect_holds():
+    finding = conclude(world({"a": 1.0, "b": 3.0}))
+    factors = [c for c in finding.claims if c.text.startswith("Changing only the")]
+    assert all(c.verdict == "holds" and "in none of 9 pairs" in c.text for c in factors)
+
+
+def test_renaming_permutes_the_answer():
+    names = {"a": 0.5, "b": 2.0, "c": 1.0}
+    one = conclude(world(names))
+    table = world(names)
+    renamed = {"a": "x", "b": "y", "c": "z"}
+    rows = tuple(ScoreRow(r.run, renamed[r.detector], "", r.dataset, r.scores) for r in table.rows)
+    two = conclude(ScoreTable("id", rows, table.runs))
+    assert [renamed[row[0]] for row in one.tables[0].rows] == [row[0] for row in two.tables[0].rows]
+    assert [row[1:] for row in one.tables[0].rows] == [row[1:] for row in two.tables[0].rows]
+
+
+def test_gaps_are_named_and_never_averaged_over():
+    gap = ("seed=0, optimizer=0", "a", "near")
+    finding = conclude(world({"a": 9.0, "b": 1.0}, drop=(gap,)))
+    cells = {row[0]: row[1:] for row in finding.tables[0].rows}
+    assert cells["a"][0] is None and cells["a"][2] is None and isinstance(cells["a"][1], Estimate)
+    assert [row[0] for row in finding.tables[1].rows] == ["b"], "a must not be ranked"
+    assert any("Not ranked" in line and "a" in line for line in finding.caveats)
+    assert finding.missing == ("detector a, data set near, run seed=0, optimizer=0: lost",)
+
+
+def test_one_training_says_so():
+    finding = conclude(world({"a": 1.0, "b": 2.0}, runs=1))
+    assert any("only one training" in line for line in finding.caveats)
+    assert "in the one training" in finding.claims[0].text
+
+
+def test_one_detector_and_nothing_to_compare():
+    finding = conclude(world({"a": 1.0}, sets=("far",)))
+    assert [c.text[:2] for c in finding.claims][:1] == ["a "]
+    table = world({"a": 1.0}, drop=(("seed=0, optimizer=0", "a", "id"),))
+    with pytest.raises(UserError, match="No detector has scores in every run"):
+        conclude(table)
+
+
+def test_settings_of_the_grid_do_not_compete():
+    table = world({"a": 1.0})
+    grid = tuple(
+        ScoreRow(r.run, "a", "k=1", r.dataset, -r.scores, default=False) for r in table.rows
+    )
+    assert conclude(ScoreTable("id", (*table.rows, *grid), table.runs)) == conclude(table)
+
+
+def test_findings_survive_json():
+    finding = conclude(world({"a": 1.0, "b": 2.0}, drop=(("seed=0, optimizer=0", "a", "near"),)))
+    again = from_json(to_json(finding))
+    assert again == finding and to_json(again) == to_json(finding)
+
+
+def test_findings_refuse_what_cannot_be_shown():
+    with pytest.raises(UserError, match="'t' has 2 columns, but a row has 1"):
+        Table("t", "T", ("a", "b"), (("x",),))
+    with pytest.raises(UserError, match="'t' holds nan; a missing value must be None"):
+        Table("t", "T", ("a",), ((float("nan"),),))
+    with pytest.raises(UserError, match="lacks column, value"):
+        Series("heatmap", "s", "S", "", "v", ({"row": "a"},))
+    with pytest.raises(UserError, match="holds value=nan"):
+        Series("heatmap", "s", "S", "", "v", ({"row": "a", "column": "b", "value": float("nan")},))
+    with pytest.raises(UserError, match="has kind 'pie'"):
+        Series("pie", "s", "S", "", "v", ())
