@@ -16,20 +16,21 @@ PACKAGE = Path(oodometer.__file__).parent
 # Each part of the package and all that it may import of the others, nearest the ground first.
 MAY_IMPORT = {
     "errors": set(),
+    "calls": {"errors"},
     "metrics": {"errors"},
     "outputs": {"errors"},
     "study": {"errors"},
     "finding": {"errors", "metrics"},
     "scores": {"errors", "metrics"},
-    "registry": {"errors", "outputs"},
+    "registry": {"errors", "calls", "outputs"},
     "stats": {"errors", "metrics"},
     "detectors": {"errors", "outputs", "registry"},
     "scoring": {"errors", "outputs", "registry", "scores", "detectors"},
     "_toys": {"outputs"},
-    "testing": {"errors", "outputs", "registry", "detectors", "_toys"},
+    "testing": {"errors", "calls", "outputs", "registry", "detectors", "_toys"},
     "protocols": {"errors", "metrics", "scores", "finding", "stats"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "outputs", "study"},
+    "lab": {"errors", "calls", "outputs", "study"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

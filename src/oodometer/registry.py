@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import inspect
 import itertools
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,10 +15,10 @@ from types import MappingProxyType
 
 from torch import Tensor
 
+from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
 from oodometer.outputs import Outputs, View
 
-Setting = bool | int | float | str
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
 FittedDetector = Callable[[Outputs], Tensor]
 NEEDS = frozenset({"logits", "features", "labels", "head", "layers"})
@@ -261,16 +259,8 @@ class Choice:
 
 def choose(text: str) -> Choice:
     """Read ``name`` or ``name(setting=value, ...)``."""
-    match = re.fullmatch(r"\s*([^()\s]+)\s*(?:\((.*)\))?\s*", text)
-    if match is None:
-        raise UserError(f"Detector '{text}' must be written as name or name(setting=value, ...).")
-    card = find(match[1])
-    settings: dict[str, Setting] = {}
-    for part in filter(None, (piece.strip() for piece in (match[2] or "").split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise UserError(f"In detector '{text}', '{part}' must be written as setting=value.")
-        settings[name] = _value(value)
+    name, settings = parse_call("detector", text)
+    card = find(name)
     full = card.complete(settings)
     changed = {name: value for name, value in full.items() if value != card.defaults[name]}
     label = f"{card.name}({setting_text(changed)})" if changed else card.name
@@ -280,11 +270,3 @@ def choose(text: str) -> Choice:
 def setting_text(settings: Mapping[str, Setting]) -> str:
     """Write settings as ``k=50, metric=cosine``."""
     return ", ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def _value(text: str) -> Setting:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-    return value if isinstance(value, bool | int | float | str) else text

@@ -34,9 +34,10 @@ from oodometer._toys import (
     train_toys,
     wide_outputs,
 )
+from oodometer.calls import Setting
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import Detector, FittedDetector, InputsChangedError, Setting, find
+from oodometer.registry import Detector, FittedDetector, InputsChangedError, find
 from oodometer.registry import setting_text as text
 
 __all__ = [
