@@ -142,3 +142,35 @@ def test_findings_refuse_what_cannot_be_shown():
         Series("heatmap", "s", "S", "", "v", ({"row": "a", "column": "b", "value": float("nan")},))
     with pytest.raises(UserError, match="has kind 'pie'"):
         Series("pie", "s", "S", "", "v", ())
+
+
+def test_a_better_detector_on_one_set_flips_only_beyond_chance():
+    def with_set(extra):
+        table = world({"a": 2.0, "b": 1.0}, sets=("far", "near"))
+        rows = tuple(
+            ScoreRow(r.run, r.detector, "", r.dataset, r.scores + extra * (r.dataset == "near"))
+            if r.detector == "b"
+            else r
+            for r in table.rows
+        )
+        return conclude(ScoreTable("id", rows, table.runs)).claims
+
+    (beaten,) = (c for c in with_set(1.9) if "best everywhere" in c.text)
+    assert beaten.verdict == "flips" and "near (b)" in beaten.text
+    assert any("highest mean AUROC on every outlier set" in c.text for c in with_set(0.2))
+    (close,) = (c for c in with_set(1.05) if "within chance" in c.text)
+    assert close.verdict == "undecided"
+
+
+def test_the_best_of_many_equals_rarely_beats_the_baseline():
+    """Twelve equal detectors: choosing the best one must not make it look better than chance."""
+    names = {f"d{i}": 1.0 for i in range(11)} | {"max_softmax": 1.0}
+    called = sum(
+        any(
+            c.verdict != "undecided"
+            for c in conclude(world(names, seed=s, wobble=0.1)).claims
+            if "beats" in c.text
+        )
+        for s in range(60)
+    )
+    assert called <= 8  # 5 % of 60 is 3; 8 is beyond the 99 % point of the binomial

@@ -25,7 +25,7 @@ from oodometer.protocols.words import (
     in_all,
     listing,
     number,
-    percent_points,
+    points_and_p,
 )
 from oodometer.scores import Level, Missing, ScoreTable
 from oodometer.stats.comparison import Difference, auroc_difference, holm, mean_auroc
@@ -55,22 +55,20 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
     )
 
 
-def _against_best(field: Comparable) -> dict[str, tuple[Difference, float]]:
-    """Every other detector: how far the best is ahead of it, and the adjusted p value."""
+def _against_best(field: Comparable) -> dict[str, Difference]:
+    """How far the best is ahead of every other detector, with adjusted p values."""
     best, *others = field.detectors
     differences = [
         auroc_difference(field.overall[best], field.overall[other], LEVEL) for other in others
     ]
     adjusted = holm([difference.p_value for difference in differences])
     return {
-        other: (difference, float(p))
+        other: difference._replace(p_value=float(p))
         for other, difference, p in zip(others, differences, adjusted, strict=True)
     }
 
 
-def _claim_best(
-    field: Comparable, comparisons: Mapping[str, tuple[Difference, float]]
-) -> list[Claim]:
+def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> list[Claim]:
     best = field.detectors[0]
     estimate = mean_auroc(field.overall[best], LEVEL)
     first = int((field.order[0] == field.order.min(axis=0)).sum())
@@ -85,7 +83,7 @@ def _claim_best(
             f"{_other_winners(field)}",
         )
     ]
-    tied = [name for name, (_, p) in comparisons.items() if p >= SIGNIFICANT]
+    tied = [name for name, d in comparisons.items() if d.p_value >= SIGNIFICANT]
     if tied:
         group = [best, *tied]
         claims.append(
@@ -95,21 +93,18 @@ def _claim_best(
                 else f"{best} cannot be told apart from {count(len(tied), 'other detector')}.",
                 "undecided",
                 "; ".join(
-                    f"{best} − {name}: {percent_points(comparisons[name][0])}, "
-                    f"adjusted p = {comparisons[name][1]:.2g}"
-                    for name in tied[:4]
+                    f"{best} − {name}: {points_and_p(comparisons[name])}" for name in tied[:4]
                 )
                 + ("; …" if len(tied) > 4 else ""),
             )
         )
     elif comparisons:
         nearest = field.detectors[1]
-        difference, p = comparisons[nearest]
         claims.append(
             Claim(
                 f"{best} is ahead of every other detector.",
                 "holds",
-                f"nearest: {nearest}, {percent_points(difference)} behind, adjusted p = {p:.2g}",
+                f"{best} − {nearest}, the nearest: {points_and_p(comparisons[nearest])}",
             )
         )
     return claims
@@ -121,58 +116,78 @@ def _other_winners(field: Comparable) -> str:
     return f"first in other trainings: {listing(others)}" if others else "first in every training"
 
 
-def _claim_baseline(field: Comparable) -> list[Claim]:
-    """The best detector against the baseline, on each outlier set."""
-    best = field.detectors[0] if field.detectors[0] != BASELINE else None
-    if BASELINE not in field.detectors or len(field.detectors) < 2:
-        return []
-    rival = best or field.detectors[1]
+def _on_each_set(field: Comparable, reference: str) -> dict[tuple[str, str], Difference]:
+    """Every other detector less the reference, on each outlier set, with adjusted p values.
+
+    All comparisons count for the adjustment, since those that are told are chosen by their results.
+    """
+    pairs = [
+        (name, ood) for name in field.detectors if name != reference for ood in field.table.ood
+    ]
     differences = [
-        auroc_difference(field.placements[rival, ood], field.placements[BASELINE, ood], LEVEL)
-        for ood in field.table.ood
+        auroc_difference(field.placements[name, ood], field.placements[reference, ood], LEVEL)
+        for name, ood in pairs
     ]
     adjusted = holm([difference.p_value for difference in differences])
+    return {
+        pair: difference._replace(p_value=float(p))
+        for pair, difference, p in zip(pairs, differences, adjusted, strict=True)
+    }
+
+
+def _claim_baseline(field: Comparable) -> list[Claim]:
+    """The best detector against the baseline, on each outlier set."""
+    if BASELINE not in field.detectors or len(field.detectors) < 2:
+        return []
+    rival = next(name for name in field.detectors if name != BASELINE)
+    differences = _on_each_set(field, BASELINE)
     claims = []
-    for ood, difference, p in zip(field.table.ood, differences, adjusted, strict=True):
+    for ood in field.table.ood:
+        difference = differences[rival, ood]
         gaps = field.placements[rival, ood].values - field.placements[BASELINE, ood].values
-        wins = int((gaps > 0).sum())
-        losses = int((gaps < 0).sum())
-        survives: Verdict = "flips" if wins and losses else "holds"
-        verdict: Verdict = "undecided" if p >= SIGNIFICANT else survives
+        wins, losses = int((gaps > 0).sum()), int((gaps < 0).sum())
         winner, loser = (rival, BASELINE) if wins >= losses else (BASELINE, rival)
-        times = max(wins, losses)
-        text = f"{winner} beats {loser} on {ood} {in_all(times, len(field.runs), 'training')}"
-        if times == 0:
-            text = f"{rival} and {BASELINE} are equal on {ood} in every training"
-        tail = "; the difference cannot be told from chance" if verdict == "undecided" else ""
-        claims.append(
-            Claim(
-                f"{text}{tail}.",
-                verdict,
-                f"{rival} − {BASELINE}: {percent_points(difference)}, adjusted p = {p:.2g}",
-            )
+        text = f"{winner} beats {loser} on {ood} " + in_all(
+            max(wins, losses), len(field.runs), "training"
         )
+        if not wins and not losses:
+            text = f"{rival} and {BASELINE} are equal on {ood} in every training"
+        survives: Verdict = "flips" if wins and losses else "holds"
+        verdict: Verdict = "undecided" if difference.p_value >= SIGNIFICANT else survives
+        if verdict == "undecided" and (wins or losses):
+            text += "; the difference cannot be told from chance"
+        evidence = f"{rival} − {BASELINE}: {points_and_p(difference)}"
+        claims.append(Claim(f"{text}.", verdict, evidence))
     return claims
 
 
 def _claim_sets(field: Comparable) -> list[Claim]:
-    """Does one detector win on every outlier set?"""
+    """Is the detector that is best on the whole beaten on some outlier set?"""
     if len(field.table.ood) < 2 or len(field.detectors) < 2:
         return []
-    winners = {
-        ood: max(field.detectors, key=lambda d, o=ood: field.placements[d, o].values.mean())  # type: ignore[misc]
-        for ood in field.table.ood
+    best = field.detectors[0]
+    ahead = {
+        pair: difference
+        for pair, difference in _on_each_set(field, best).items()
+        if difference.value > 0
     }
-    names = list(dict.fromkeys(winners.values()))
-    evidence = "; ".join(f"{ood}: {winner}" for ood, winner in winners.items())
-    if len(names) == 1:
-        text = f"{names[0]} has the highest mean AUROC on every outlier set."
-        return [Claim(text, "holds", evidence)]
-    text = (
-        f"Which detector has the highest mean AUROC depends on the outlier set: "
-        f"{count(len(names), 'detector')} share {count(len(winners), 'set')}."
+    if not ahead:
+        text = f"{best} has the highest mean AUROC on every outlier set."
+        return [Claim(text, "holds", f"over {outlier_sets(field)}")]
+    surely = {pair: d for pair, d in ahead.items() if d.p_value < SIGNIFICANT}
+    shown: dict[str, tuple[str, Difference]] = {}  # the strongest rival on each set
+    for (name, ood), difference in (surely or ahead).items():
+        if ood not in shown or difference.value > shown[ood][1].value:
+            shown[ood] = (name, difference)
+    where = listing([f"{ood} ({name})" for ood, (name, _) in shown.items()])
+    evidence = "; ".join(
+        f"{name} − {best} on {ood}: {points_and_p(difference)}"
+        for ood, (name, difference) in shown.items()
     )
-    return [Claim(text, "flips", evidence)]
+    if surely:
+        return [Claim(f"{best} is not the best everywhere: beaten on {where}.", "flips", evidence)]
+    text = f"Another detector has a higher mean AUROC than {best} on {where}, but within chance."
+    return [Claim(text, "undecided", evidence)]
 
 
 def _claim_factors(field: Comparable) -> list[Claim]:
@@ -209,7 +224,8 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         "Detectors are compared at their default settings, or at those that the study names.",
         "Intervals treat the trainings as a sample of the trainings that could have been done, "
         "under the conditions of this study.",
-        f"Differences from the best are tested with Holm's correction at {SIGNIFICANT:.0%}.",
+        "P values are adjusted by Holm's rule for all comparisons with the same detector, those not "
+        f"shown too, and judged at {SIGNIFICANT:.0%}; intervals are for one comparison at a time.",
     ]
     if len(field.runs) == 1:
         caveats[1] = (

@@ -20,14 +20,14 @@ def number(value: float) -> str:
     return f"{int(value * 1e4) / 1e4:.4f}" if text == "1.000" and value < 1 else text
 
 
-def percent_points(difference: Difference) -> str:
-    """Write a difference of AUROCs with its interval in hundredths.
+def points_and_p(difference: Difference) -> str:
+    """Write a difference of AUROCs in hundredths, with its interval and its adjusted p value.
 
-    >>> percent_points(Difference(0.0123, -0.004, 0.0286, 0.1))
-    '+1.2 points [−0.4, +2.9]'
+    >>> points_and_p(Difference(0.0123, -0.004, 0.0286, 0.1))
+    '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
     """
     value, low, high = (_signed(100 * part) for part in difference[:3])
-    return f"{value} points [{low}, {high}]"
+    return f"{value} points [{low}, {high}], adjusted p = {difference.p_value:.2g}"
 
 
 def _signed(value: float) -> str:
