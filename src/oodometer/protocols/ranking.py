@@ -224,8 +224,9 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         "Detectors are compared at their default settings, or at those that the study names.",
         "Intervals treat the trainings as a sample of the trainings that could have been done, "
         "under the conditions of this study.",
-        "P values are adjusted by Holm's rule for all comparisons with the same detector, those not "
-        f"shown too, and judged at {SIGNIFICANT:.0%}; intervals are for one comparison at a time.",
+        "P values are adjusted by Holm's rule for all comparisons with the same detector, those "
+        f"not shown too, and judged at {SIGNIFICANT:.0%}; intervals are for one comparison at a "
+        "time.",
     ]
     if len(field.runs) == 1:
         caveats[1] = (
