@@ -459,7 +459,7 @@ def test_a_setting_out_of_range_is_named(text: str, allowed: str) -> None:
 
 
 def test_not_a_number_is_out_of_range() -> None:
-    with pytest.raises(UserError, match="above 0, got nan"):
+    with pytest.raises(UserError, match="must be finite, got nan"):
         DETECTORS["energy"].fit(made_up(), temperature=float("nan"))
 
 

@@ -14,14 +14,18 @@ import numpy as np
 import pytest
 
 from oodometer.engine import collect as collecting
+from oodometer.engine import steps
 from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table, table_to_bytes
 from oodometer.engine.keys import _meaning, digest
 from oodometer.engine.run import count_done, make_plan, read_contents, run_study, unfinished
 from oodometer.engine.steps import execute
 from oodometer.engine.store import DamagedError, FolderStore, StoreError
 from oodometer.errors import UserError
+from oodometer.lab.portions import split_portions
+from oodometer.lab.sources import load_source
+from oodometer.lab.train import Training, train
 from oodometer.scores import Missing, ScoreRow, ScoreTable
-from oodometer.study import Study, parse_study
+from oodometer.study import Factor, Study, parse_study
 
 DETECTORS = ["max_softmax", "energy", "knn(k=3)", "mahalanobis"]
 
@@ -50,12 +54,12 @@ def run_here(study: Study, store: FolderStore) -> collecting.Outcome:
 
 
 def payloads(store: FolderStore) -> dict[str, bytes]:
-    """Everything in a store but the records, which tell times."""
+    """Everything in a store but the records, which tell times, and what kills left half done."""
     return {
         str(path.relative_to(store.folder)): path.read_bytes()
         for path in store.folder.rglob("*")
         if path.is_file()
-        and path.suffix != ".json"
+        and path.suffix not in (".json", ".tmp")
         and not {"studies", "reports"} & set(path.parts)
     }
 
@@ -125,9 +129,14 @@ def test_a_store_of_the_future_is_refused(tmp_path):
 
 
 def test_codecs_keep_everything():
-    arrays = {"a": np.arange(6.0).reshape(2, 3), "b": np.array([True, False])}
+    arrays = {
+        "a": np.arange(6.0).reshape(2, 3).T,
+        "b": np.array([True, False]),
+        "c": np.array(3),
+    }
     back = bytes_to_arrays(arrays_to_bytes(arrays))
     assert all(np.array_equal(back[name], value) for name, value in arrays.items())
+    assert all(back[name].shape == value.shape for name, value in arrays.items())
     rows = tuple(
         ScoreRow(
             run, "knn", setting, data, np.random.default_rng(0).normal(size=5), setting == "k=1"
@@ -141,7 +150,7 @@ def test_codecs_keep_everything():
         rows,
         {"a": {"seed": 1, "rate": 0.1, "name": "x"}, "b": {"seed": 2, "rate": 0.2, "name": "y"}},
         (Missing("why", "a", "vim", "k=9", "noise"),),
-        {"a": np.array([True, False, True])},
+        {"a": np.array([True, False, True, True, False])},
         same_samples=False,
     )
     again = bytes_to_table(table_to_bytes(table))
@@ -151,7 +160,7 @@ def test_codecs_keep_everything():
             two.run, two.detector, two.setting, two.dataset, two.default,
         )  # fmt: skip
     assert again.runs == table.runs and again.missing == table.missing
-    assert again.correct["a"].tolist() == [True, False, True] and not again.same_samples
+    assert again.correct["a"].tolist() == table.correct["a"].tolist() and not again.same_samples
     assert table_to_bytes(again) == table_to_bytes(table)
 
 
@@ -185,6 +194,15 @@ def test_what_matters_changes_the_keys_and_nothing_else_does(tiny_npz, tmp_path)
         {"optimizer": "sgd"},
         {"split": 1},
         {"batch_size": 9},
+        {"weight_decay": 0.1},
+        {"loss": "logistic"},
+        {"schedule": "cosine"},
+        {"stopping": "early(on=train_loss)"},
+        {"validation": 0.2},
+        {"augment": "crop_flip"},
+        {"label_noise": "uniform(rate=0.2)"},
+        {"train_size": 40},
+        {"epoch": 1},
     ):
         assert not all_keys(make_study("", base=base | change)) & before, change
     with np.load(moved) as arrays:
@@ -291,11 +309,186 @@ def test_nothing_at_all_is_an_error(study, store):
         run_here(study.model_copy(update={"detectors": ("knn(k=5000)",)}), store)
 
 
+# ---- checkpoints and interrupted trainings -----------------------------------------------------
+
+
+def epochs_study(data: str, *levels: int | str, **changes: object) -> Study:
+    base = {"data": data, "network": "mlp", "width": 4, "epochs": 5, "validation": 0.2}
+    return make_study(
+        data,
+        base=base | changes,
+        factors=[{"field": "epoch", "levels": list(levels)}],
+        detectors=["max_softmax"],
+        ood=["inverted"],
+    )
+
+
+@pytest.fixture
+def epochs_run(monkeypatch):
+    """Count the epochs that are trained; after `kill_after` of them the process dies."""
+
+    class Counter:
+        trained, kill_after = 0, 10**9
+
+    counter, original = Counter(), Training.run_epoch
+
+    def counted(training: Training) -> None:
+        if counter.trained >= counter.kill_after:
+            raise KeyboardInterrupt
+        original(training)
+        counter.trained += 1
+
+    monkeypatch.setattr(Training, "run_epoch", counted)
+    monkeypatch.setattr(steps, "SECONDS_BETWEEN_SNAPSHOTS", 0.0)
+    return counter
+
+
+def test_runs_that_differ_in_the_epoch_train_once(tiny_npz, store, epochs_run):
+    study = epochs_study(tiny_npz(), 2, "best", "last", 4)
+    made = make_plan(study, read_contents(study))
+    assert len({run.training for run in made.runs}) == 1
+    assert len({run.model for run in made.runs}) == 4
+    run_here(study, store)
+    assert epochs_run.trained == 5 and not list(store.keys("progress"))
+    source = load_source(study.base)
+    for run in made.runs:
+        kept = bytes_to_arrays(store.load("models", run.model))
+        alone = train(run.spec, source.train, source.classes)
+        assert int(kept["epoch"]) == alone.epoch
+        assert len(kept["curve/train_loss"]) == len(alone.losses)
+        for name, value in alone.model.state_dict().items():
+            assert np.array_equal(kept[f"weights/{name}"], value.numpy()), (run.label, name)
+
+
+def test_epochs_that_nobody_asks_for_are_not_trained(tiny_npz, store, epochs_run):
+    run_here(epochs_study(tiny_npz(), 1, 3), store)
+    assert epochs_run.trained == 3
+
+
+def test_the_measure_of_the_best_epoch_is_no_other_training(tiny_npz, store, epochs_run):
+    study = epochs_study(tiny_npz(), "best", "last").model_copy(
+        update={
+            "factors": (
+                Factor(field="epoch", levels=("best", "last")),
+                Factor(field="best_by", levels=("validation_loss", "train_loss")),
+            )
+        }
+    )
+    run_here(study, store)
+    assert epochs_run.trained == 5 and len(list(store.keys("models"))) == 3
+
+
+def test_an_epoch_after_early_stopping_is_told_and_costs_no_second_training(
+    tiny_npz, store, epochs_run
+):
+    study = epochs_study(
+        tiny_npz(), 1, 4, 5, learning_rate=1.0, stopping="early(on=validation_loss, patience=1)"
+    )
+    outcome = run_here(study, store)
+    trained = epochs_run.trained
+    assert trained < 4 and not list(store.keys("progress"))
+    assert [part.run for part in outcome.missing] == ["epoch=4", "epoch=5"]
+    assert f"training stopped early, after epoch {trained}" in outcome.missing[1].reason
+
+
+def test_a_training_that_diverges_late_leaves_its_early_epochs(tiny_npz, store, monkeypatch):
+    original = Training.run_epoch
+
+    def diverging(training: Training) -> None:
+        if training.epoch == 3:
+            raise UserError("Training diverged.")
+        original(training)
+
+    monkeypatch.setattr(Training, "run_epoch", diverging)
+    outcome = run_here(epochs_study(tiny_npz(), 2, 5), store)
+    assert [part.run for part in outcome.missing] == ["epoch=5"]
+
+
+@pytest.mark.parametrize("kill_after", range(1, 5))
+@pytest.mark.parametrize("damage", [False, True])
+def test_killed_within_a_training_it_ends_with_the_same_bytes(
+    tiny_npz, tmp_path, epochs_run, kill_after, damage
+):
+    study = epochs_study(tiny_npz(), 2, "best", "last", network="cnn", schedule="cosine")
+    whole, store = FolderStore(tmp_path / "whole"), FolderStore(tmp_path / "store")
+    run_here(study, whole)
+    epochs_run.trained, epochs_run.kill_after = 0, kill_after
+    with pytest.raises(KeyboardInterrupt):
+        run_here(study, store)
+    assert len(list(store.keys("progress"))) == 1
+    if damage:
+        assert damage_all(store, "progress")
+    epochs_run.trained, epochs_run.kill_after = 0, 10**9
+    run_here(study, store)
+    assert epochs_run.trained == (5 if damage else 5 - kill_after)
+    assert payloads(store) == payloads(whole)
+
+
+def test_a_lost_checkpoint_is_made_again(tiny_npz, store, epochs_run):
+    study = epochs_study(tiny_npz(), 2, "last")
+    made = make_plan(study, read_contents(study))
+    epochs_run.kill_after = 4
+    with pytest.raises(KeyboardInterrupt):
+        run_here(study, store)
+    store.discard("models", made.runs[0].model)
+    epochs_run.trained, epochs_run.kill_after = 0, 10**9
+    run_here(study, store)
+    assert epochs_run.trained == 5
+
+
+def test_workers_share_a_training(tiny_npz, tmp_path):
+    study = epochs_study(tiny_npz(), 2, "best", "last")
+    here, pool = FolderStore(tmp_path / "here"), FolderStore(tmp_path / "pool")
+    run_here(study, here)
+    seen: list[tuple[int, int]] = []
+    run_study(study, pool, workers=2, progress=lambda *step: seen.append(step))
+    assert payloads(pool) == payloads(here)
+    assert seen == sorted(seen) and seen[-1] == (9, 9)
+    makers = {pool.record("models", key)["made_from"]["run"] for key in pool.keys("models")}
+    assert makers == {"epoch=2"}
+
+
+def test_detectors_see_what_was_trained_on(tiny_npz, store):
+    study = make_study(
+        tiny_npz(),
+        base={
+            "data": tiny_npz(),
+            "network": "mlp",
+            "epochs": 1,
+            "validation": 0.2,
+            "train_size": 50,
+            "label_noise": "uniform(rate=0.5)",
+        },
+    )
+    run_here(study, store)
+    made = make_plan(study, read_contents(study))
+    kept = bytes_to_arrays(store.load("outputs", made.runs[0].train_outputs))
+    source = load_source(study.base)
+    part, _ = split_portions(study.base, source.train, source.classes)
+    assert len(kept["labels"]) == 40 and np.array_equal(kept["labels"], part.labels)
+
+
+def test_a_changed_file_of_labels_is_another_training(tiny_npz, tmp_path):
+    file = tmp_path / "labels.txt"
+    file.write_text("\n".join(["0", "1", "2"] * 20))
+    base = {"data": tiny_npz(), "network": "mlp", "label_noise": f"file(path={file})"}
+    before = all_keys(make_study("", base=base))
+    assert all_keys(make_study("", base=base)) == before
+    file.write_text("\n".join(["1", "2", "0"] * 20))
+    assert not all_keys(make_study("", base=base)) & before
+    file.unlink()
+    with pytest.raises(UserError, match="Label file .* cannot be read: No such file"):
+        all_keys(make_study("", base=base))
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"base": {"network": "restnet"}}, "Unknown network 'restnet'"),
         ({"base": {"optimizer": "adma"}}, "Unknown optimizer 'adma'. Did you mean 'adam"),
+        ({"base": {"epoch": "best"}}, "Epoch 'best' goes by validation_accuracy, but validation"),
+        ({"base": {"schedule": "cosin"}}, "Unknown schedule 'cosin'. Did you mean 'cosine'"),
+        ({"base": {"train_size": 61}}, "train_size is 61, but there are 60 images"),
         ({"detectors": ["enrgy"]}, "Unknown detector 'enrgy'. Did you mean 'energy'"),
         ({"detectors": ["knn(kk=3)"]}, "Unknown setting of 'knn' 'kk'. Did you mean 'k'"),
         ({"protocols": ["rankings"]}, "Unknown protocol 'rankings'. Did you mean 'ranking'"),
@@ -377,3 +570,102 @@ def test_a_killed_worker_costs_only_its_task(tiny_npz, tmp_path):
 
 def _is_worker(pid: int) -> bool:
     return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+# ---- other people's detectors ------------------------------------------------------------------
+
+
+def write_own(folder: Path, body: str, extra: str = "") -> str:
+    """Write a detector file whose score is `body`; return how a study names it."""
+    (folder / "own_detectors.py").write_text(
+        f"{extra}\nimport oodometer as om\n\n\n"
+        '@om.detector(paper="Somebody 2026", needs={"logits"})\n'
+        "def own(train):\n"
+        '    """Whatever this test wants."""\n'
+        f"    return lambda test: {body}\n"
+    )
+    return f"{folder}/own_detectors.py:own"
+
+
+def run_cli(
+    study: Study, store: Path, folder: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study.model_dump(mode="json")))
+    command = [sys.executable, "-m", "oodometer", "run", str(path), "--store", str(store), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
+    from oodometer.engine.keys import function_version
+    from oodometer.registry import DETECTORS, find
+
+    folder = tmp_path / "somewhere"
+    folder.mkdir()
+    (folder / "own_helper.py").write_text("from own_deeper import SIGN\n")
+    (folder / "own_deeper.py").write_text("SIGN = -1\n")
+    name = write_own(folder, "SIGN * test.logits.amax(1)", "from own_helper import SIGN")
+    monkeypatch.syspath_prepend(folder)
+    try:
+        card = find(name)
+        before = function_version(card.build)
+        function_version.cache_clear()
+        assert function_version(card.build) == before
+        (folder / "own_deeper.py").write_text("SIGN = +1\n")
+        function_version.cache_clear()
+        assert function_version(card.build) != before
+    finally:
+        DETECTORS.pop("own", None)
+
+
+def test_a_run_that_kills_its_worker_leaves_the_others(tiny_npz, tmp_path):
+    """One run of four dies each time; the others, and what is stored, are untouched by it."""
+    killer = "(os.kill(os.getpid(), 9) if len(test.logits) and bad(train) else test.logits.amax(1))"
+    name = write_own(
+        tmp_path,
+        killer,
+        "import os\n\n\ndef bad(train):\n"
+        "    return abs(float(train.logits.sum()) % 7 - LUCK) < 1e-9",
+    )
+    study = make_study(
+        tiny_npz(), detectors=["energy", name], factors=[{"field": "seed", "levels": [0, 1, 2, 3]}]
+    )
+    # Find out which run is which by its training logits, then let the detector kill that one.
+    store = FolderStore(tmp_path / "probe")
+    run_here(study.model_copy(update={"detectors": ("energy",)}), store)
+    made = make_plan(study.model_copy(update={"detectors": ("energy",)}), read_contents(study))
+    arrays = bytes_to_arrays(store.load("outputs", made.runs[1].train_outputs))
+    import torch
+
+    luck = float(torch.from_numpy(arrays["logits"]).sum()) % 7
+    source = (tmp_path / "own_detectors.py").read_text()
+    (tmp_path / "own_detectors.py").write_text(f"LUCK = {luck!r}\n{source}")
+    done = run_cli(study, tmp_path / "store", tmp_path, "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "1 parts missing" in done.stdout
+    assert "run seed=1: its worker died 3 times" in " ".join(done.stdout.split())
+    failures = FolderStore(tmp_path / "store")
+    assert len(list(failures.keys("failures"))) == 1
+
+
+def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):
+    name = write_own(tmp_path, "sys.exit(3)", "import sys")
+    study = make_study(tiny_npz(), detectors=["energy", name])
+    done = run_cli(study, tmp_path / "store", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "SystemExit: 3" in " ".join(done.stdout.split())
+
+
+def test_the_table_does_not_tell_how_the_run_went(study, tmp_path):
+    """Settings that fail are in it in the same order and under the same key, resumed or not."""
+    study = study.model_copy(update={"detectors": ("knn", "energy")})  # most k are too large
+    once, twice = FolderStore(tmp_path / "once"), FolderStore(tmp_path / "twice")
+    first = run_study(study, once, workers=2)
+    assert any(part.setting for part in first.missing)
+    second = run_here(study, twice)
+    for kind in ("tables", "findings"):
+        for key in list(twice.keys(kind)):
+            twice.discard(kind, key)
+    third = run_here(study, twice)
+    assert first.table_key == second.table_key == third.table_key
+    assert payloads(once) == payloads(twice)

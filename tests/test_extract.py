@@ -139,6 +139,79 @@ def test_the_head_is_found_by_what_it_returns(wrap, images):
     torch.testing.assert_close(got.logits, model.head(model.body(images)).detach())
 
 
+@pytest.mark.parametrize("form", ["tuple", "mapping", "named"])
+def test_several_heads_need_a_word(form, images):
+    class Twins(Wrapped):
+        def forward(self, x):
+            hidden = self.body(x)
+            main, other = self.head(hidden), self.auxiliary(hidden)
+            return {
+                "tuple": (main, other),
+                "mapping": {"main": main, "other": other},
+                "named": {"logits": main, "other": other},
+            }[form]
+
+    model = seeded(lambda: Twins(None))
+    if form == "named":
+        assert torch.equal(extract(model, {"a": images})["a"].head.weight, model.head.weight)
+        return
+    with pytest.raises(UserError, match="several linear layers: head, auxiliary. Say which"):
+        extract(model, {"a": images})
+    assert len(extract(model, {"a": images}, head="head")["a"]) == 23
+
+
+def test_small_logits_do_not_confuse_layers(images):
+    class Small(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(36, 6), nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.two(self.one(x.flatten(1) * 1e-7) * 1e-7)
+
+    model = seeded(Small)
+    for parameter in (model.one.bias, model.two.bias):
+        nn.init.zeros_(parameter)
+    got = extract(model, {"a": images})["a"]
+    assert torch.equal(got.head.weight, model.two.weight)
+
+
+def test_odd_outputs_of_models(images):
+    class Odd(Wrapped):
+        def forward(self, x):
+            answer = {"logits": self.head(input=self.body(x)), "note": "text"}
+            answer["self"] = answer
+            return answer
+
+    got = extract(seeded(lambda: Odd(None)), {"a": images})["a"]
+    assert len(got) == 23
+    broken = seeded(lambda: Wrapped(lambda z: z))
+    nn.init.constant_(broken.head.weight, torch.nan)
+    with pytest.raises(UserError, match=r"head.weight must be finite"):
+        extract(broken, {"a": images})
+
+
+def test_more_forms_of_data(model, images):
+    labels = torch.arange(23) % 3
+
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([(images[i], int(labels[i])) for i in range(23)])
+
+    class Named(torch.utils.data.Dataset):
+        def __len__(self):
+            return 23
+
+        def __getitem__(self, index):
+            return {"x": images[index], "label": int(labels[index]), "file": f"{index}.png"}
+
+    state = torch.get_rng_state()
+    triples = [(images, labels, torch.arange(23))]
+    got = extract(model, {"stream": Stream(), "triples": iter(triples), "named": Named()})
+    assert all(torch.equal(part.labels, labels) for part in got.values())
+    assert torch.equal(state, torch.get_rng_state()), "a loader drew from the global state"
+
+
 def test_the_head_can_be_told(images):
     model = seeded(lambda: Wrapped(lambda z: z))
     for head in ("auxiliary", model.auxiliary):
@@ -197,6 +270,8 @@ def test_a_head_on_sequences_is_refused():
         ((torch.rand(3, 1, 6, 6), torch.zeros(3)), "must be one integer per sample, got float32"),
         ((torch.rand(3, 1, 6, 6), torch.full((3,), 7)), "'x': labels must lie in 0..2"),
         ("folder", "is a str; allowed are arrays"),
+        ((torch.rand(3, 1, 6, 6), [0, 1, 2]), "Labels of data set 'x' must be an array or tensor"),
+        (np.array(["a", "b"]), "cannot be put into batches|a batch must be a tensor"),
         ([["a"]], "a batch must be a tensor"),
         (torch.randint(255, (3, 1, 6, 6)).byte(), "model failed on data set 'x'.*uint8"),
     ],
@@ -211,7 +286,15 @@ def test_bad_arguments(model, images):
         extract("model", {"a": images})
     with pytest.raises(UserError, match="mapping from names to data sets"):
         extract(model, images)
-    with pytest.raises(UserError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(UserError, match="Device 'foo' cannot be used here"):
+        extract(model, {"a": images}, device="foo")
+    with pytest.raises(UserError, match="Device 'meta' cannot be used here"):
+        extract(model, {"a": images}, device="meta")
+    with pytest.warns(DeprecationWarning):
+        traced = torch.jit.trace(model.eval(), images)
+    with pytest.raises(UserError, match="A TorchScript module cannot be listened to"):
+        extract(traced, {"a": images})
+    with pytest.raises(UserError, match="batch_size must be a whole number of at least 1, got 0"):
         extract(model, {"a": images}, batch_size=0)
 
 

@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "testing": {"errors", "calls", "outputs", "registry", "detectors", "_toys"},
     "protocols": {"errors", "metrics", "scores", "finding", "stats"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "calls", "outputs", "study"},
+    "lab": {"errors", "calls", "metrics", "outputs", "study", "finding"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

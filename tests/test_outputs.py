@@ -59,6 +59,9 @@ def spoil(tensor: torch.Tensor, value: float) -> torch.Tensor:
         ),
         (lambda o: {"logits": o.logits[0]}, "logits must have 2 dimensions"),
         (lambda o: {"logits": None, "features": None}, "need logits or features"),
+        (lambda o: {"logits": [[1.0]]}, "logits must be a tensor or an array of numbers, got list"),
+        (lambda o: {"head": (1, 2)}, r"head must be a Head\(weight, bias\), got tuple"),
+        (lambda o: {"layers": {"a": torch.tensor(1.0)}}, "is a single number"),
     ],
 )
 def test_refusals_name_what_is_wrong(outputs, change, sentence):
@@ -96,3 +99,11 @@ def test_take_keeps_rows_together(outputs):
     part = outputs.take(torch.tensor([3, 1]))
     assert torch.equal(part.features, outputs.features[[3, 1]])
     assert part.labels.tolist() == [0, 1]
+
+
+def test_arrays_of_other_frameworks_become_tensors(outputs):
+    made = Outputs(
+        outputs.logits.numpy(), outputs.features.numpy(), outputs.labels.numpy().astype("uint8"),
+        Head(outputs.head.weight.numpy(), outputs.head.bias.numpy()),
+    )  # fmt: skip
+    assert torch.equal(made.logits, outputs.logits) and made.labels.dtype == torch.int64

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -77,19 +76,53 @@ def test_a_crash_of_one_detector_leaves_the_others(parts, own):
 
     table = om.score(parts, ["fragile", "energy"])
     (gap,) = table.missing
-    assert (gap.detector, gap.reason) == ("fragile", "RuntimeError: broken")
+    assert (gap.detector, gap.reason) == ("fragile", "RuntimeError: broken second line")
     assert "in fragile" in gap.traceback and table.detectors == ("energy",)
 
 
-def test_writing_into_the_shared_outputs_is_an_error(parts, own):
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda tensor: tensor.clamp_(max=0.1),
+        lambda tensor: tensor.data.zero_(),
+        lambda tensor: tensor.numpy().fill(7),
+        lambda tensor: tensor.detach().mul_(2),
+    ],
+    ids=["in place", "data", "numpy", "detached"],
+)
+def test_a_detector_that_writes_reaches_nobody_else(parts, own, spoil):
     @own(paper="2026", needs={"features"})
     def careless(train):
         """Overwrite what others read."""
-        return lambda test: test.features.clamp_(max=0.1).sum(1)
+        spoil(train.features)
+        return lambda test: test.features.sum(1)
 
-    spoilt = {name: replace(part, features=part.features.clone()) for name, part in parts.items()}
-    with pytest.raises(UserError, match=r"'careless' wrote into outputs.features"):
-        om.score(spoilt, ["careless", "energy"])
+    @own(paper="2026", needs={"features"})
+    def careless_later(train):
+        """Overwrite what others read, when scoring."""
+
+        def score(test):
+            spoil(test.features)
+            return test.features.sum(1)
+
+        return score
+
+    clean = om.score(parts, ["knn"])
+    table = om.score(parts, ["careless", "careless_later", "knn"])
+    assert table.detectors == ("knn",)
+    assert all("wrote into outputs.features" in gap.reason for gap in table.missing)
+    for one, two in zip(clean.rows, table.rows, strict=True):
+        assert np.array_equal(one.scores, two.scores)
+
+
+def test_a_detector_that_exits_leaves_the_others(parts, own):
+    @own(paper="2026", needs={"logits"})
+    def quitter(train):
+        """Leave."""
+        raise SystemExit(3)
+
+    table = om.score(parts, ["quitter", "energy"])
+    assert table.missing[0].reason == "SystemExit: 3" and table.detectors == ("energy",)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +158,10 @@ def test_bad_scores_are_refused(parts, own, scores, sentence):
         ),
         ({"odd": om.Outputs(logits=torch.zeros(0, 5).double())}, {}, "'odd' is empty"),
         ({}, {"detectors": ["knn", "knn"]}, "Detector 'knn' is named twice"),
+        ({}, {"detectors": []}, "detectors is an empty list"),
+        ({}, {"detectors": 3}, "must be 'all' or a list of names, got 3"),
+        ({}, {"detectors": ["odin(temperature=1e400)"]}, "must be finite, got inf"),
+        ({"odd": torch.zeros(3, 5)}, {}, "'odd' must be Outputs, got Tensor"),
         ({}, {"detectors": ["knn(k=3"]}, "must be written as name or name"),
         ({}, {"detectors": ["knn(3)"]}, "'3' must be written as setting=value"),
         ({}, {"detectors": ["knn(k=x)"]}, "Setting k of 'knn' must be int .default 50., got 'x'"),
@@ -153,6 +190,26 @@ def test_choices_are_read_as_written():
     assert choose("knn(k=50)").label == "knn" and choose("energy(temperature=10)").settings == {
         "temperature": 10.0
     }
+
+
+def write_detector(path, name: str, sign: str = "-", imports: str = "") -> None:
+    path.write_text(
+        f"{imports}\nimport oodometer as om\n"
+        '@om.detector(paper="A 2026", needs={"logits"})\n'
+        f"def {name}(train):\n"
+        '    """Minus the largest logit."""\n'
+        f"    return lambda test: {sign}test.logits.amax(1)\n"
+    )
+
+
+def test_files_are_told_apart_by_their_place(tmp_path, own):
+    for folder, name in (("a", "first"), ("b", "second")):
+        (tmp_path / folder).mkdir()
+        write_detector(tmp_path / folder / "random.py", name)
+    assert choose(f"{tmp_path}/a/random.py:first").label == "first"
+    assert choose(f"{tmp_path}/b/random.py:second").label == "second"
+    with pytest.raises(UserError, match="Unknown detector in '.*a/random.py': 'knn'. Known: first"):
+        choose(f"{tmp_path}/a/random.py:knn")
 
 
 def test_two_detectors_of_one_name_are_refused(own):
@@ -217,7 +274,25 @@ def test_rows_refuse_what_is_not_a_score():
         row().scores[0] = 3
 
 
+def test_rows_do_not_touch_the_callers_array():
+    mine = np.array([1.0, 2.0])
+    row(scores=mine)
+    mine[0] = 5
+
+
 def test_tables_refuse_what_does_not_fit():
+    with pytest.raises(UserError, match="Unknown in-distribution set 'id'"):
+        ScoreTable("id", (row(dataset="other"),))
+    with pytest.raises(UserError, match="two default settings on 'id'"):
+        ScoreTable("id", (row(), row(setting="k=1")))
+    runs = {"a": {}, "b": {}}
+    with pytest.raises(UserError, match="'id' has 2 samples in run 'a' but 3 in run 'b'"):
+        ScoreTable("id", (row(run="a"), row(run="b", scores=[1, 2, 3])), runs)
+    ScoreTable("id", (row(run="a"), row(run="b", scores=[1, 2, 3])), runs, same_samples=False)
+    with pytest.raises(UserError, match="must be 2 booleans, one per sample of 'id', got 3"):
+        ScoreTable("id", (row(),), correct={"": np.array([True] * 3)})
+    with pytest.raises(UserError, match="Unknown run in ScoreTable.correct"):
+        ScoreTable("id", (row(),), correct={"x": np.array([True] * 2)})
     with pytest.raises(UserError, match="twice"):
         ScoreTable("id", (row(), row()))
     with pytest.raises(UserError, match="Unknown run"):

@@ -33,6 +33,7 @@ def test_grid_runs_every_combination():
 
 def test_one_at_a_time_changes_one_factor_from_the_base():
     made = study(
+        base={"data": "digits", "width": 16},
         design="one_at_a_time",
         factors=[
             {"field": "seed", "levels": [0, 1, 2]},
@@ -88,7 +89,19 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
     ("changes", "sentence"),
     [
         ({"bas": 1}, "Unknown key 'bas'. Did you mean 'base'"),
-        ({"base": {"data": "digits", "epoch": 3}}, "key of 'base' 'epoch'. Did you mean 'epochs'"),
+        ({"base": {"data": "digits", "epocs": 3}}, "key of 'base' 'epocs'. Did you mean 'epochs'"),
+        ({"base": {"data": "digits", "epoch": 0}}, "'base.epoch' is 0, but must be 'last', 'best'"),
+        ({"base": {"data": "digits", "epoch": "first"}}, "'first', but must be 'last', 'best' or"),
+        ({"base": {"data": "digits", "epoch": True}}, "is True, but must be 'last', 'best' or"),
+        ({"base": {"data": "digits", "validation": 1}}, "'base.validation' is 1, but should be le"),
+        ({"base": {"data": "digits", "validation": True}}, "is True, but must be a number"),
+        ({"base": {"data": "digits", "weight_decay": -1}}, "'base.weight_decay' is -1, but should"),
+        ({"base": {"data": "digits", "train_size": 0}}, "'base.train_size' is 0, but should be gr"),
+        (
+            {"base": {"data": "digits", "train_size": 1.5}},
+            "'base.train_size' is 1.5, but must be a",
+        ),
+        ({"base": {"data": "digits", "best_by": "loss"}}, "'loss', but should be 'validation_acc"),
         ({"base": {"data": "digits", "epochs": "3"}}, "'base.epochs' is '3', but must be a whole"),
         ({"base": {"data": "digits", "epochs": 0}}, "'base.epochs' is 0, but should be greater"),
         ({"base": {"data": "digits", "learning_rate": -1}}, "should be greater than 0"),
@@ -125,6 +138,52 @@ def test_mistakes_are_named(changes, sentence):
         study(**changes)
 
 
+def test_any_field_of_a_training_is_a_factor(tmp_path):
+    levels = {
+        "weight_decay": [0, "5e-4"],
+        "loss": ["cross_entropy", "label_smoothing(amount=0.2)"],
+        "schedule": ["constant", "plateau(on=train_loss, patience=5)"],
+        "stopping": ["none", "early(on=train_loss, patience=10)"],
+        "validation": [0.1, 0.2],
+        "augment": ["none", "mixup"],
+        "label_noise": ["none", "uniform(rate=0.2)"],
+        "train_size": [100, 200],
+        "epoch": ["last", "best", 3],
+        "best_by": ["validation_loss", "train_loss"],
+    }
+    path = tmp_path / "s.yaml"
+    factors = [{"field": name, "levels": values} for name, values in levels.items()]
+    path.write_text(yaml.safe_dump(GOOD | {"design": "one_at_a_time", "factors": factors}))
+    runs = [made for made, _ in load_study(path).runs().values()]
+    for name, values in levels.items():
+        found = {getattr(made, name) for made in runs}
+        assert {5e-4 if value == "5e-4" else value for value in values} <= found
+    assert {made.checkpoint for made in runs} == {"last", "validation_accuracy", 3}
+
+
+@pytest.mark.parametrize("design", ["grid", "one_at_a_time"])
+def test_a_training_never_counts_twice(design, tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "name: a\nbase: {data: digits, learning_rate: 1e-3}\nood: [rotated]\n"
+        f"design: {design}\n"
+        "factors: [{field: learning_rate, levels: [1e-3, 3e-3]}]\n"
+    )
+    runs = load_study(path).runs()
+    assert list(runs) == ["learning_rate=0.001", "learning_rate=0.003"]
+    assert [levels["learning_rate"] for _, levels in runs.values()] == [0.001, 0.003]
+    text = path.read_text().replace("[1e-3, 3e-3]", "[0.002, 2e-3]")
+    path.write_text(text)
+    with pytest.raises(UserError, match="same training twice, learning_rate=0.002"):
+        load_study(path).runs()
+
+
+def test_detector_files_are_relative_to_the_study_file(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(GOOD | {"detectors": ["knn(k=3)", "mine.py:own(k=2)"]}))
+    assert load_study(path).detectors == ("knn(k=3)", f"{tmp_path}/mine.py:own(k=2)")
+
+
 def test_a_level_that_does_not_fit_its_field():
     with pytest.raises(UserError, match="'seed' is 'a', but must be a whole number"):
         study(factors=[{"field": "seed", "levels": ["a"]}]).runs()
@@ -137,6 +196,7 @@ def test_a_level_that_does_not_fit_its_field():
         ("- a\n- b", "holds a list"),
         ("name: [a", "line 1, column 9 is not valid YAML"),
         ("name: a\nname: b\n", "line 2.*the key 'name' stands twice"),
+        ("? [a, b]\n: c\n", "line 1.*a key must be a word"),
         ("name: !!python/object/apply:os.system [echo]", "not valid YAML: could not determine"),
     ],
 )

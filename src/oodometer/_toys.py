@@ -58,27 +58,6 @@ def wide_outputs(rows: int, seed: int) -> Outputs:
     return Outputs(features=features, labels=labels, head=head, layers=layers)
 
 
-def copied(outputs: Outputs) -> Outputs:
-    """Return the same outputs in tensors of their own: a detector that writes spoils only these."""
-    own = {name: tensor.clone() for name, tensor in tensors_of(outputs).items()}
-    return Outputs(
-        logits=own.pop("logits"),
-        features=own.pop("features"),
-        labels=own.pop("labels"),
-        head=Head(own.pop("head.weight"), own.pop("head.bias")),
-        layers=own,
-    )
-
-
-def tensors_of(outputs: Outputs) -> dict[str, Tensor]:
-    """Everything that a detector could write into, by name."""
-    assert outputs.logits is not None and outputs.features is not None
-    assert outputs.labels is not None and outputs.head is not None
-    head = {"head.weight": outputs.head.weight, "head.bias": outputs.head.bias}
-    named = {"logits": outputs.logits, "features": outputs.features, "labels": outputs.labels}
-    return {**named, **head, **outputs.layers}
-
-
 TRAIN_ROWS = 1200  # more than the largest k of a grid
 
 
@@ -118,8 +97,15 @@ class WatchedOutputs(Outputs):
     @classmethod
     def of(cls, outputs: Outputs) -> WatchedOutputs:
         """Return these outputs, watched from now on."""
-        own = copied(outputs)
+        own = outputs.copy()
         return cls(own.logits, own.features, own.labels, own.head, own.layers)
+
+    def copy(self) -> WatchedOutputs:
+        """Return a copy that is watched together with the original."""
+        own = super().copy()
+        return WatchedOutputs(
+            own.logits, own.features, own.labels, own.head, own.layers, self.views
+        )
 
     def only(self, needs: Iterable[str], reader: str) -> View:
         """Return a view that remembers what is read."""

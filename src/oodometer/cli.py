@@ -19,6 +19,7 @@ from oodometer.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
     from oodometer.engine.collect import Outcome
     from oodometer.study import Study
@@ -30,6 +31,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A meter for out-of-distribution detectors: which conclusions survive retraining?",
 )
+
+data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+app.add_typer(data_app, name="data")
 
 CORES = os.cpu_count() or 1
 STUDIES = Path(__file__).parent / "studies"
@@ -88,10 +92,14 @@ def run(
         Path | None, typer.Option(help="Folder for the report; default: in the store.")
     ] = None,
     workers: Workers = CORES,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="smoke, small or paper; default: small where the study has it."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
 ) -> None:
     """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
-    loaded = _find_study(study)
+    loaded = _at_scale(_find_study(study), scale)
     if dry_run:
         _say_what_would_be_done(loaded, store)
     else:
@@ -148,10 +156,12 @@ def list_known(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in entries[0] if entries else ("name",):
-        table.add_column(column, no_wrap=column == "name")
+    # Grids and papers would leave no room for names; --json and the docs have them.
+    columns = [key for key in entries[0] if key not in ("defaults", "grid", "paper")]
+    for column in columns:
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
     for entry in entries:
-        table.add_row(*(_as_text(value) for value in entry.values()))
+        table.add_row(*(_as_text(entry[column]) for column in columns))
     _console().print(table)
 
 
@@ -171,6 +181,41 @@ def check(
         raise typer.Exit(1)
 
 
+@data_app.callback()
+def _data() -> None:
+    """Get data sets from where their authors offer them."""
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="A name from 'oodometer list datasets'.")],
+    to: Annotated[
+        Path | None, typer.Option(help="Folder to put it into; default: NAME in $OODOMETER_DATA.")
+    ] = None,
+) -> None:
+    """Download a data set's official files, check and unpack them. Goes on where it was cut."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from oodometer.lab.download import get
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=_console(), transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(file: str, done: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file, total=None)
+            bar.update(tasks[file], completed=done, total=total)
+
+        try:
+            folder = get(name, to, show)
+        except KeyboardInterrupt:
+            bar.stop()
+            sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
+            sys.exit(130)
+    typer.echo(f"{name}: {folder.resolve()}")
+
+
 def _find_study(name: str) -> Study:
     from oodometer.study import load_study
 
@@ -180,6 +225,16 @@ def _find_study(name: str) -> Study:
     if not name.endswith((".yaml", ".yml")) and not Path(name).exists():
         raise unknown("study", name, [*known, "path/to/your.yaml"])
     return load_study(name)
+
+
+def _at_scale(study: Study, scale: str | None) -> Study:
+    """Days of training must be asked for: the scale of the paper is not the default."""
+    if scale is None and "small" in study.scales:
+        scale = "small"
+        sys.stderr.write(
+            f"oodometer: study {study.name} at scale small; --scale paper runs it as printed\n"
+        )
+    return study if scale in (None, "paper") else study.at_scale(str(scale))
 
 
 def _run(study: Study, store: Path, out: Path, workers: int) -> None:
@@ -288,13 +343,19 @@ def _list_detectors() -> list[dict[str, object]]:
 
 
 def _list_datasets() -> list[dict[str, object]]:
-    from oodometer.lab import datasets, outliers
+    from oodometer.lab import catalog, outliers
+    from oodometer.lab.cards import CARDS
 
-    sources = [("in-distribution", *entry) for entry in datasets.KNOWN.items()]
-    made = [("outliers", *entry) for entry in outliers.KNOWN.items()]
-    return [
-        {"name": name, "role": role, "summary": _first_line(load)}
-        for role, name, load in (*sources, *made)
+    known: list[dict[str, object]] = []
+    for card in CARDS.values():
+        place = catalog.find(card.name)
+        found = "" if place is None else str(place.path)
+        known.append(
+            {"name": card.name, "kind": card.kind, "summary": card.summary, "found": found}
+        )
+    return known + [
+        {"name": name, "kind": "made from ID", "summary": _first_line(make), "found": ""}
+        for name, make in outliers.KNOWN.items()
     ]
 
 

@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, unknown
 from oodometer.metrics import Estimate
 
 Verdict = Literal["holds", "flips", "undecided"]
+VERDICTS: tuple[str, ...] = get_args(Verdict)
 Value = str | int | float | None
 TableCell = str | int | float | Estimate | None  # None: missing, and shown as such
 
@@ -30,6 +31,10 @@ class Claim:
     text: str
     verdict: Verdict
     evidence: str
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            raise unknown("verdict", self.verdict, VERDICTS)
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Table:
                     f"{len(row)} cells: {row}."
                 )
             for cell in row:
-                if isinstance(cell, float) and not math.isfinite(cell):
+                numbers = cell if isinstance(cell, Estimate) else (cell,)
+                if any(isinstance(n, float) and not math.isfinite(n) for n in numbers):
                     raise UserError(
                         f"Table '{self.name}' holds {cell}; a missing value must be None."
                     )
@@ -82,6 +88,10 @@ class Series:
             if lacking:
                 raise UserError(f"A point of series '{self.name}' lacks {', '.join(lacking)}.")
             for key, value in point.items():
+                if key in ("value", "low", "high") and isinstance(value, str):
+                    raise UserError(
+                        f"Series '{self.name}' holds {key}={value!r}; a number or None is needed."
+                    )
                 if isinstance(value, float) and not math.isfinite(value):
                     raise UserError(
                         f"Series '{self.name}' holds {key}={value}; a missing value must be None."

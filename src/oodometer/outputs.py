@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,8 +26,12 @@ class Head:
     bias: Tensor  # (classes,)
 
     def __post_init__(self) -> None:
+        for name in ("weight", "bias"):
+            object.__setattr__(self, name, _tensor(f"head.{name}", getattr(self, name)))
         _require_float("head.weight", self.weight, dimensions=2)
         _require_float("head.bias", self.bias, dimensions=1)
+        if not self.weight.numel():
+            raise UserError(f"head.weight has shape {tuple(self.weight.shape)}: it holds no class.")
         if len(self.weight) != len(self.bias):
             raise UserError(
                 f"head.weight has {len(self.weight)} rows but head.bias has {len(self.bias)} "
@@ -44,7 +49,7 @@ class Outputs:
 
     Whatever is left out limits the detectors that can be used; what is given must fit together:
     one row per sample, one floating type, finite, and ``logits == head(features)``. Logits that
-    are left out are computed when features and head are there.
+    are left out are computed when features and head are there. NumPy arrays become tensors.
     """
 
     logits: Tensor | None = None  # (n, classes)
@@ -56,13 +61,19 @@ class Outputs:
     def __post_init__(self) -> None:
         if self.logits is None and self.features is None:
             raise UserError("Outputs need logits or features; both are missing.")
+        for name in ("logits", "features", "labels"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _tensor(name, getattr(self, name)))
+        layers = {name: _tensor(f"layers[{name!r}]", part) for name, part in self.layers.items()}
+        object.__setattr__(self, "layers", MappingProxyType(layers))
+        if self.head is not None and not isinstance(self.head, Head):
+            raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
         if self.logits is not None:
             _require_float("logits", self.logits, dimensions=2)
         if self.features is not None:
             _require_float("features", self.features, dimensions=2)
         for name, layer in self.layers.items():
             _require_float(f"layers[{name!r}]", layer)
-        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
         self._require_one_dtype()
         self._require_fitting_head()
         if self.logits is None and self.features is not None and self.head is not None:
@@ -118,7 +129,8 @@ class Outputs:
     def _require_labels(self) -> None:
         if self.labels is None:
             return
-        if self.labels.dim() != 1 or self.labels.dtype not in (torch.int64, torch.int32):
+        whole = not (self.labels.is_floating_point() or self.labels.is_complex())
+        if self.labels.dim() != 1 or not whole or self.labels.dtype == torch.bool:
             raise UserError(
                 f"labels must be a vector of integers, got shape {tuple(self.labels.shape)} "
                 f"of {str(self.labels.dtype)[6:]}."
@@ -158,6 +170,23 @@ class Outputs:
             features=None if self.features is None else self.features[rows],
             labels=None if self.labels is None else self.labels[rows],
             layers={name: value[rows] for name, value in self.layers.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor that is there, by name."""
+        head = self.head
+        parts = {} if head is None else {"head.weight": head.weight, "head.bias": head.bias}
+        return self._arrays() | parts
+
+    def copy(self) -> Outputs:
+        """Return the same outputs with tensors of their own."""
+        own = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        return Outputs(
+            own.get("logits"),
+            own.get("features"),
+            own.get("labels"),
+            None if self.head is None else Head(own["head.weight"], own["head.bias"]),
+            {name: own[f"layers[{name!r}]"] for name in self.layers},
         )
 
     def only(self, needs: Iterable[str], reader: str) -> View:
@@ -218,6 +247,17 @@ class View:
 
     def __len__(self) -> int:
         return len(self._outputs)
+
+
+def _tensor(name: str, value: object) -> Tensor:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return torch.from_numpy(np.array(value))
+    if not isinstance(value, Tensor):
+        what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise UserError(f"{name} must be a tensor or an array of numbers, got {what}.")
+    if value.dim() == 0:
+        raise UserError(f"{name} is a single number; it needs one row per sample.")
+    return value
 
 
 def _require_float(name: str, value: Tensor, dimensions: int | None = None) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
+import torch
 from torch import Tensor
 
 from oodometer.calls import Setting, parse_call
@@ -26,7 +29,7 @@ ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announ
 
 
 class InputsChangedError(UserError):
-    """A detector wrote into the outputs that all share; nothing after it can be trusted."""
+    """A detector wrote into its inputs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,10 @@ class Detector:
         for need in self.needs:
             if need not in NEEDS:
                 raise unknown(f"need of detector '{self.name}'", need, NEEDS)
-        train, *rest = inspect.signature(self.build).parameters.values()
+        parameters = list(inspect.signature(self.build).parameters.values())
+        if not parameters:
+            raise UserError(f"Detector '{self.name}' must take the training outputs.")
+        train, *rest = parameters
         if any(p.kind is not p.KEYWORD_ONLY or p.default is p.empty for p in rest):
             raise UserError(
                 f"Detector '{self.name}' takes {train.name} and then keyword-only settings with "
@@ -96,6 +102,8 @@ class Detector:
                     f"Setting {name} of '{self.name}' must be {wanted.__name__} "
                     f"(default {defaults[name]!r}), got {value!r}."
                 )
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UserError(f"Setting {name} of '{self.name}' must be finite, got {value}.")
             if wanted is str and value not in self.grid[name]:
                 raise unknown(f"{name} of '{self.name}'", value, map(str, self.grid[name]))
         return defaults | {
@@ -117,15 +125,15 @@ class Detector:
             )
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
-        before = _versions(train)
-        score = self.build(train.only(self.needs, self.name), **full)
-        self._require_untouched(train, before)
+        shown = self._shown(train)
+        score = self.build(shown.only(self.needs, self.name), **full)
+        self._require_untouched(shown, train)
         readable = self.needs - {"labels"}  # labels of scored data are never shown to a detector
 
         def scored(test: Outputs) -> Tensor:
-            versions = _versions(test)
-            values = score(test.only(readable, self.name))
-            self._require_untouched(test, versions)
+            seen = self._shown(test)
+            values = score(seen.only(readable, self.name))
+            self._require_untouched(seen, test)
             if not isinstance(values, Tensor) or values.shape != (len(test),):
                 shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
                 raise UserError(
@@ -146,26 +154,23 @@ class Detector:
 
         return scored
 
-    def _require_untouched(self, outputs: Outputs, before: dict[str, int]) -> None:
-        for name, version in _versions(outputs).items():
-            if version != before[name]:
+    def _shown(self, outputs: Outputs) -> Outputs:
+        """Our own detectors, which the contract has checked, get the outputs; others a copy.
+
+        Whatever they do to it cannot reach anybody else.
+        """
+        return outputs if self.build.__module__.startswith("oodometer.") else outputs.copy()
+
+    def _require_untouched(self, shown: Outputs, original: Outputs) -> None:
+        if shown is original:
+            return
+        kept = original.tensors()
+        for name, tensor in shown.tensors().items():
+            if not torch.equal(tensor, kept[name]):
                 raise InputsChangedError(
                     f"Detector '{self.name}' wrote into outputs.{name}, which others read too: "
                     "work on a copy."
                 )
-
-
-def _versions(outputs: Outputs) -> dict[str, int]:
-    """PyTorch's write counter of every shared tensor: a free test for in-place changes."""
-    tensors = {name: getattr(outputs, name) for name in ("logits", "features", "labels")}
-    if outputs.head is not None:
-        tensors |= {"head.weight": outputs.head.weight, "head.bias": outputs.head.bias}
-    tensors |= outputs.layers
-    return {
-        name: tensor._version
-        for name, tensor in tensors.items()
-        if tensor is not None and not tensor.is_inference()
-    }
 
 
 DETECTORS: dict[str, Detector] = {}
@@ -181,6 +186,8 @@ def detector(
     from outputs to scores, (n,), higher = more out-of-distribution. It sees only what `needs`
     declares; `grid` lists the values of each setting that are worth trying.
     """
+    if isinstance(needs, str):
+        raise UserError(f"needs must be a set of names, such as {{'{needs}'}}, got '{needs}'.")
 
     def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
         name = build.__name__
@@ -202,41 +209,66 @@ def load_plugins() -> None:
     for point in entry_points(group=ENTRY_POINTS):
         try:
             point.load()
-        except Exception as problem:  # noqa: BLE001 - a stranger's import may raise anything
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's import
             BROKEN_PLUGINS[point.name] = f"{type(problem).__name__}: {problem}"
 
 
-def find(name: str) -> Detector:
-    """Look a detector up by name, or import it by ``package.module:name`` or ``file.py:name``."""
+def find(name: str | Callable[..., Scorer]) -> Detector:
+    """Look a detector up by name or by its function, or import it.
+
+    ``package.module:name`` and ``file.py:name`` are imported.
+    """
+    if not isinstance(name, str):
+        for card in DETECTORS.values():
+            if card.build is name:
+                return card
+        raise UserError(f"{name!r} is no detector: decorate it with @detector, or give its name.")
     module_name, colon, function = name.rpartition(":")
-    if colon:
-        _import(module_name)
-        name = function
-    if name not in DETECTORS:
-        raise unknown("detector", name, DETECTORS)
-    return DETECTORS[name]
+    if not colon:
+        if name not in DETECTORS:
+            raise unknown("detector", name, DETECTORS)
+        return DETECTORS[name]
+    module = _import(module_name)
+    here = {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
+    if function not in here:
+        raise unknown(f"detector in '{module_name}':", function, here)
+    return here[function]
 
 
-def _import(module_name: str) -> None:
+def _belongs(card: Detector, module: ModuleType) -> bool:
+    """Tell whether a module defines a detector, or offers it under its name."""
+    return card.build is getattr(module, card.name, None)
+
+
+def _import(module_name: str) -> ModuleType:
     """Import a module by dotted name or by path, also from the working directory."""
     try:
-        if module_name.endswith(".py"):
-            path = Path(module_name).resolve()
-            if path.stem in sys.modules:
-                return
-            spec = importlib.util.spec_from_file_location(path.stem, path)
-            if spec is None or spec.loader is None or not path.is_file():
-                raise UserError(f"Detector file '{module_name}' does not exist.")
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[path.stem] = module
-            spec.loader.exec_module(module)
-        else:
+        if not module_name.endswith(".py"):
             if str(Path.cwd()) not in sys.path:
                 sys.path.insert(0, str(Path.cwd()))
-            importlib.import_module(module_name)
+            return importlib.import_module(module_name)
+        path = Path(module_name).resolve()
+        if not path.is_file():
+            raise UserError(f"Detector file '{module_name}' does not exist.")
+        # Two files may have one name, and a file that of a module: its place tells them apart.
+        mark = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
+        name = f"{path.stem}_{mark}"
+        if name not in sys.modules:
+            if str(path.parent) not in sys.path:
+                sys.path.append(str(path.parent))  # for the modules beside it
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None  # it ends in .py
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
+        return sys.modules[name]
     except UserError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise UserError(
             f"Detectors in '{module_name}' cannot be imported: {type(problem).__name__}: {problem}."
         ) from problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ class ScoreRow:
     default: bool = True  # the setting that represents the detector in comparisons
 
     def __post_init__(self) -> None:
-        scores = np.asarray(self.scores, dtype=np.float64)
+        scores = np.array(self.scores, dtype=np.float64)  # a copy: it is made read-only
         where = f"Scores of '{self.detector}' on '{self.dataset}' in run '{self.run}'"
         if scores.ndim != 1 or not scores.size:
             raise UserError(f"{where} must be a non-empty vector, got shape {scores.shape}.")
@@ -84,6 +85,8 @@ class ScoreTable:
         for row in self.rows:
             if row.run not in self.runs:
                 raise unknown("run in a ScoreTable row", row.run, self.runs)
+        if self.rows and not any(row.dataset == self.id for row in self.rows):
+            raise unknown("in-distribution set", self.id, {row.dataset for row in self.rows})
         if len(self._index) != len(self.rows):
             seen: set[Cell] = set()
             for row in self.rows:
@@ -91,14 +94,57 @@ class ScoreTable:
                 if cell in seen:
                     raise UserError(f"A ScoreTable holds the cell {cell} twice.")
                 seen.add(cell)
-        sizes: dict[tuple[str, str], int] = {}
+        self._require_one_default()
+        self._require_equal_samples()
+        object.__setattr__(self, "runs", _frozen(self.runs))
+        for run, right in self.correct.items():
+            if run not in self.runs:
+                raise unknown("run in ScoreTable.correct", run, self.runs)
+            samples = self._sizes.get((run, self.id), len(right))
+            if np.asarray(right).dtype != np.bool_ or len(right) != samples:
+                raise UserError(
+                    f"ScoreTable.correct of run '{run}' must be {samples} booleans, one per sample "
+                    f"of '{self.id}', got {len(right)} of {np.asarray(right).dtype}."
+                )
+
+    def _require_one_default(self) -> None:
+        if len(self._defaults) != sum(row.default for row in self.rows):
+            seen: set[tuple[str, str, str]] = set()
+            for row in self.rows:
+                cell = (row.run, row.detector, row.dataset)
+                if row.default and cell in seen:
+                    raise UserError(
+                        f"Detector '{row.detector}' has two default settings on '{row.dataset}' in "
+                        f"run '{row.run}': one must represent it."
+                    )
+                seen |= {cell} if row.default else set()
+
+    def _require_equal_samples(self) -> None:
+        """All detectors score the same samples, and all runs too where the table says so."""
         for row in self.rows:
-            if sizes.setdefault((row.run, row.dataset), len(row.scores)) != len(row.scores):
+            wanted = self._sizes[row.run, row.dataset]
+            if len(row.scores) != wanted:
                 raise UserError(
                     f"In run '{row.run}', detector '{row.detector}' has {len(row.scores)} scores "
-                    f"on '{row.dataset}' where others have {sizes[row.run, row.dataset]}: all "
-                    "detectors must score the same samples."
+                    f"on '{row.dataset}' where others have {wanted}: all detectors must score the "
+                    "same samples."
                 )
+        if self.same_samples:
+            first: dict[str, tuple[str, int]] = {}
+            for (run, dataset), size in self._sizes.items():
+                other, known = first.setdefault(dataset, (run, size))
+                if known != size:
+                    raise UserError(
+                        f"'{dataset}' has {known} samples in run '{other}' but {size} in run "
+                        f"'{run}': say same_samples=False if they differ."
+                    )
+
+    @cached_property
+    def _sizes(self) -> dict[tuple[str, str], int]:
+        sizes: dict[tuple[str, str], int] = {}
+        for row in self.rows:
+            sizes.setdefault((row.run, row.dataset), len(row.scores))
+        return sizes
 
     @cached_property
     def _index(self) -> dict[Cell, ScoreRow]:
@@ -163,3 +209,7 @@ class ScoreTable:
                 }
             lines.append(line)
         return pd.DataFrame(lines)
+
+
+def _frozen(runs: Mapping[str, Mapping[str, Level]]) -> Mapping[str, Mapping[str, Level]]:
+    return MappingProxyType({run: MappingProxyType(dict(levels)) for run, levels in runs.items()})

@@ -12,7 +12,7 @@ import torch
 import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
 from oodometer.errors import UserError, unknown
 from oodometer.outputs import Outputs
-from oodometer.registry import DETECTORS, Choice, InputsChangedError, choose, setting_text
+from oodometer.registry import DETECTORS, Choice, choose, setting_text
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 
@@ -20,8 +20,12 @@ def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
     """Look up the named detectors, or all that are registered."""
     if isinstance(detectors, str):
         names = sorted(DETECTORS) if detectors == "all" else [detectors]
-    else:
+    elif isinstance(detectors, Sequence) and all(isinstance(name, str) for name in detectors):
         names = list(detectors)
+    else:
+        raise UserError(f"detectors must be 'all' or a list of names, got {detectors!r}.")
+    if not names:
+        raise UserError("detectors is an empty list: name at least one, or say 'all'.")
     chosen = [choose(name) for name in names]
     labels = [choice.label for choice in chosen]
     for label in labels:
@@ -43,6 +47,11 @@ def score(
     Detectors are fitted on `train`. `grid=True` adds the scores of every setting of each grid. A
     detector that cannot be used is left out and named, with the reason, in ``table.missing``.
     """
+    if not isinstance(outputs, Mapping):
+        raise UserError(f"score needs a mapping of names to Outputs, got {type(outputs).__name__}.")
+    for name, given in outputs.items():
+        if not isinstance(given, Outputs):
+            raise UserError(f"'{name}' must be Outputs, got {type(given).__name__}.")
     for name in (train, id):
         if name not in outputs:
             raise unknown("data set", name, outputs)
@@ -86,9 +95,7 @@ def score_choice(
             with torch.no_grad():
                 fitted = choice.detector.fit(train, **values)
                 scores = {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
-        except InputsChangedError:
-            raise
-        except Exception as problem:  # noqa: BLE001 - a stranger's detector may raise anything
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's detector
             trace = "".join(traceback.format_exception(problem))
             yield Missing(
                 describe(problem), run, choice.label, "" if default else text, traceback=trace
@@ -102,7 +109,7 @@ def describe(problem: BaseException) -> str:
     """Say in one line what went wrong."""
     if isinstance(problem, UserError):
         return str(problem)
-    text = next(iter(str(problem).strip().splitlines()), "")
+    text = " ".join(str(problem).split())
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 

@@ -22,6 +22,13 @@ def _refuse_bool(value: object) -> object:
     return value
 
 
+def _number_of_epoch(value: object) -> object:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not whole and value not in ("last", "best"):
+        raise ValueError("must be 'last', 'best' or the number of an epoch from 1")
+    return value
+
+
 Number = Annotated[float, BeforeValidator(_refuse_bool)]  # takes "1e-3", a text to YAML
 
 
@@ -32,14 +39,34 @@ class TrainSpec(BaseModel):
 
     data: str = Field(min_length=1)  # a known name, or the path of an .npz file
     held_out_classes: tuple[Annotated[StrictInt, Field(ge=0)], ...] = ()  # never trained on
-    split: Annotated[StrictInt, Field(ge=0)] = 0  # 0: as the data come; else a resampled split
+    split: Annotated[StrictInt, Field(ge=0, lt=2**32)] = (
+        0  # 0: as the data come; else a resampled split
+    )
+    test_size: Annotated[StrictInt, Field(ge=1)] | None = None  # at most so many, outliers too
     network: str = "small_cnn"
-    width: Annotated[StrictInt, Field(ge=1)] = 16
+    width: Annotated[StrictInt, Field(ge=1)] | None = None  # None: the network's own
     optimizer: str = "adam"
     learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: the optimizer's own
     epochs: Annotated[StrictInt, Field(ge=1)] = 10
     batch_size: Annotated[StrictInt, Field(ge=1)] = 32
-    seed: Annotated[StrictInt, Field(ge=0)] = 0  # initial weights and order of the batches
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = (
+        0  # initial weights and order of the batches
+    )
+    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
+    loss: str = "cross_entropy"
+    schedule: str = "constant"  # of the learning rate
+    stopping: str = "none"
+    validation: Annotated[Number, Field(ge=0, lt=1)] = 0.0  # share of the training set set aside
+    augment: str = "none"
+    label_noise: str = "none"  # of what is trained on; the validation part stays clean
+    train_size: Annotated[StrictInt, Field(ge=1)] | None = None  # None: all; else class-balanced
+    epoch: Annotated[int | str, BeforeValidator(_number_of_epoch)] = "last"  # the one to use
+    best_by: Literal["validation_accuracy", "validation_loss", "train_loss"] = "validation_accuracy"
+
+    @property
+    def checkpoint(self) -> int | str:
+        """Which weights of a training are used: a number of epochs, "last", or best by what."""
+        return self.best_by if self.epoch == "best" else self.epoch
 
 
 class Factor(BaseModel):
@@ -51,18 +78,30 @@ class Factor(BaseModel):
     levels: tuple[StrictInt | float | bool | str, ...] = Field(min_length=1)
 
 
+class Scale(BaseModel):
+    """What a smaller version of a study changes; what it does not name stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: Mapping[str, object] = Field(default_factory=dict)  # fields of TrainSpec
+    factors: tuple[Factor, ...] = ()  # other levels of the same factors
+    detectors: Literal["all"] | tuple[str, ...] | None = None
+    ood: tuple[str, ...] | None = None
+
+
 class Study(BaseModel):
     """Which classifiers to train, which detectors to score on which outliers, and what to ask."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
     base: TrainSpec
     factors: tuple[Factor, ...] = ()
     design: Literal["grid", "one_at_a_time"] = "grid"
     detectors: Literal["all"] | tuple[str, ...] = "all"
     ood: tuple[str, ...] = Field(min_length=1)
     protocols: tuple[str, ...] = ("ranking",)
+    scales: Mapping[str, Scale] = Field(default_factory=dict)  # name -> a smaller version
 
     def model_post_init(self, context: object) -> None:
         """Check what only the whole can tell: factors are fields, and nothing is named twice."""
@@ -81,30 +120,76 @@ class Study(BaseModel):
             _refuse_repeats("detectors", self.detectors)
             if not self.detectors:
                 raise UserError("detectors must be 'all' or a list with at least one detector.")
+        for name in self.scales:
+            self.at_scale(name)  # whatever is wrong with a scale is said now
+
+    def at_scale(self, name: str) -> Study:
+        """Return the study at one of its scales, as a study of its own."""
+        if name not in self.scales:
+            raise unknown(f"scale of study '{self.name}'", name, self.scales)
+        scale = self.scales[name]
+        varied = {factor.field: factor for factor in self.factors}
+        for factor in scale.factors:
+            if factor.field not in varied:
+                raise unknown(f"factor at scale '{name}'", factor.field, varied)
+            varied[factor.field] = factor
+        try:
+            base = TrainSpec.model_validate(self.base.model_dump() | dict(scale.base))
+        except ValidationError as problem:
+            raise _explain(problem, TrainSpec, f"scale '{name}', base") from None
+        return Study(
+            name=f"{self.name}-{name}",
+            base=base,
+            factors=tuple(varied.values()),
+            design=self.design,
+            detectors=self.detectors if scale.detectors is None else scale.detectors,
+            ood=self.ood if scale.ood is None else scale.ood,
+            protocols=self.protocols,
+        )
 
     def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:
         """Every run by its label, with its specification and its factor levels."""
         runs: dict[str, tuple[TrainSpec, dict[str, Level]]] = {}
-        for levels in self._combinations():
-            try:
-                spec = TrainSpec.model_validate(self.base.model_dump() | levels)
-            except ValidationError as problem:
-                raise _explain(problem, TrainSpec, f"Study '{self.name}', factors") from None
+        seen: set[TrainSpec] = set()
+        for changed in self._combinations():
+            spec = self._spec(changed)
+            # As they were understood: 1e-3, which YAML takes for a text, is the number 0.001.
+            levels: dict[str, Level] = {name: _shown(getattr(spec, name)) for name in changed}
             label = ", ".join(f"{name}={value}" for name, value in levels.items()) or "base"
+            if spec in seen:
+                raise UserError(
+                    f"Study '{self.name}' has the same training twice, {label}: two levels of a "
+                    "factor mean the same."
+                )
+            seen.add(spec)
             runs[label] = (spec, levels)
         return runs
 
-    def _combinations(self) -> Iterator[dict[str, Level]]:
+    def _spec(self, changed: Mapping[str, object]) -> TrainSpec:
+        try:
+            return TrainSpec.model_validate(self.base.model_dump() | dict(changed))
+        except ValidationError as problem:
+            raise _explain(problem, TrainSpec, f"Study '{self.name}', factors") from None
+
+    def _combinations(self) -> Iterator[dict[str, object]]:
         if self.design == "grid":
             for values in itertools.product(*(factor.levels for factor in self.factors)):
                 yield {f.field: v for f, v in zip(self.factors, values, strict=True)}
             return
-        base: dict[str, Level] = {f.field: getattr(self.base, f.field) for f in self.factors}
+        base: dict[str, object] = {f.field: getattr(self.base, f.field) for f in self.factors}
         yield base
         for factor in self.factors:
             for value in factor.levels:
-                if value != base[factor.field]:
-                    yield base | {factor.field: value}
+                changed = base | {factor.field: value}
+                if self._spec(changed) != self.base:
+                    yield changed
+
+
+def _shown(value: object) -> Level:
+    """A level as tables show it; what has no value of its own is left to its default."""
+    if value is None:
+        return "default"
+    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 def parse_study(content: object, source: str, folder: Path | None = None) -> Study:
@@ -148,6 +233,10 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be a word", problem_mark=key.start_mark
+                )
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark
@@ -160,16 +249,41 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
     def absolute(name: str) -> str:
         return str((folder / name).resolve()) if _is_path(name) else name
 
+    def with_absolute_file(detector: str) -> str:
+        file, suffix, rest = detector.partition(".py:")
+        return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
+
+    def located(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(absolute(name) for name in names)
+
+    def found(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
+        if detectors is None or detectors == "all":
+            return detectors
+        return tuple(with_absolute_file(name) for name in detectors)
+
+    scales = {
+        name: scale.model_copy(
+            update={
+                "base": {k: absolute(str(v)) if k == "data" else v for k, v in scale.base.items()},
+                "ood": None if scale.ood is None else located(scale.ood),
+                "detectors": found(scale.detectors),
+            }
+        )
+        for name, scale in study.scales.items()
+    }
     return study.model_copy(
         update={
             "base": study.base.model_copy(update={"data": absolute(study.base.data)}),
-            "ood": tuple(absolute(name) for name in study.ood),
+            "ood": located(study.ood),
+            "detectors": found(study.detectors),
+            "scales": scales,
         }
     )
 
 
 def _is_path(name: str) -> bool:
-    return "/" in name or name.endswith(".npz")
+    plain = name.partition("(")[0].removesuffix(".gz")
+    return "/" in plain or plain.endswith((".npz", ".parquet", ".csv", ".jsonl"))
 
 
 def _refuse_repeats(where: str, values: tuple[Level, ...] | list[str]) -> None:

@@ -26,10 +26,8 @@ from oodometer._toys import (
     CLASSES,
     TRAIN_ROWS,
     WatchedOutputs,
-    copied,
     scored_toys,
     shuffled,
-    tensors_of,
     toy_outputs,
     train_toys,
     wide_outputs,
@@ -37,7 +35,13 @@ from oodometer._toys import (
 from oodometer.calls import Setting
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import Detector, FittedDetector, InputsChangedError, find
+from oodometer.registry import (
+    Detector,
+    FittedDetector,
+    InputsChangedError,
+    Scorer,
+    find,
+)
 from oodometer.registry import setting_text as text
 
 __all__ = [
@@ -82,8 +86,8 @@ class _Trial:
     settings: Mapping[str, Setting]
 
     def fit(self, train: Outputs) -> FittedDetector:
-        fitted = self.detector.fit(copied(train), **self.settings)
-        return lambda test: fitted(copied(test)).detach()
+        fitted = self.detector.fit(train.copy(), **self.settings)
+        return lambda test: fitted(test.copy()).detach()
 
     @cached_property
     def score(self) -> FittedDetector:
@@ -139,7 +143,7 @@ def direction(trial: _Trial) -> None:
 
 def inputs_untouched(trial: _Trial) -> None:
     """Leaves the outputs that it was given as they were, bit for bit."""
-    train, test = copied(train_toys()), copied(scored_toys())
+    train, test = train_toys().copy(), scored_toys().copy()
     try:
         trial.detector.fit(train, **trial.settings)(test)
     except InputsChangedError as problem:
@@ -148,8 +152,8 @@ def inputs_untouched(trial: _Trial) -> None:
         (train, train_toys(), "fitting"),
         (test, scored_toys(), "scoring"),
     ):
-        for name, tensor in tensors_of(data).items():
-            same = torch.equal(tensor, tensors_of(pristine)[name])
+        for name, tensor in data.tensors().items():
+            same = torch.equal(tensor, pristine.tensors()[name])
             _require(same, f"{what} changed outputs.{name} in place.")
 
 
@@ -177,7 +181,7 @@ def class_order_does_not_matter(trial: _Trial) -> None:
     order = torch.tensor([3, 0, 4, 1, 2])
 
     def renamed(outputs: Outputs) -> Outputs:
-        own = tensors_of(outputs)
+        own = outputs.tensors()
         return replace(
             outputs,
             logits=own["logits"][:, order],
@@ -275,7 +279,7 @@ def missing_class(trial: _Trial) -> None:
     """A class without training samples, and samples without a class, are no problem."""
     train = train_toys().take((torch.arange(TRAIN_ROWS) % CLASSES != 2).nonzero()[:, 0])
     unknown = torch.arange(len(train)) % 10 == 0
-    labels = torch.where(unknown, -1, tensors_of(train)["labels"])
+    labels = torch.where(unknown, -1, train.tensors()["labels"])
     _finite_or_refused(
         trial, replace(train, labels=labels), scored_toys(), "a class without samples"
     )
@@ -285,7 +289,7 @@ def dead_units(trial: _Trial) -> None:
     """Units that are always zero, or copies of others, are no problem."""
 
     def damaged(outputs: Outputs) -> Outputs:
-        features = tensors_of(outputs)["features"].clone()
+        features = outputs.tensors()["features"].clone()
         features[:, 5:9] = 0.0
         features[:, 20] = features[:, 21]
         return replace(outputs, features=features, logits=None)
@@ -316,7 +320,7 @@ def grid_matters(detector: Detector) -> None:
     data = ((wide_outputs(1100, 0), wide_outputs(24, 7)), (train_toys(), scored_toys()))
     found = []
     for settings in detector.settings():
-        scores = [detector.fit(copied(train), **settings)(copied(test)) for train, test in data]
+        scores = [detector.fit(train.copy(), **settings)(test.copy()) for train, test in data]
         found.append((settings, torch.cat(scores)))
     for (first, a), (second, b) in itertools.combinations(found, 2):
         gap = float(((a - b).abs() / (a.abs() + b.abs()).clamp_min(1e-30)).max())
@@ -349,14 +353,16 @@ WHOLE_CHECKS: dict[str, Callable[[Detector], None]] = {
 
 
 def check_detector(
-    detector: str | Detector, settings: Mapping[str, Setting] | None = None
+    detector: str | Detector | Callable[..., Scorer],
+    settings: Mapping[str, Setting] | None = None,
 ) -> list[CheckResult]:
     """Hold a detector to the contract: every check, at every setting of its grid or at one.
 
-    The detector is a card, a name, or ``package.module:name`` or ``file.py:name``. It is fitted on
-    at most 1,200 samples: a grid that asks for more neighbours than that cannot be checked.
+    The detector is a card, the decorated function, a name, or ``package.module:name`` or
+    ``file.py:name``. It is fitted on at most 1,200 samples: a grid that asks for more neighbours
+    than that cannot be checked.
     """
-    chosen = find(detector) if isinstance(detector, str) else detector
+    chosen = detector if isinstance(detector, Detector) else find(detector)
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
     results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
     for one in every:
@@ -383,7 +389,7 @@ def _result(
         check(subject)
     except _Broken as found:
         problem = str(found)
-    except Exception as error:  # noqa: BLE001 - a stranger's detector may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's detector
         problem = f"{type(error).__name__}: {error}"
     else:
         return CheckResult(detector.name, name, settings, "passed", promise)

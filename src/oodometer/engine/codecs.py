@@ -21,7 +21,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def arrays_to_bytes(arrays: Arrays) -> bytes:
     """Write named arrays as safetensors."""
-    return safetensors.numpy.save({name: np.ascontiguousarray(a) for name, a in arrays.items()})
+    # Not ascontiguousarray, which makes a vector of a single number.
+    return safetensors.numpy.save({name: np.asarray(a, order="C") for name, a in arrays.items()})
 
 
 def bytes_to_arrays(payload: bytes) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -46,10 +46,13 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
         if store.has("scores", key)
     ]
     if not cells:
-        reason = f" {failed[0]}" if failed else ""
+        telling = sorted(failed, key=lambda part: bool(part.setting))
+        reason = f" {telling[0]}" if telling else ""
         raise UserError(f"Nothing of study '{made.study.name}' could be scored.{reason}")
     # What failed, and why, belongs to the key: repaired, it is another table.
-    reasons = sorted((part.run, part.detector, part.setting, part.reason) for part in failed)
+    # Settings of the grid are not in it: the scores themselves tell which of them failed.
+    parts = [replace(part, traceback="") for part in failed if not part.setting]
+    reasons = sorted((part.run, part.detector, part.reason) for part in parts)
     runs = {run.label: dict(run.levels) for run in made.runs}
     key = digest("table", [(c[0].label, *c[1:]) for c in cells], runs, reasons, made.id)
     try:
@@ -58,7 +61,7 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     except DamagedError:
         store.discard("tables", key)
     rows: list[ScoreRow] = []
-    missing = {(part.run, part.detector, part.setting): part for part in failed}
+    missing = {(part.run, part.detector, part.setting): part for part in parts}
     damaged = False
     for run, label, name, cell_key in cells:
         try:
@@ -72,15 +75,14 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
             text = "" if setting == "-" else setting
             default = text == made.default_settings[label]
             rows.append(ScoreRow(run.label, label, text, name, scores, default))
-        for setting, reason in about["missing"] if isinstance(about, dict) else ():
+        for setting, reason in about.get("missing", ()) if isinstance(about, dict) else ():
             part = Missing(reason, run.label, label, setting)
             missing[part.run, label, setting] = part
     correct = _collect_correct(made.runs, store)
     if damaged or correct is None:
         return None
-    table = ScoreTable(
-        made.id, tuple(rows), runs, tuple(missing.values()), correct, made.same_samples
-    )
+    told = tuple(part for _, part in sorted(missing.items()))
+    table = ScoreTable(made.id, tuple(rows), runs, told, correct, made.same_samples)
     store.save("tables", key, table_to_bytes(table), {"study": made.study.name})
     return key, table
 
@@ -146,8 +148,10 @@ def recall(study: Study, contents: Mapping[str, DataContent], store: Store) -> O
     Neither PyTorch nor a detector is imported for this, so it is quick.
     """
     named = study.detectors if study.detectors != "all" else ()
-    if any(":" in name for name in named) or list(entry_points(group="oodometer.detectors")):
-        return None  # other people's detectors: only importing them tells whether they changed
+    networks = [spec.network for spec, _ in study.runs().values()]
+    own = any(":" in name for name in (*named, *networks))
+    if own or entry_points(group="oodometer.detectors"):
+        return None  # other people's code: only importing it tells whether it changed
     key = _study_key(study, contents)
     if not store.has("studies", key):
         return None

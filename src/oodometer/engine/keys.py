@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import inspect
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -33,17 +35,60 @@ def code_version(*parts: str) -> str:
 
 @cache
 def function_version(build: Callable[..., object]) -> str:
-    """Hash the code of a detector: its whole module, and the modules beside it in a package.
+    """Hash the code of a detector or network: its module and every module of the user's it imports.
 
-    Its helpers live there; a changed helper is a changed detector.
+    What lies in site-packages or in Python itself is known by its version and not read, unless it
+    is of the same package. A changed helper is a changed detector.
     """
+    if build.__module__.startswith("oodometer.detectors."):
+        return code_version("detectors")
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
         return digest(inspect.getsource(build))
-    path = Path(file)
-    in_package = (path.parent / "__init__.py").is_file()
-    files = sorted(path.parent.glob("*.py")) if in_package else [path]
-    return digest(*(_meaning(each.read_text(encoding="utf-8")) for each in files))
+    package = build.__module__.partition(".")[0]
+    found: dict[Path, str] = {}
+    waiting = [(Path(file).resolve(), build.__module__)]
+    while waiting:
+        path, module = waiting.pop()
+        if path in found:
+            continue
+        source = path.read_text(encoding="utf-8")
+        found[path] = _meaning(source)
+        waiting += [
+            (origin, name)
+            for name in _imported(source, module)
+            if (origin := _origin(name, package)) is not None
+        ]
+    return digest(*sorted(found.values()))
+
+
+def _imported(source: str, module: str) -> Iterator[str]:
+    """Names of modules that a source imports, and of what it imports from them, in case."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = module.split(".")
+            above = ".".join(parents[: len(parents) - node.level]) if node.level else ""
+            base = ".".join(filter(None, (above, node.module)))
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _origin(name: str, package: str) -> Path | None:
+    """The file of a module that may change under the user's hands; None for all others."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top == "oodometer":
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None  # not a module, or one that is not there: importing it would have failed
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    path = Path(spec.origin).resolve()
+    installed = "site-packages" in path.parts or "dist-packages" in path.parts
+    return None if installed and top != package else path
 
 
 def package_version() -> str:

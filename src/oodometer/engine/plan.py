@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 from oodometer.engine.keys import code_version, digest, function_version
 from oodometer.study import Level, Study, TrainSpec
 
+_TRAINING_MODULES = (
+    "lab/batches", "lab/curves", "lab/losses", "lab/networks", "lab/optimizers", "lab/options",
+    "lab/portions", "lab/schedules", "lab/train",
+)  # fmt: skip
+
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
     from oodometer.registry import Choice
 
@@ -21,6 +26,7 @@ class DataContent:
     train: str
     test: str
     ood: Mapping[str, str]  # name of the outlier set -> digest
+    noise: str = ""  # digest of the file that the label noise is read from, if it is
 
     @property
     def scored(self) -> dict[str, str]:
@@ -36,6 +42,8 @@ class RunPlan:
     spec: TrainSpec
     levels: Mapping[str, Level]
     content: DataContent
+    training: str  # key of the training that the model is a checkpoint of
+    checkpoints: Mapping[int | str, str]  # all that the study wants of the training -> key
     model: str
     train_outputs: str
     outputs: Mapping[str, str]  # scored data set -> key
@@ -58,8 +66,7 @@ class Plan:
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
     """Plan a study. `contents` gives, for each run's label, what its data hold."""
-    training = code_version("lab/train", "lab/networks")
-    extraction = code_version("lab/extract", "outputs")
+    extraction = code_version("lab/extract", "lab/inputs", "outputs")
     # The grid belongs to the key: scores are kept for every setting of it.
     recipes = {
         choice.label: digest(
@@ -70,12 +77,16 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         )
         for choice in choices
     }
+    specs = study.runs()
+    trainings = {label: _training_key(spec, contents[label]) for label, (spec, _) in specs.items()}
+    checkpoints: dict[str, dict[int | str, str]] = {}
+    for label, (spec, _) in specs.items():
+        key = trainings[label]
+        checkpoints.setdefault(key, {})[spec.checkpoint] = checkpoint_key(key, spec.checkpoint)
     runs = []
-    for label, (spec, levels) in study.runs().items():
+    for label, (spec, levels) in specs.items():
         content = contents[label]
-        # What the data are is told by their content; where they came from does not matter.
-        recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"})
-        model = digest("model", training, recipe, content.train)
+        model = checkpoint_key(trainings[label], spec.checkpoint)
         train_outputs = digest("outputs", extraction, model, content.train)
         outputs = {
             name: digest("outputs", extraction, model, data)
@@ -87,6 +98,8 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
                 spec=spec,
                 levels=levels,
                 content=content,
+                training=trainings[label],
+                checkpoints=checkpoints[trainings[label]],
                 model=model,
                 train_outputs=train_outputs,
                 outputs=outputs,
@@ -110,3 +123,29 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         runs=tuple(runs),
         same_samples=all(content.scored == first.scored for content in contents.values()),
     )
+
+
+def checkpoint_key(training: str, checkpoint: int | str) -> str:
+    """Return the key of a training's weights, as `TrainSpec.checkpoint` names them."""
+    return digest("model", training, checkpoint)
+
+
+def _training_key(spec: TrainSpec, content: DataContent) -> str:
+    """Return the key of a training; runs that differ only in the epoch that they use share it."""
+    # What the data are is told by their content; where they came from does not matter.
+    recipe = spec.model_dump(
+        exclude={"data", "split", "held_out_classes", "test_size", "epoch", "best_by"}
+    )
+    if spec.validation or spec.train_size is not None:
+        recipe["split"] = spec.split  # the seed by which these are drawn
+    modules = list(_TRAINING_MODULES)
+    if spec.augment != "none":
+        modules += ["lab/augment", "lab/color"]
+    if spec.label_noise != "none":
+        modules += ["lab/label_noise", "lab/label_files"]
+    code = [code_version(*modules)]
+    if ":" in spec.network:  # somebody's own
+        from oodometer.lab.networks import load_factory
+
+        code.append(function_version(load_factory(spec.network)))
+    return digest("training", code, recipe, content.train, content.noise)

@@ -17,17 +17,21 @@ from torch import nn
 import oodometer
 from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays
 from oodometer.engine.keys import digest
-from oodometer.engine.plan import RunPlan
+from oodometer.engine.plan import RunPlan, checkpoint_key
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError
 from oodometer.errors import UserError
-from oodometer.lab.datasets import Images, Source, load_source
+from oodometer.lab.datasets import Images
 from oodometer.lab.extract import extract
 from oodometer.lab.outliers import load_outliers
-from oodometer.lab.train import fresh_network, train
+from oodometer.lab.portions import split_portions
+from oodometer.lab.sources import Source, load_source
+from oodometer.lab.train import Training, fresh_network, stopped_before
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import Choice, InputsChangedError
+from oodometer.registry import Choice
 from oodometer.scores import Missing, ScoreRow
 from oodometer.scoring import choices, describe, score_choice
+
+SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is lost by a kill
 
 
 def execute(
@@ -48,7 +52,7 @@ def execute(
         bench.prepare(needed=any(lacking.values()))
     except StoreError:
         raise
-    except Exception as problem:  # noqa: BLE001 - whatever it is, the other runs go on
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs go on
         trace = "".join(traceback.format_exception(problem))
         failure = Missing(describe(problem), run=run.label, traceback=trace)
         bench.remember_failure(run.model, failure)
@@ -84,19 +88,12 @@ class _Bench:
         scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
         missing: list[Missing] = []
         keys = self.run.scores[choice.label]
-        try:
-            tests = {name: self.outputs(name) for name in names}
-            for part in score_choice(
-                choice, self.outputs(""), tests, grid=True, run=self.run.label
-            ):
-                if isinstance(part, ScoreRow):
-                    scores[part.dataset][part.setting] = part.scores
-                else:
-                    missing.append(part)
-        except InputsChangedError as problem:
-            self._outputs.clear()  # spoilt; the store still has them as they were
-            missing = [Missing(describe(problem), run=self.run.label, detector=choice.label)]
-            scores = {}
+        tests = {name: self.outputs(name) for name in names}
+        for part in score_choice(choice, self.outputs(""), tests, grid=True, run=self.run.label):
+            if isinstance(part, ScoreRow):
+                scores[part.dataset][part.setting] = part.scores
+            else:
+                missing.append(part)
         for name, by_setting in scores.items():
             if choice.setting in by_setting:
                 about = {
@@ -128,10 +125,10 @@ class _Bench:
 
     def _make_outputs(self, name: str) -> Outputs:
         source, outliers = self.data()
-        images = source.train if not name else outliers.get(name, source.test)
+        images = outliers.get(name, source.test) if name else self._trained_on(source)
         model = self.model()
         started = time.monotonic()
-        made = extract(model, {name: (images.pixels, images.labels)})[name]
+        made = extract(model, {name: images.batches()})[name]
         assert made.logits is not None and made.features is not None and made.head is not None
         assert made.labels is not None
         tensors = {
@@ -150,25 +147,103 @@ class _Bench:
         """The trained classifier, from memory, the store or training."""
         if self._model is None:
             source, _ = self.data()
-            arrays = self._load("models", self.run.model)
-            if arrays is None:
-                self._model = self._train(source)
-            else:
-                shape = source.train.pixels.shape[1:]
-                self._model = fresh_network(self.run.spec, shape, source.classes)
-                state = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "losses"}
-                self._model.load_state_dict(state)
+            arrays = self._load("models", self.run.model) or self._train(source)
+            if all(self.store.has("models", key) for key in self.run.checkpoints.values()):
+                self.store.discard("progress", self._progress)  # left by a kill at the very end
+            shape = source.train.pixels.shape[1:]
+            self._model = fresh_network(self.run.spec, shape, source.classes)
+            self._model.load_state_dict(
+                {
+                    name.removeprefix("weights/"): torch.from_numpy(value)
+                    for name, value in arrays.items()
+                    if name.startswith("weights/")
+                }
+            )
         return self._model
 
-    def _train(self, source: Source) -> nn.Module:
-        started = time.monotonic()
-        trained = train(self.run.spec, source.train, source.classes)
-        arrays = {name: value.numpy() for name, value in trained.model.state_dict().items()}
-        arrays["losses"] = np.array(trained.losses)
-        about = {"specification": self.run.spec.model_dump(), "data": self.run.content.train}
-        self._save("models", self.run.model, arrays, about, started)
-        self.store.discard("failures", self.run.model)
-        return trained.model
+    def _train(self, source: Source) -> dict[str, NDArray[Any]]:
+        """Train, saving all checkpoints that the study wants; return this run's."""
+        run = self.run
+        self._refuse_what_was_never_reached()
+        started = saved = time.monotonic()
+        training = Training(run.spec, source.train, source.classes, checkpoints=run.checkpoints)
+        self._resume(training)
+        numbers = [number for number in run.checkpoints if isinstance(number, int)]
+        # Epochs that nobody asks for are not trained.
+        until = max(numbers) if len(numbers) == len(run.checkpoints) else run.spec.epochs
+        done = training.epoch >= until or training.finished
+        try:
+            while not done:
+                training.run_epoch()
+                done = training.epoch >= until or training.finished
+                if training.epoch in numbers:
+                    self._save_checkpoint(training, training.epoch, started)
+                if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
+                    about = {"training": run.training, "epoch": training.epoch}
+                    self._save("progress", self._progress, training.snapshot(), about, started)
+                    saved = time.monotonic()
+        except UserError as problem:
+            if isinstance(problem, StoreError) or not self.store.has("models", run.model):
+                raise
+            # It diverged after the epoch that this run is about; another run will tell.
+        else:
+            for checkpoint in run.checkpoints:
+                if not isinstance(checkpoint, int):
+                    self._save_checkpoint(training, checkpoint, started)
+            if training.epoch < until and "last" not in run.checkpoints:
+                self._save_checkpoint(training, "last", started)  # it tells where training stopped
+            self.store.discard("progress", self._progress)
+        self._refuse_what_was_never_reached()
+        self.store.discard("failures", run.model)
+        arrays = self._load("models", run.model)
+        if arrays is None:
+            raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
+        return arrays
+
+    @property
+    def _progress(self) -> str:
+        """The key of an unfinished training: what it keeps depends on what is wanted of it."""
+        return digest("progress", sorted(self.run.checkpoints.values()))
+
+    def _resume(self, training: Training) -> None:
+        """Go on with an unfinished training, if it was kept with all that it passed."""
+        arrays = self._load("progress", self._progress)
+        if arrays is None:
+            return
+        passed = len(arrays["curve/train_loss"])
+        if all(
+            self.store.has("models", key)
+            for number, key in self.run.checkpoints.items()
+            if isinstance(number, int) and number <= passed
+        ):
+            training.restore(arrays)
+
+    def _refuse_what_was_never_reached(self) -> None:
+        """Say so if training is known to have stopped before the epoch that this run is about."""
+        wanted = self.run.spec.epoch
+        if not isinstance(wanted, int) or self.store.has("models", self.run.model):
+            return
+        last = self._load("models", checkpoint_key(self.run.training, "last"))
+        if last is not None and int(last["epoch"]) < wanted:
+            raise stopped_before(wanted, int(last["epoch"]))
+
+    def _save_checkpoint(self, training: Training, checkpoint: int | str, started: float) -> None:
+        """Save weights with the learning curve up to now."""
+        arrays = {f"weights/{name}": v for name, v in training.weights(checkpoint).items()}
+        arrays |= {f"curve/{name}": np.array(v) for name, v in training.curve.items()}
+        arrays["epoch"] = np.array(training.used_epoch(checkpoint))
+        about = {
+            "specification": self.run.spec.model_dump(exclude={"epoch", "best_by"}),
+            "data": self.run.content.train,
+            "training": self.run.training,
+            "checkpoint": checkpoint,
+        }
+        key = checkpoint_key(self.run.training, checkpoint)
+        self._save("models", key, arrays, about, started)
+
+    def _trained_on(self, source: Source) -> Images:
+        """The images that the classifier was trained on, with the labels that it was given."""
+        return split_portions(self.run.spec, source.train, source.classes)[0]
 
     def data(self) -> tuple[Source, dict[str, Images]]:
         """The data of this run, checked to be what the plan was made for."""

@@ -13,10 +13,19 @@ from typing import Literal, Protocol
 from oodometer.errors import UserError
 
 Kind = Literal[
-    "models", "outputs", "correct", "scores", "tables", "findings", "failures", "studies"
+    "models",
+    "progress",
+    "outputs",
+    "correct",
+    "scores",
+    "tables",
+    "findings",
+    "failures",
+    "studies",
 ]
 KINDS: tuple[Kind, ...] = (
-    "models", "outputs", "correct", "scores", "tables", "findings", "failures", "studies",
+    "models", "progress", "outputs", "correct", "scores", "tables", "findings", "failures",
+    "studies",
 )  # fmt: skip
 FORMAT = 1  # of the store itself
 
@@ -77,9 +86,10 @@ class FolderStore:
             known = json.loads(mark.read_text()) if mark.is_file() else {"format": FORMAT}
         except (OSError, ValueError) as problem:
             raise UserError(f"Store '{folder}' cannot be read: {problem}.") from None
-        if known.get("format") != FORMAT:
+        found = known.get("format") if isinstance(known, dict) else None
+        if found != FORMAT:
             raise UserError(
-                f"Store '{folder}' has format {known.get('format')}, but this version of Oodometer "
+                f"Store '{folder}' has format {found}, but this version of Oodometer "
                 f"reads format {FORMAT}: choose another with --store."
             )
 
@@ -111,7 +121,7 @@ class FolderStore:
             raise DamagedError(f"{kind}/{key} has no readable record") from None
         except OSError as problem:
             raise self._unusable("read", problem) from None
-        if not isinstance(content, dict):
+        if not isinstance(content, dict) or not isinstance(content.get("made_from"), dict):
             raise DamagedError(f"{kind}/{key} has no readable record")
         return content
 

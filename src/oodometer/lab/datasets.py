@@ -1,30 +1,38 @@
-"""Labelled images in memory: by name, or from a user's own .npz file."""
+"""Labelled images and texts in memory: by name, or from a file or folder of the user."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import zipfile
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError, unknown
-from oodometer.study import TrainSpec
+from oodometer.lab import catalog
+from oodometer.lab.cards import CARDS, Card
+from oodometer.lab.readers import FORMATS, Format, Labelled, LabelledTexts, Request, recognise
+from oodometer.lab.readers.pictures import recolour, resize
+
+Part = Literal["train", "test", "all"]
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images with labels: float32 (n, channels, height, width), int64 (n,), -1 = no known class."""
+    """Images with labels: (n, channels, height, width), int64 (n,), -1 = no known class.
+
+    `pixels` are uint8 or float32, as they were read: a set of bytes takes a quarter of the memory.
+    `floats` gives them as networks take them.
+    """
 
     name: str
-    pixels: NDArray[np.float32]
+    pixels: NDArray[Any]
     labels: NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -35,11 +43,17 @@ class Images:
                 f"Images of '{self.name}' must have shape (n, channels, height, width), "
                 f"got {self.pixels.shape}."
             )
+        if self.pixels.dtype not in (np.uint8, np.float32):
+            raise UserError(
+                f"Images of '{self.name}' must be uint8 or float32, got {self.pixels.dtype}."
+            )
         if self.labels.shape != (len(self.pixels),):
             raise UserError(
                 f"Data set '{self.name}' has {len(self.pixels)} images but labels of shape "
                 f"{self.labels.shape}: it needs one label per image."
             )
+        if self.pixels.dtype == np.uint8:
+            return
         finite = np.isfinite(self.pixels).reshape(len(self.pixels), -1).all(axis=1)
         bad = np.flatnonzero(~finite)
         if bad.size:
@@ -53,27 +67,31 @@ class Images:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the content alone: the same images under another name or path agree."""
+        """A hash of the content alone: the same images under another name or path agree.
+
+        Bytes and the floats that they stand for are different content.
+        """
         content = hashlib.blake2b(digest_size=20)
         for array in (self.pixels, self.labels):
             content.update(f"{array.dtype.str}{array.shape}".encode())
             content.update(np.ascontiguousarray(array).data)
         return content.hexdigest()
 
+    def floats(self, rows: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float32]:
+        """Return these images as float32; bytes become [0, 1]."""
+        if self.pixels.dtype == np.uint8:
+            return self.pixels[rows].astype(np.float32) / np.float32(255)
+        chosen: NDArray[np.float32] = self.pixels[rows]
+        return chosen
+
+    def batches(self, size: int = 256) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Yield floats and labels in order, a part at a time: never all of them as floats."""
+        for start in range(0, len(self), size):
+            yield self.floats(slice(start, start + size)), self.labels[start : start + size]
+
     def take(self, rows: NDArray[np.int64], name: str | None = None) -> Images:
         """Return these rows, in this order."""
         return Images(name or self.name, self.pixels[rows], self.labels[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """An in-distribution data set, split: known classes to train and test, the rest held out."""
-
-    name: str
-    train: Images
-    test: Images
-    held_out: Images | None
-    classes: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,158 +103,215 @@ class Parts:
     test: Images
 
 
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts with labels, -1 = no known class."""
+
+    name: str
+    texts: tuple[str, ...]
+    labels: NDArray[np.int64]
+    taken: str = ""  # from a table: which columns were taken for what
+
+    def __post_init__(self) -> None:
+        if not self.texts or self.labels.shape != (len(self.texts),):
+            raise UserError(
+                f"Data set '{self.name}' has {len(self.texts)} texts and labels of shape "
+                f"{self.labels.shape}: it needs one label per text, and at least one."
+            )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the content alone."""
+        content = hashlib.blake2b(digest_size=20)
+        for text in self.texts:
+            encoded = text.encode("utf-8", "surrogatepass")
+            content.update(f"{len(encoded)} ".encode() + encoded)
+        content.update(np.ascontiguousarray(self.labels).data)
+        return content.hexdigest()
+
+
 def load_digits() -> Parts:
     """Handwritten digits 0-9, 1,797 grey images of 8 x 8, shipped with scikit-learn."""
-    # Read from the wheel without importing scikit-learn, which would cost a second.
-    try:
-        path = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
-    except PackageNotFoundError:
-        raise UserError("The digits come with scikit-learn, which is not installed.") from None
-    with gzip.open(str(path), "rt") as file:
+    found = catalog.find("digits")
+    if found is None:
+        raise UserError("The digits come with scikit-learn, which is not installed.")
+    with gzip.open(found.path, "rt") as file:
         table = np.loadtxt(file, delimiter=",", dtype=np.float32)
     pixels = (table[:, :-1] / np.float32(16)).reshape(-1, 1, 8, 8)
-    whole = Images("digits", pixels, table[:, -1].astype(np.int64))
     # The set has no official split: half and half leaves outlier metrics a test set of some size.
-    order = np.random.default_rng(0).permutation(len(whole))
-    half = len(whole) // 2
-    return Parts("digits", whole.take(order[:half]), whole.take(order[half:]))
+    return _split("digits", Images("digits", pixels, table[:, -1].astype(np.int64)), share=0.5)
 
 
-KNOWN: dict[str, Callable[[], Parts]] = {"digits": load_digits}
+def load_parts(data: str) -> Parts:
+    """Load train and test of a known data set or of a path.
 
-
-def load_source(spec: TrainSpec) -> Source:
-    """Load what a specification trains on: its split, without its held-out classes."""
-    parts = _read_parts(spec.data)
-    if spec.split:
-        parts = _resplit(parts, spec.split)
-    present = np.unique(np.concatenate([parts.train.labels, parts.test.labels]))
-    for number in spec.held_out_classes:
-        if number not in present:
+    A set that is not divided is: a fifth of it, always the same, becomes the test part.
+    """
+    place = _locate(data)
+    if place.name == "digits" and place.card is not None:
+        return _resized(load_digits(), place.size)
+    readers = place.readers()
+    if "all" in readers and not {"train", "test"} <= set(readers):
+        whole = place.read("all", readers["all"])
+        _require_labels(place, whole, "labels")
+        return _split(place.name, whole, share=0.2)
+    if not {"train", "test"} <= set(readers):
+        raise UserError(
+            f"Data set '{data}' has no {'test' if 'train' in readers else 'train'} part, and can "
+            "only serve as outliers; to train on it, it needs both (in an .npz file: train_images, "
+            "train_labels, test_images, test_labels)."
+        )
+    train, test = (place.read(part, readers[part]) for part in ("train", "test"))
+    _require_labels(place, train, "train_labels")
+    _require_labels(place, test, "test_labels")
+    if train.pixels.shape[1:] != test.pixels.shape[1:]:
+        if place.size is None:
             raise UserError(
-                f"held_out_classes names class {number}, but '{parts.name}' has the classes "
-                f"{', '.join(map(str, present))}."
+                f"Train and test images of '{data}' differ in shape: {train.pixels.shape[1:]} and "
+                f"{test.pixels.shape[1:]}."
             )
-    kept = np.unique(parts.train.labels[~np.isin(parts.train.labels, spec.held_out_classes)])
-    if len(kept) < 2:
+        test = conform(test, *train.pixels.shape[1:])
+    return Parts(place.name, train, test)
+
+
+def load_part(data: str, part: Part = "test", size: tuple[int, int] | None = None) -> Images:
+    """Load one part of a known data set or of a path, or all that it has if it is not divided.
+
+    `size` (height, width) resizes files of many sizes while they are read.
+    """
+    place = _locate(data, size)
+    if place.name == "digits" and place.card is not None:
+        digits = load_digits()
+        return digits.train if part == "train" else digits.test
+    readers = place.readers()
+    chosen = next(name for name in (part, "all", "test", "train") if name in readers)
+    return place.read(chosen, readers[chosen])
+
+
+def load_texts(data: str) -> dict[str, Texts]:
+    """Load the parts that a set of texts has: "train" and "test", or "all" if it is not divided."""
+    place = _locate(data)
+    known = FORMATS.get(place.format)
+    if known is None or isinstance(known, Format):
+        raise UserError(f"Data set '{data}' holds images; texts are needed.")
+    parts = {part: read() for part, read in known.parts(place.path, place.request).items()}
+    names = sorted({name for part in parts.values() for name in part.names})
+    made = {}
+    for part, found in parts.items():
+        labels = _renumber(found, names)
+        _check_range(place, labels)
+        made[part] = Texts(place.name, found.texts, labels, found.taken)
+    return made
+
+
+def conform(images: Images, channels: int, height: int, width: int) -> Images:
+    """Bring images to the shape that a classifier takes: resize, then change the colours.
+
+    Bilinear as in Pillow; grey becomes three channels alike, colour Pillow's "L". Shafaei et al.
+    2019, arXiv:1809.04729, bring outliers to their source in this order.
+    """
+    pixels = recolour(resize(images.pixels, (height, width)), channels)
+    return images if pixels is images.pixels else Images(images.name, pixels, images.labels)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a data set lies and how it is read."""
+
+    name: str
+    path: Path
+    format: str
+    card: Card | None
+    size: tuple[int, int] | None
+
+    @property
+    def request(self) -> Request:
+        if self.card is None:
+            return Request(size=self.size)
+        return Request(self.size, self.card.coarse, self.card.tolerated)
+
+    def readers(self) -> dict[str, Callable[[], Labelled]]:
+        known = FORMATS[self.format]
+        if not isinstance(known, Format):
+            raise UserError(f"Data set '{self.name}' holds texts; images are needed here.")
+        return dict(known.parts(self.path, self.request))
+
+    def read(self, part: str, reader: Callable[[], Labelled]) -> Images:
+        found = reader()
+        pixels = found.pixels
+        if self.card is not None and self.card.negative and self.format == "images":
+            pixels = np.uint8(255) - pixels
+        if self.size is not None:
+            pixels = resize(pixels, self.size)
+        _check_range(self, found.labels)
+        return Images(self.name, pixels, found.labels)
+
+
+def _locate(data: str, size: tuple[int, int] | None = None) -> _Place:
+    """Find a data set by its name or path; "(size=N)" behind it asks for N x N pixels."""
+    match = re.fullmatch(r"(.+?)\s*\(size=([1-9][0-9]{0,3})\)", data)
+    if match is not None:
+        data, size = match[1], (int(match[2]), int(match[2]))
+    if data in CARDS:
+        found = catalog.find(data)
+        if found is None:
+            raise catalog.not_found(data)
+        return _Place(data, found.path, found.format, CARDS[data], size)
+    path = Path(data)
+    if "/" not in data and not path.suffix and not path.exists():
+        raise unknown("data set", data, [*CARDS, "path/to/your/data"])
+    format = recognise(path)
+    if format is None:
+        if not path.exists():
+            raise UserError(f"Data file '{data}' does not exist.")
+        forms = ", ".join(known.summary for known in FORMATS.values())
+        raise UserError(f"'{data}' is in no format that is read here: {forms}.")
+    plain = path if path.suffix not in (".gz", ".bz2") else path.with_suffix("")
+    name = path.resolve().name if path.is_dir() else plain.stem
+    return _Place(name, path, format, None, size)
+
+
+def _check_range(place: _Place, labels: NDArray[np.int64]) -> None:
+    classes = place.card.classes if place.card is not None else None
+    if classes is not None and labels.size and labels.max() >= classes:
         raise UserError(
-            f"A classifier needs at least 2 classes to train on; '{parts.name}' leaves {len(kept)} "
-            f"after holding out {list(spec.held_out_classes)}."
+            f"'{place.path}' is mislabelled: it has the label {labels.max()}, but '{place.name}' "
+            f"has the classes 0 to {classes - 1}."
         )
-    held_out = None
-    if spec.held_out_classes:
-        everything = _join(parts.name, parts.train, parts.test)
-        unseen = np.flatnonzero(np.isin(everything.labels, spec.held_out_classes))
-        held_out = Images(
-            f"held-out {parts.name}", everything.pixels[unseen], np.full(len(unseen), -1)
-        )
-    return Source(
-        name=parts.name,
-        train=_only_classes(parts.train, kept),
-        test=_only_classes(parts.test, kept),
-        held_out=held_out,
-        classes=len(kept),
-    )
 
 
-def load_outlier_file(path: str) -> Images:
-    """Read an outlier set from an .npz file: its test images, or all that it has."""
-    arrays = _read_npz(path)
-    key = next((name for name in ("test_images", "images") if name in arrays), None)
-    if key is None:
-        raise UserError(
-            f"Data file '{path}' lacks an array test_images or images; it holds "
-            f"{', '.join(sorted(arrays)) or 'nothing'}."
-        )
-    pixels = _to_pixels(arrays[key], path, key)
-    return Images(Path(path).stem, pixels, np.full(len(pixels), -1))
-
-
-def _read_parts(data: str) -> Parts:
-    if data in KNOWN:
-        return KNOWN[data]()
-    if not data.endswith(".npz"):
-        raise unknown("data set", data, [*KNOWN, "path/to/your.npz"])
-    arrays = _read_npz(data)
-    needed = ("train_images", "train_labels", "test_images", "test_labels")
-    lacking = [name for name in needed if name not in arrays]
-    if lacking:
-        raise UserError(
-            f"Data file '{data}' lacks {', '.join(lacking)}; to train on it, it needs "
-            f"{', '.join(needed)}; it holds {', '.join(sorted(arrays)) or 'nothing'}."
-        )
-    name = Path(data).stem
-    parts = []
-    for part in ("train", "test"):
-        labels = arrays[f"{part}_labels"]
-        if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels < 0).any():
-            raise UserError(
-                f"{part}_labels of '{data}' must be a vector of integers from 0, got "
-                f"{labels.dtype} of shape {labels.shape}."
-            )
-        pixels = _to_pixels(arrays[f"{part}_images"], data, f"{part}_images")
-        parts.append(Images(name, pixels, labels.astype(np.int64)))
-    if parts[0].pixels.shape[1:] != parts[1].pixels.shape[1:]:
-        raise UserError(
-            f"train_images and test_images of '{data}' differ in shape: "
-            f"{parts[0].pixels.shape[1:]} and {parts[1].pixels.shape[1:]}."
-        )
-    return Parts(name, *parts)
-
-
-def _read_npz(path: str) -> dict[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise UserError(f"Data file '{path}' is a single array; an .npz file is needed.")
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise UserError(f"Data file '{path}' does not exist.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-        if isinstance(problem, UserError):
-            raise
-        raise UserError(f"Data file '{path}' cannot be read as .npz: {problem}.") from None
-
-
-def _to_pixels(array: NDArray[Any], path: str, key: str) -> NDArray[np.float32]:
-    """Bring images to float32 (n, channels, height, width); bytes become [0, 1]."""
-    if array.dtype == np.uint8:
-        pixels = array.astype(np.float32) / np.float32(255)
-    elif np.issubdtype(array.dtype, np.floating):
-        with np.errstate(over="ignore"):  # what overflows is reported as infinite by Images
-            pixels = array.astype(np.float32)
-    else:
-        raise UserError(f"{key} of '{path}' must be uint8 or float, got {array.dtype}.")
-    if pixels.ndim == 3:
-        return pixels[:, None]
-    if pixels.ndim == 4 and pixels.shape[3] in (1, 3):
-        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-    if pixels.ndim == 4 and pixels.shape[1] in (1, 3):
-        return pixels
+def _require_labels(place: _Place, images: Images, array: str) -> None:
+    if (images.labels >= 0).all():
+        return
+    needed = f"lacks {array}" if place.format == "npz" else "has images without a class"
+    advice = "; to train on a folder, it needs one folder per class"
     raise UserError(
-        f"{key} of '{path}' must have shape (n, height, width) or (n, height, width, 1 or 3), "
-        f"got {array.shape}."
+        f"Data set '{place.path}' {needed}, and can only serve as outliers"
+        f"{advice if place.format == 'images' else ''}."
     )
 
 
-def _join(name: str, first: Images, second: Images) -> Images:
-    return Images(
-        name,
-        np.concatenate([first.pixels, second.pixels]),
-        np.concatenate([first.labels, second.labels]),
-    )
+def _renumber(found: LabelledTexts, names: list[str]) -> NDArray[np.int64]:
+    """Number named classes over all parts alike."""
+    if not found.names:
+        return found.labels
+    return np.array([names.index(name) for name in found.names], np.int64)[found.labels]
 
 
-def _resplit(parts: Parts, seed: int) -> Parts:
-    """Pool train and test and draw new parts of the same sizes."""
-    pool = _join(parts.name, parts.train, parts.test)
-    order = np.random.default_rng(seed).permutation(len(pool))
-    cut = len(parts.train)
-    return Parts(parts.name, pool.take(order[:cut]), pool.take(order[cut:]))
+def _split(name: str, whole: Images, share: float) -> Parts:
+    """Divide a set that comes in one piece, always in the same way."""
+    order = np.random.default_rng(0).permutation(len(whole))
+    cut = len(whole) - round(share * len(whole)) if share < 0.5 else len(whole) // 2
+    if not 0 < cut < len(whole):
+        raise UserError(f"Data set '{name}' has {len(whole)} images, too few to be divided.")
+    return Parts(name, whole.take(order[:cut]), whole.take(order[cut:]))
 
 
-def _only_classes(images: Images, kept: NDArray[np.int64]) -> Images:
-    """Keep these classes and number them 0, 1, ... in their old order."""
-    rows = np.flatnonzero(np.isin(images.labels, kept))
-    labels = np.searchsorted(kept, images.labels[rows]).astype(np.int64)
-    return Images(images.name, images.pixels[rows], labels)
+def _resized(parts: Parts, size: tuple[int, int] | None) -> Parts:
+    if size is None:
+        return parts
+    train, test = (conform(p, p.pixels.shape[1], *size) for p in (parts.train, parts.test))
+    return Parts(parts.name, train, test)

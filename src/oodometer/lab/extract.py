@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from oodometer.errors import UserError, unknown
+from oodometer.lab.inputs import Batch, Data, batches_of, join_labels, moved, size_of
 from oodometer.outputs import Head, Outputs
-
-
-@runtime_checkable
-class Rows(Protocol):
-    """A map-style data set: ``len(data)`` samples, each an input or an (input, label) pair."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> object: ...
-
-
-Array: TypeAlias = Tensor | NDArray[Any]
-# Inputs, (inputs, labels), a map-style data set, or a loader that yields batches of either.
-Data: TypeAlias = Array | tuple[Array, Array] | Rows | Iterable[Any]
-Batch: TypeAlias = Tensor | Mapping[str, Tensor]
 
 
 def extract(
@@ -53,15 +38,15 @@ def extract(
             "extract needs a mapping from names to data sets, such as {'train': train, 'test': "
             f"test}}; got {got}."
         )
-    if batch_size < 1:
-        raise UserError(f"batch_size must be at least 1, got {batch_size}.")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise UserError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
     found = _head_by_name(model, head) if head is not None else None
     outputs = {}
     with _asked(model, device) as (place, dtype):
         for name, data in datasets.items():
             batches = (
-                (_to(name, inputs, place, dtype), labels)
-                for inputs, labels in _batches(name, data, batch_size)
+                (moved(name, inputs, place, dtype), labels)
+                for inputs, labels in batches_of(name, data, batch_size)
             )
             outputs[name], found = _pass(model, found, name, batches)
     return outputs
@@ -76,7 +61,7 @@ def _asked(
     tensors = [*model.parameters(), *model.buffers()]
     places = {tensor.device for tensor in tensors}
     home = next(iter(places), torch.device("cpu"))
-    place = home if device is None else torch.device(device)
+    place = home if device is None else _device(device)
     if device is not None and len(places) > 1 and place != home:
         raise UserError(
             f"The model lies on {len(places)} devices ({', '.join(sorted(map(str, places)))}) "
@@ -94,6 +79,17 @@ def _asked(
             model.to(home)
         for module, mode in modes.items():
             module.training = mode
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """Return the device, if it is one that this machine can compute on."""
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
+        said = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        raise UserError(f"Device '{device}' cannot be used here: {said}") from None
+    return place
 
 
 def _pass(
@@ -115,7 +111,7 @@ def _pass(
                 head = _identify(model, answer, listener.heard)
                 listener.only(head)
             heard = listener.heard.get(head, [])
-            rows = _size(inputs)
+            rows = size_of(inputs)
             if len(heard) != 1:
                 raise UserError(
                     f"The head runs {len(heard)} times in one forward pass on '{name}'; it must "
@@ -141,7 +137,7 @@ def _pass(
     linear = Head(weight.to(kept, copy=True), bias.detach().cpu().to(kept, copy=True))
     # In half precision the head's own rounding would look like wrong features: redo it in full.
     z = torch.cat(logits) if x.dtype == kept else None
-    joined = _join_labels(name, labels)
+    joined = join_labels(name, labels)
     try:
         return Outputs(logits=z, features=x.to(kept), labels=joined, head=linear), head
     except UserError as problem:
@@ -153,19 +149,27 @@ class _Listener:
 
     def __init__(self, layers: Iterable[nn.Linear]) -> None:
         self.heard: dict[nn.Linear, list[tuple[Tensor, Tensor]]] = {}
-        self._hooks = {layer: layer.register_forward_hook(self._remember) for layer in layers}
+        self._hooks = {
+            layer: layer.register_forward_hook(self._remember, with_kwargs=True) for layer in layers
+        }
 
-    def _remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def _remember(
+        self,
+        layer: nn.Module,
+        inputs: tuple[Tensor, ...],
+        named: dict[str, Tensor],
+        output: Tensor,
+    ) -> None:
         assert isinstance(layer, nn.Linear)
-        calls = self.heard.pop(layer, [])  # put last: the order is that of the last calls
-        self.heard[layer] = [*calls, (inputs[0], output)]
+        given = inputs[0] if inputs else named["input"]
+        self.heard.setdefault(layer, []).append((given, output))
 
     def call(self, model: nn.Module, name: str, inputs: Batch) -> object:
         """Call the model; afterwards `heard` is about this call alone."""
         self.heard.clear()
         try:
             return model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             form = (
                 f"shape {tuple(inputs.shape)} of {str(inputs.dtype)[6:]}"
                 if isinstance(inputs, Tensor)
@@ -191,6 +195,10 @@ class _Listener:
 def _linear_layers(model: nn.Module) -> list[nn.Linear]:
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
+        if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+            raise UserError(
+                "A TorchScript module cannot be listened to: extract needs the original module."
+            )
         raise UserError(
             f"The model {type(model).__name__} has no linear layer, but detectors need a linear "
             "head: logits = weight @ features + bias."
@@ -212,126 +220,75 @@ def _head_by_name(model: nn.Module, head: str | nn.Linear) -> nn.Linear:
 def _identify(
     model: nn.Module, answer: object, heard: dict[nn.Linear, list[tuple[Tensor, Tensor]]]
 ) -> nn.Linear:
-    """Find the linear layer whose output is the model's output, or turns into its softmax."""
-    results = [t for t in _tensors(answer) if t.dim() == 2 and t.is_floating_point()]
-    for layer, calls in reversed(heard.items()):
-        output = calls[-1][1]
-        for result in results:
-            if output.shape == result.shape and _same_logits(output, result):
-                return layer
+    """Find the linear layer whose output is the model's output, or turns into its softmax.
+
+    Where a model returns several, the one called logits counts.
+    """
+    results = [
+        (name, tensor)
+        for name, tensor in _tensors(answer)
+        if tensor.dim() == 2 and tensor.is_floating_point()
+    ]
+    called_logits = [(name, tensor) for name, tensor in results if name == "logits"]
+    found = [
+        layer
+        for layer, calls in heard.items()
+        if any(_same_logits(calls[-1][1], tensor) for _, tensor in called_logits or results)
+    ]
+    if len(found) == 1:
+        return found[0]
     names = {module: path for path, module in model.named_modules()}
+    kind = type(model).__name__
+    if found:
+        raise UserError(
+            f"{kind} returns the outputs of several linear layers: "
+            f"{', '.join(names[layer] for layer in found)}. Say which one is its head: "
+            f"extract(..., head='{names[found[0]]}')."
+        )
     raise UserError(
-        f"No linear layer's output is the output of {type(model).__name__}, so its head cannot be "
-        "found. If it has a linear head, name it: extract(..., head='...'). Linear layers that "
-        f"ran: {', '.join(names[layer] for layer in heard) or 'none'}."
+        f"No linear layer's output is the output of {kind}, so its head cannot be found. If it has "
+        "a linear head, name it: extract(..., head='...'). Linear layers that ran: "
+        f"{', '.join(names[layer] for layer in heard) or 'none'}."
     )
 
 
 def _same_logits(output: Tensor, result: Tensor) -> bool:
+    if output.shape != result.shape:
+        return False
     output, result = output.float(), result.float()
+    # NaN is compared too: that it is there will be said of the logits, not of the head.
     return any(
-        torch.allclose(candidate, result, rtol=1e-3, atol=1e-5)
+        torch.allclose(
+            candidate, result, rtol=1e-3, atol=1e-5 * _size_of(candidate), equal_nan=True
+        )
         for candidate in (output, output.log_softmax(1), output.softmax(1))
     )
 
 
-def _tensors(answer: object) -> Iterator[Tensor]:
-    """All tensors in what a model returned: a tensor, a sequence, a mapping or an object."""
+def _size_of(values: Tensor) -> float:
+    return float(values.abs().nan_to_num(0, 0, 0).amax()) if values.numel() else 0.0
+
+
+def _tensors(
+    answer: object, name: str = "", seen: frozenset[int] = frozenset()
+) -> Iterator[tuple[str, Tensor]]:
+    """All tensors in what a model returned, with the names of their fields."""
     if isinstance(answer, Tensor):
-        yield answer
-    elif isinstance(answer, Mapping):
-        for value in answer.values():
-            yield from _tensors(value)
+        yield name, answer
+        return
+    if id(answer) in seen:
+        return  # it refers to itself
+    within = seen | {id(answer)}
+    fields: Iterable[tuple[str, object]] = ()
+    if isinstance(answer, Mapping):
+        fields = [(str(key), value) for key, value in answer.items()]
     elif isinstance(answer, Sequence) and not isinstance(answer, str):
-        for value in answer:
-            yield from _tensors(value)
+        # A named tuple has names; the items of others have that of the whole.
+        names = getattr(answer, "_fields", [name] * len(answer))
+        fields = list(zip(names, answer, strict=True))
+    elif dataclasses.is_dataclass(answer):
+        fields = [(f.name, getattr(answer, f.name)) for f in dataclasses.fields(answer)]
     elif hasattr(answer, "__dict__"):
-        yield from _tensors(vars(answer))
-
-
-def _batches(name: str, data: Data, size: int) -> Iterator[tuple[Batch, Tensor | None]]:
-    """Yield (inputs, labels or None) from whatever form the data have."""
-    if isinstance(data, tuple) and len(data) == 2 and all(_is_array(part) for part in data):
-        inputs, labels = _tensor(name, data[0]), _tensor(name, data[1])
-        if len(inputs) != len(labels):
-            raise UserError(f"Data set '{name}' has {len(inputs)} inputs but {len(labels)} labels.")
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], labels[start : start + size]
-    elif _is_array(data):
-        inputs = _tensor(name, data)
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], None
-    elif isinstance(data, torch.utils.data.DataLoader):
-        yield from (_split(name, batch) for batch in data)
-    elif isinstance(data, Rows) and not isinstance(data, list | dict | str):
-        loader: Iterable[object] = torch.utils.data.DataLoader(data, batch_size=size)  # type: ignore[arg-type]
-        yield from (_split(name, batch) for batch in loader)
-    elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
-        yield from (_split(name, batch) for batch in data)
-    else:
-        raise UserError(
-            f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
-            "labels) pairs, map-style data sets and loaders."
-        )
-
-
-def _split(name: str, batch: object) -> tuple[Batch, Tensor | None]:
-    """Tell inputs from labels in what a loader yields."""
-    if isinstance(batch, Mapping):
-        inputs = {key: _tensor(name, value) for key, value in batch.items()}
-        label_key = next((key for key in ("labels", "label") if key in inputs), None)
-        return inputs, None if label_key is None else inputs.pop(label_key)
-    if isinstance(batch, list | tuple) and len(batch) == 2 and all(map(_is_array, batch)):
-        return _tensor(name, batch[0]), _tensor(name, batch[1])
-    if isinstance(batch, list | tuple) and len(batch) == 1:
-        batch = batch[0]
-    if not _is_array(batch):
-        raise UserError(
-            f"Data set '{name}' yields {type(batch).__name__}; a batch must be a tensor, a pair "
-            "(inputs, labels) or a mapping of tensors."
-        )
-    return _tensor(name, batch), None
-
-
-def _is_array(value: object) -> bool:
-    return isinstance(value, Tensor | np.ndarray)
-
-
-def _tensor(name: str, value: object) -> Tensor:
-    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    if tensor.dim() == 0:
-        raise UserError(f"Data set '{name}' holds a single number where an array is needed.")
-    return tensor
-
-
-def _to(name: str, batch: Batch, place: torch.device, dtype: torch.dtype | None) -> Batch:
-    """Move to the model's device; floats take the model's precision, integers stay."""
-    if isinstance(batch, Mapping):
-        return {key: _to_tensor(name, value, place, dtype) for key, value in batch.items()}
-    return _to_tensor(name, batch, place, dtype)
-
-
-def _to_tensor(name: str, value: Tensor, place: torch.device, dtype: torch.dtype | None) -> Tensor:
-    if not value.is_floating_point():
-        return value.to(place)
-    if not value.isfinite().all():
-        bad = (~value.isfinite()).reshape(len(value), -1).any(dim=1)
-        raise UserError(
-            f"Data set '{name}' holds NaN or infinity in {int(bad.sum())} of {len(bad)} inputs of "
-            f"a batch, the first at position {int(bad.nonzero()[0])}."
-        )
-    return value.to(place, dtype)
-
-
-def _size(batch: Batch) -> int:
-    return len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
-
-
-def _join_labels(name: str, labels: list[Tensor]) -> Tensor:
-    joined = torch.cat([part.cpu().reshape(len(part), -1) for part in labels])
-    if joined.shape[1] != 1 or joined.is_floating_point() or joined.is_complex():
-        raise UserError(
-            f"Labels of data set '{name}' must be one integer per sample, got "
-            f"{str(joined.dtype)[6:]} of shape {tuple(labels[0].shape)} in a batch."
-        )
-    return joined[:, 0].to(torch.int64)
+        fields = list(vars(answer).items())
+    for field, value in fields:
+        yield from _tensors(value, field, within)

@@ -1,13 +1,18 @@
-"""Outlier sets that are made from the in-distribution data, named for what they are."""
+"""Outlier sets: made from the in-distribution data, or read and brought to their shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oodometer.errors import UserError, unknown
-from oodometer.lab.datasets import Images, Source, load_outlier_file
+from oodometer.lab.cards import CARDS
+from oodometer.lab.datasets import Images, conform, load_part
+from oodometer.lab.sources import Source, at_most
 
 _NOISE_SEED = 20_240_101  # noise is data: the same in every run and every study
 
@@ -26,6 +31,13 @@ def gaussian_noise(source: Source) -> Images:
     return _outliers("Gaussian noise", pixels)
 
 
+def wide_gaussian_noise(source: Source) -> Images:
+    """Every pixel normal with mean 0.5 and deviation 1, clipped to [0, 1]: mostly 0 or 1."""
+    rng = np.random.default_rng(_NOISE_SEED + 3)
+    pixels = rng.normal(0.5, 1, source.test.pixels.shape).clip(0, 1).astype(np.float32)
+    return _outliers("wide Gaussian noise", pixels)
+
+
 def rotated(source: Source) -> Images:
     """The test images turned by 90 degrees. Some stay what they were: a 0 is still a 0."""
     pixels = source.test.pixels
@@ -40,6 +52,9 @@ def rotated(source: Source) -> Images:
 def inverted(source: Source) -> Images:
     """The test images with dark and light exchanged, within the range of the training pixels."""
     low, high = source.train.pixels.min(), source.train.pixels.max()
+    if source.test.pixels.dtype == np.uint8:
+        turned = int(low) + int(high) - source.test.pixels.astype(np.int16)
+        return _outliers(f"inverted {source.name}", turned.clip(0, 255).astype(np.uint8))
     return _outliers(f"inverted {source.name}", low + high - source.test.pixels)
 
 
@@ -68,6 +83,7 @@ KNOWN: dict[str, Callable[[Source], Images]] = {
     for made in (
         uniform_noise,
         gaussian_noise,
+        wide_gaussian_noise,
         rotated,
         inverted,
         shuffled_pixels,
@@ -77,24 +93,25 @@ KNOWN: dict[str, Callable[[Source], Images]] = {
 
 
 def load_outliers(name: str, source: Source) -> Images:
-    """Make a known outlier set for this source, or read one from an .npz file."""
+    """Make a known outlier set for this source, or read the test part of a data set.
+
+    What is read is brought to the shape of the source's images, see `conform`.
+    """
     if name in KNOWN:
-        return KNOWN[name](source)
-    if not name.endswith(".npz"):
-        raise unknown("outlier set", name, [*KNOWN, "path/to/your.npz"])
-    images = load_outlier_file(name)
-    if images.pixels.shape[1:] != source.train.pixels.shape[1:]:
-        raise UserError(
-            f"Images of outlier set '{images.name}' have shape {images.pixels.shape[1:]}, but "
-            f"'{source.name}' has {source.train.pixels.shape[1:]}: both must agree."
-        )
+        return at_most(KNOWN[name](source), source.test_size)
+    shape = source.train.pixels.shape[1:]
+    bare = name.partition("(")[0]
+    if bare not in CARDS and "/" not in bare and not Path(bare).suffix and not Path(bare).exists():
+        raise unknown("outlier set", name, [*KNOWN, *CARDS, "path/to/your/data"])
+    images = load_part(name, "test", size=shape[1:])
     if images.name == source.name:
         raise UserError(
             f"Outlier set '{name}' has the name of the in-distribution data, '{source.name}': "
             "rename the file."
         )
-    return images
+    fitting = conform(at_most(images, source.test_size), *shape)
+    return _outliers(images.name, fitting.pixels)
 
 
-def _outliers(name: str, pixels: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> Images:
+def _outliers(name: str, pixels: NDArray[Any]) -> Images:
     return Images(name, pixels, np.full(len(pixels), -1))

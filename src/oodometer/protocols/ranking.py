@@ -69,28 +69,35 @@ def _against_best(field: Comparable) -> dict[str, Difference]:
 
 
 def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> list[Claim]:
+    """Who has the highest mean, in how many trainings, and who cannot be told from it."""
     best = field.detectors[0]
     estimate = mean_auroc(field.overall[best], LEVEL)
-    first = int((field.order[0] == field.order.min(axis=0)).sum())
-    alone = (
-        f"{best} has the highest mean AUROC, {number(estimate.value)}, over {outlier_sets(field)}"
-    )
+    interval = f"95 % interval {number(estimate.low)} to {number(estimate.high)}"
+    mean = f"mean AUROC, {number(estimate.value)}, over {outlier_sets(field)}"
+    if not comparisons:
+        text = f"{best}, the only detector here, has a {mean}."
+        return [Claim(text, "undecided", f"{interval}; there is nothing to compare it with")]
+    alone = field.overall[field.detectors[1]].values.mean() < field.overall[best].values.mean()
+    leads = field.order[0] == field.order.min(axis=0)
+    shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
+    first = int(leads.sum())
+    place = in_all(first, len(field.runs), "training")
+    together = f" ({int(shared.sum())} times together with another)" if shared.any() else ""
     claims = [
         Claim(
-            f"{alone}, and ranks first {in_all(first, len(field.runs), 'training')}.",
-            "holds" if first == len(field.runs) else "flips",
-            f"95 % interval {number(estimate.low)} to {number(estimate.high)}; "
-            f"{_other_winners(field)}",
+            f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
+            f"{together}.",
+            _over_runs(field, first == len(field.runs) and not shared.any()),
+            f"{interval}; {_other_winners(field)}",
         )
     ]
     tied = [name for name, d in comparisons.items() if d.p_value >= SIGNIFICANT]
     if tied:
-        group = [best, *tied]
         claims.append(
             Claim(
-                f"The order of {listing(group)} cannot be told apart."
-                if len(group) <= 4
-                else f"{best} cannot be told apart from {count(len(tied), 'other detector')}.",
+                f"{best} cannot be told apart from "
+                + (listing(tied) if len(tied) <= 3 else count(len(tied), "other detector"))
+                + ".",
                 "undecided",
                 "; ".join(
                     f"{best} − {name}: {points_and_p(comparisons[name])}" for name in tied[:4]
@@ -110,10 +117,17 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     return claims
 
 
+def _over_runs(field: Comparable, always: bool) -> Verdict:
+    """What a statement about every training comes to; one training cannot show that it survives."""
+    if len(field.runs) == 1:
+        return "undecided"
+    return "holds" if always else "flips"
+
+
 def _other_winners(field: Comparable) -> str:
-    winners = field.winners
-    others = [name for name in field.detectors[1:] if name in winners]
-    return f"first in other trainings: {listing(others)}" if others else "first in every training"
+    firsts = (field.order == field.order.min(axis=0)).any(axis=1)
+    others = [name for name, is_first in zip(field.detectors, firsts, strict=True) if is_first][1:]
+    return f"also first somewhere: {listing(others)}" if others else "no other is ever first"
 
 
 def _on_each_set(field: Comparable, reference: str) -> dict[tuple[str, str], Difference]:
@@ -152,9 +166,9 @@ def _claim_baseline(field: Comparable) -> list[Claim]:
         )
         if not wins and not losses:
             text = f"{rival} and {BASELINE} are equal on {ood} in every training"
-        survives: Verdict = "flips" if wins and losses else "holds"
-        verdict: Verdict = "undecided" if difference.p_value >= SIGNIFICANT else survives
-        if verdict == "undecided" and (wins or losses):
+        chance = difference.p_value >= SIGNIFICANT
+        verdict: Verdict = "undecided" if chance else _over_runs(field, not (wins and losses))
+        if chance and (wins or losses):
             text += "; the difference cannot be told from chance"
         evidence = f"{rival} − {BASELINE}: {points_and_p(difference)}"
         claims.append(Claim(f"{text}.", verdict, evidence))
@@ -166,14 +180,13 @@ def _claim_sets(field: Comparable) -> list[Claim]:
     if len(field.table.ood) < 2 or len(field.detectors) < 2:
         return []
     best = field.detectors[0]
-    ahead = {
-        pair: difference
-        for pair, difference in _on_each_set(field, best).items()
-        if difference.value > 0
-    }
+    differences = _on_each_set(field, best)
+    ahead = {pair: d for pair, d in differences.items() if d.value > 0}
     if not ahead:
-        text = f"{best} has the highest mean AUROC on every outlier set."
-        return [Claim(text, "holds", f"over {outlier_sets(field)}")]
+        behind = [d for d in differences.values() if d.p_value >= SIGNIFICANT]
+        text = f"No detector has a higher mean AUROC than {best} on any outlier set."
+        sure = f"{len(differences) - len(behind)} of {len(differences)} differences beyond chance"
+        return [Claim(text, "undecided" if behind else "holds", sure)]
     surely = {pair: d for pair, d in ahead.items() if d.p_value < SIGNIFICANT}
     shown: dict[str, tuple[str, Difference]] = {}  # the strongest rival on each set
     for (name, ood), difference in (surely or ahead).items():
@@ -192,6 +205,8 @@ def _claim_sets(field: Comparable) -> list[Claim]:
 
 def _claim_factors(field: Comparable) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?"""
+    if len(field.detectors) < 2:
+        return []
     winner = dict(zip(field.runs, field.winners, strict=True))
     claims = []
     for factor in field.factors:

@@ -17,6 +17,7 @@ from oodometer.reports.words import MISSING, Shown, numeric_columns, one_line, s
 
 _STYLES: dict[Verdict, str] = {"holds": "green", "flips": "red", "undecided": "yellow"}
 _BAR = 17  # odd, so that the middle of the range is one place
+_ASCII = str.maketrans({"−": "-", "–": "-", "…": "...", "·": "|", "×": "x", "≥": ">="})
 _GUTTER = 2  # one for the padding, one for the line between columns
 
 
@@ -31,7 +32,8 @@ class TerminalFinding:
         finding = self.finding
         if options.ascii_only:
             # Such a terminal would stop at the first foreign letter; a question mark is less.
-            finding = from_json(to_json(finding).encode("ascii", "replace").decode("ascii"))
+            plain = to_json(finding).translate(_ASCII)
+            finding = from_json(plain.encode("ascii", "replace").decode("ascii"))
         yield Text(one_line(finding.title), style="bold")
         if finding.question:
             yield Text(one_line(finding.question), style="italic")
@@ -122,6 +124,8 @@ def _table(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTa
         pad_edge=False,
         padding=(0, _GUTTER - 1, 0, 0),
     )
+    # Left to itself, the library keeps a heading on one line and cuts the columns behind it.
+    natural = sum(max(c.width, Text(c.name).cell_len) + _GUTTER for c in columns)
     for column in columns:
         shown.add_column(
             Text(column.name),
@@ -129,6 +133,7 @@ def _table(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTa
             overflow="fold",
             no_wrap=column.fixed,
             min_width=min(column.width, width // 2),
+            max_width=column.width if natural > width else None,
         )
     for cells in zip(*(column.cells for column in columns), strict=True):
         shown.add_row(*(Text(cell) for cell in cells))

@@ -1,0 +1,75 @@
+"""Batches for training, cut from images in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from oodometer.errors import UserError
+from oodometer.lab.datasets import Images
+from oodometer.study import TrainSpec
+
+Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+
+
+class Feed:
+    """Images in memory, from which batches are cut."""
+
+    def __init__(self, images: Images, classes: int, place: torch.device) -> None:
+        low, high = int(images.labels.min()), int(images.labels.max())
+        if low < 0 or high >= classes:
+            raise UserError(
+                f"Labels of '{images.name}' lie between {low} and {high}, but the classifier has "
+                f"the classes 0 to {classes - 1}."
+            )
+        self.size = len(images)
+        # Copied if they cannot be written to, which PyTorch warns of.
+        self._pixels = torch.from_numpy(np.require(images.pixels, requirements="W"))
+        self._labels = torch.from_numpy(np.require(images.labels, requirements="W"))
+        self._place = place
+
+    def batch(
+        self,
+        rows: Tensor,
+        layout: torch.memory_format,
+        augment: Augment | None = None,
+        chance: torch.Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Cut these rows, as floats from 0 to 1 in the given layout, and their targets."""
+        images, targets = self._pixels.index_select(0, rows), self._labels.index_select(0, rows)
+        if images.dtype == torch.uint8:
+            images = images.to(torch.float32).div_(255)
+        if augment is not None and chance is not None:
+            images, targets = augment(images, targets, chance)
+        return images.to(self._place, memory_format=layout), targets.to(self._place)
+
+
+def batch_sizes(spec: TrainSpec, images: int, modules: list[nn.Module]) -> list[int]:
+    """The sizes of an epoch's batches.
+
+    Batch normalization knows no spread of one image, so a last batch of one joins the one before.
+    """
+    full, rest = divmod(images, spec.batch_size)
+    sizes = [spec.batch_size] * full + [rest] * bool(rest)
+    if not any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in modules):
+        return sizes
+    if sizes[-1] == 1 and len(sizes) > 1:
+        sizes[-2:] = [sizes[-2] + 1]
+    if sizes[0] == 1 or sizes[-1] == 1:
+        raise UserError(
+            f"Network '{spec.network}' has batch normalization, which needs at least 2 images in a "
+            f"batch; batch_size is {spec.batch_size}, and there are {images} images to train on."
+        )
+    return sizes
+
+
+def make_augment(text: str, classes: int) -> Augment | None:
+    """Build the augmentation that a text names; "none" is none."""
+    if text == "none":
+        return None
+    from oodometer.lab.augment import augmentation
+
+    return augmentation(text, classes)

@@ -1,0 +1,144 @@
+"""Whatever form a user's data have, as batches for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oodometer.errors import UserError
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """A map-style data set: ``len(data)`` samples, each an input or an (input, label) pair."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> object: ...
+
+
+Array: TypeAlias = Tensor | NDArray[Any]
+# Inputs, (inputs, labels), a map-style data set, or a loader that yields batches of either.
+Data: TypeAlias = Array | tuple[Array, Array] | Rows | Iterable[Any]
+Batch: TypeAlias = Tensor | Mapping[str, Tensor]
+
+
+def batches_of(name: str, data: Data, size: int) -> Iterator[tuple[Batch, Tensor | None]]:
+    """Yield (inputs, labels or None) from whatever form the data have."""
+    if isinstance(data, tuple) and len(data) == 2 and _is_array(data[0]):
+        if not _is_array(data[1]):
+            raise UserError(
+                f"Labels of data set '{name}' must be an array or tensor, got "
+                f"{type(data[1]).__name__}; leave them out if there are none."
+            )
+        inputs, labels = _tensor(name, data[0]), _tensor(name, data[1])
+        if len(inputs) != len(labels):
+            raise UserError(f"Data set '{name}' has {len(inputs)} inputs but {len(labels)} labels.")
+        for start in range(0, len(inputs), size):
+            yield inputs[start : start + size], labels[start : start + size]
+    elif _is_array(data):
+        inputs = _tensor(name, data)
+        for start in range(0, len(inputs), size):
+            yield inputs[start : start + size], None
+    elif isinstance(data, torch.utils.data.DataLoader):
+        yield from (_split(name, batch) for batch in data)
+    elif isinstance(data, torch.utils.data.IterableDataset) or (
+        isinstance(data, Rows) and not isinstance(data, list | tuple | dict | str)
+    ):
+        yield from (_split(name, batch) for batch in _loader(name, data, size))
+    elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
+        yield from (_split(name, batch) for batch in data)
+    else:
+        raise UserError(
+            f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
+            "labels) pairs, map-style data sets and loaders."
+        )
+
+
+def _loader(name: str, data: object, size: int) -> Iterator[object]:
+    """Batch the samples of a data set; the global random state is left alone."""
+    # Without a generator of its own, a loader draws a seed from the global one.
+    quiet = torch.Generator().manual_seed(0)
+    loader: torch.utils.data.DataLoader[object] = torch.utils.data.DataLoader(
+        cast("torch.utils.data.Dataset[object]", data), batch_size=size, generator=quiet
+    )
+    try:
+        yield from loader
+    except (TypeError, ValueError, RuntimeError, KeyError) as problem:
+        said = next(iter(str(problem).strip().splitlines()), "")
+        raise UserError(
+            f"The samples of data set '{name}' cannot be put into batches: "
+            f"{type(problem).__name__}: {said}"
+        ) from problem
+
+
+def _split(name: str, batch: object) -> tuple[Batch, Tensor | None]:
+    """Tell inputs from labels in what a loader yields."""
+    if isinstance(batch, Mapping):
+        # File names and the like are for people, not for the model.
+        inputs = {key: _tensor(name, value) for key, value in batch.items() if _is_array(value)}
+        label_key = next((key for key in ("labels", "label") if key in inputs), None)
+        return inputs, None if label_key is None else inputs.pop(label_key)
+    # Whatever follows inputs and labels, such as an index, is for the user's own purposes.
+    if isinstance(batch, list | tuple) and len(batch) > 1 and all(map(_is_array, batch[:2])):
+        return _tensor(name, batch[0]), _tensor(name, batch[1])
+    if isinstance(batch, list | tuple) and len(batch) == 1:
+        batch = batch[0]
+    if not _is_array(batch):
+        raise UserError(
+            f"Data set '{name}' yields {type(batch).__name__}; a batch must be a tensor, a pair "
+            "(inputs, labels) or a mapping of tensors."
+        )
+    return _tensor(name, batch), None
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, Tensor) or (
+        isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+    )
+
+
+def _tensor(name: str, value: object) -> Tensor:
+    tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value).copy())
+    if tensor.dim() == 0:
+        raise UserError(f"Data set '{name}' holds a single number where an array is needed.")
+    return tensor
+
+
+def moved(name: str, batch: Batch, place: torch.device, dtype: torch.dtype | None) -> Batch:
+    """Move to the model's device; floats take the model's precision, integers stay."""
+    if isinstance(batch, Mapping):
+        return {key: _to_tensor(name, value, place, dtype) for key, value in batch.items()}
+    return _to_tensor(name, batch, place, dtype)
+
+
+def _to_tensor(name: str, value: Tensor, place: torch.device, dtype: torch.dtype | None) -> Tensor:
+    if not value.is_floating_point():
+        return value.to(place)
+    if not value.isfinite().all():
+        bad = (~value.isfinite()).reshape(len(value), -1).any(dim=1)
+        raise UserError(
+            f"Data set '{name}' holds NaN or infinity in {int(bad.sum())} of {len(bad)} inputs of "
+            f"a batch, the first at position {int(bad.nonzero()[0])}."
+        )
+    return value.to(place, dtype)
+
+
+def size_of(batch: Batch) -> int:
+    """Return the number of samples in a batch."""
+    return len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
+
+
+def join_labels(name: str, labels: list[Tensor]) -> Tensor:
+    """Put the labels of all batches together; one integer per sample."""
+    joined = torch.cat([part.cpu().reshape(len(part), -1) for part in labels])
+    if joined.shape[1] != 1 or joined.is_floating_point() or joined.is_complex():
+        raise UserError(
+            f"Labels of data set '{name}' must be one integer per sample, got "
+            f"{str(joined.dtype)[6:]} of shape {tuple(labels[0].shape)} in a batch."
+        )
+    return joined[:, 0].to(torch.int64)

@@ -1,0 +1,102 @@
+"""Anybody's network: a factory that can be imported, by ``package.module:factory``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from oodometer.errors import UserError
+from oodometer.lab.extract import extract
+
+
+def load_factory(name: str) -> Callable[..., object]:
+    """Import a factory by ``package.module:factory``, also from the working directory."""
+    module_name, _, path = name.partition(":")
+    if not module_name or not path:
+        raise UserError(f"Network '{name}' must be written as package.module:factory.")
+    try:
+        if str(Path.cwd()) not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        found: object = importlib.import_module(module_name)
+    except Exception as problem:
+        raise UserError(
+            f"Network '{name}' cannot be imported: {type(problem).__name__}: {problem}."
+        ) from problem
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UserError(
+                f"Network '{name}' does not exist: '{module_name}' has nothing called '{path}'."
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise UserError(
+            f"Network '{name}' must be a function or a class that makes a torch.nn.Module, but is "
+            f"of type {type(found).__name__}."
+        )
+    return found
+
+
+def build_custom(
+    name: str, image_shape: tuple[int, int, int], classes: int, units: int | None
+) -> nn.Module:
+    """Call a factory with those of channels, height, width, classes (and units) that it takes."""
+    factory = load_factory(name)
+    channels, height, width = image_shape
+    offered = {"channels": channels, "height": height, "width": width, "classes": classes}
+    if units is not None:
+        offered["units"] = units
+    taken = _taken(name, factory, offered)
+    if units is not None and "units" not in taken:
+        raise UserError(
+            f"Network '{name}' takes no argument 'units', so its width cannot be {units}: leave "
+            "the width out."
+        )
+    network = factory(**taken)
+    if not isinstance(network, nn.Module):
+        raise UserError(
+            f"Network '{name}' must make a torch.nn.Module, but made a {type(network).__name__}."
+        )
+    _check_head(name, network, image_shape, classes)
+    return network
+
+
+def _taken(name: str, factory: Callable[..., object], offered: dict[str, int]) -> dict[str, int]:
+    try:
+        signature = inspect.signature(factory)
+    except ValueError:  # some callables written in C tell nothing
+        return offered
+    kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds.values():
+        taken = offered
+    else:
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        taken = {key: value for key, value in offered.items() if kinds.get(key) in by_name}
+    try:
+        signature.bind(**taken)
+    except TypeError as problem:
+        raise UserError(
+            f"Network '{name}' cannot be called with {', '.join(offered)} alone: {problem}."
+        ) from None
+    return taken
+
+
+def _check_head(
+    name: str, network: nn.Module, image_shape: tuple[int, int, int], classes: int
+) -> None:
+    """Ask the network about two blank images: detectors need a linear head, one output a class."""
+    try:
+        outputs = extract(network, {"blank images": torch.zeros(2, *image_shape)})["blank images"]
+    except UserError as problem:
+        raise UserError(f"Network '{name}' cannot be used: {problem}") from problem
+    assert outputs.logits is not None
+    if outputs.logits.shape[1] != classes:
+        raise UserError(
+            f"Network '{name}' has {outputs.logits.shape[1]} outputs for {classes} classes: its "
+            "factory should take the argument 'classes'."
+        )

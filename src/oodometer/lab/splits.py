@@ -1,0 +1,241 @@
+"""Which rows belong to which part: sizes or labels in, row numbers out. Nothing here reads data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from oodometer.errors import UserError, unknown
+
+Rows = NDArray[np.int64]
+Role = Literal["train", "valid", "test", "validation_outlier", "test_outlier"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Rows start to stop of one part of a data set as it is published, `size` rows in all."""
+
+    part: str  # train, test, or val: the published part that the rows are taken from
+    start: int
+    stop: int
+    size: int
+    permuted: bool = False  # rows of a permutation that the user keeps, not of the file
+    halves: bool = False  # start and stop move with the size that the user really has
+
+    def rows(self, available: int, permutation: ArrayLike | None = None) -> Rows:
+        """Return the row numbers, given how many rows there are and their permutation, if any."""
+        if self.halves:
+            start, stop = (place * available // self.size for place in (self.start, self.stop))
+        elif available < self.stop:
+            raise UserError(
+                f"Rows {self.start} to {self.stop} of the {self.part} part are needed, but it has "
+                f"{available}."
+            )
+        else:
+            start, stop = self.start, self.stop
+        if permutation is None:
+            return np.arange(start, stop)
+        order = np.asarray(permutation)
+        if not np.array_equal(np.sort(order), np.arange(available)):
+            raise UserError(f"permutation must hold each of 0 to {available - 1} once.")
+        return order[start:stop].astype(np.int64)
+
+
+def _grey() -> dict[Role, Range]:
+    return {
+        "train": Range("train", 0, 50_000, 60_000),
+        "valid": Range("train", 50_000, 60_000, 60_000),
+        "test": Range("test", 0, 10_000, 10_000),
+        "validation_outlier": Range("train", 0, 60_000, 60_000),
+        "test_outlier": Range("test", 0, 10_000, 10_000),
+    }
+
+
+def _cifar() -> dict[Role, Range]:
+    return {
+        "train": Range("train", 0, 40_000, 50_000),
+        "valid": Range("train", 40_000, 50_000, 50_000),
+        "test": Range("test", 0, 10_000, 10_000),
+        "validation_outlier": Range("train", 0, 50_000, 50_000),
+        "test_outlier": Range("test", 0, 10_000, 10_000),
+    }
+
+
+# The parts of Shafaei et al. 2019, arXiv:1809.04729, as their code takes them. The official test
+# part of Tiny ImageNet has no labels: good enough to be told from outliers.
+OD_TEST: Mapping[str, Mapping[Role, Range]] = {
+    "mnist": _grey(),
+    "fashion-mnist": _grey(),
+    "cifar10": _cifar(),
+    "cifar100": _cifar(),
+    "stl10": {
+        "train": Range("train", 0, 5_000, 5_000),
+        "valid": Range("test", 0, 4_000, 8_000),
+        "test": Range("test", 4_000, 8_000, 8_000),
+        "validation_outlier": Range("train", 0, 5_000, 5_000),
+        "test_outlier": Range("test", 0, 8_000, 8_000),
+    },
+    "tiny-imagenet": {
+        "train": Range("train", 0, 100_000, 100_000, permuted=True),
+        "valid": Range("val", 0, 10_000, 10_000),
+        "test": Range("test", 0, 10_000, 10_000),
+        "validation_outlier": Range("train", 0, 100_000, 100_000, permuted=True),
+        "test_outlier": Range("val", 0, 10_000, 10_000),
+    },
+    "notmnist": {
+        "validation_outlier": Range("all", 0, 9_362, 18_724, permuted=True, halves=True),
+        "test_outlier": Range("all", 9_362, 18_724, 18_724, permuted=True, halves=True),
+    },
+}
+
+
+def od_test_rows(name: str, role: Role, available: int, seed: int = 0) -> tuple[str, Rows]:
+    """Return the published part that a role is taken from, and its row numbers there.
+
+    `available`: how many rows that part has. Where the study permuted the rows and kept the
+    permutation to itself, ours comes from `seed`. Shafaei et al. 2019, arXiv:1809.04729.
+
+    >>> part, rows = od_test_rows("cifar10", "valid", 50_000)
+    >>> part, rows[0], rows[-1]
+    ('train', np.int64(40000), np.int64(49999))
+    """
+    if name not in OD_TEST:
+        raise unknown("data set with OD-test parts", name, OD_TEST)
+    if role not in OD_TEST[name]:
+        raise unknown(f"role of '{name}'", role, OD_TEST[name])
+    chosen = OD_TEST[name][role]
+    permutation = _generator(seed).permutation(available) if chosen.permuted else None
+    return chosen.part, chosen.rows(available, permutation)
+
+
+def per_class(labels: ArrayLike, count: int, seed: int = 0) -> Rows:
+    """Draw exactly `count` rows of every class, in the order of the data."""
+    vector = _labels(labels)
+    generator = _generator(seed)
+    drawn = []
+    for number in np.unique(vector):
+        places = np.flatnonzero(vector == number)
+        if not 1 <= count <= len(places):
+            raise UserError(
+                f"Class {number} has {len(places)} rows; between 1 and that many can be drawn, "
+                f"got {count}."
+            )
+        drawn.append(generator.choice(places, count, replace=False))
+    return np.sort(np.concatenate(drawn))
+
+
+def leave_out(labels: ArrayLike, classes: Iterable[int]) -> tuple[Rows, Rows]:
+    """Return the rows of all other classes, and those of the classes that are left out."""
+    vector = _labels(labels)
+    out = sorted(set(classes))
+    for number in out:
+        if number not in vector:
+            raise UserError(
+                f"Class {number} cannot be left out: there are the classes "
+                f"{', '.join(map(str, np.unique(vector)))}."
+            )
+    left = np.isin(vector, out)
+    if left.all():
+        raise UserError("Leaving out every class leaves nothing.")
+    return np.flatnonzero(~left), np.flatnonzero(left)
+
+
+def resample(
+    train: int, test: int, seed: int, generator: Literal["numpy", "torch"] = "numpy"
+) -> tuple[Rows, Rows]:
+    """Pool both parts, train first, and draw new parts of the same sizes: rows of the pool.
+
+    ``torch``: the permutation of ``torch.utils.data.random_split`` with a generator that has this
+    seed, by which studies written with PyTorch split 60,000 images into 50,000 and 10,000.
+    """
+    if train < 1 or test < 1:
+        raise UserError(f"Both parts need at least 1 row, got {train} and {test}.")
+    if generator == "torch":
+        import torch
+
+        order: Rows = torch.randperm(
+            train + test, generator=torch.Generator().manual_seed(seed)
+        ).numpy()
+    elif generator == "numpy":
+        order = _generator(seed).permutation(train + test)
+    else:
+        raise unknown("generator", generator, ["numpy", "torch"])
+    return order[:train], order[train:]
+
+
+def validation(
+    labels: ArrayLike,
+    *,
+    share: float | None = None,
+    count: int | None = None,
+    seed: int = 0,
+    stratified: bool = False,
+) -> tuple[Rows, Rows]:
+    """Return the rows to train on and those to validate on, each in the order of the data.
+
+    Either `share` or `count` says how many are held back. ``stratified``: every class gives its
+    proportion, rounded by largest remainder, so that the total is exact.
+    """
+    vector = _labels(labels)
+    if (share is None) == (count is None):
+        raise UserError("A validation split needs either share or count.")
+    if share is not None and not 0 < share < 1:
+        raise UserError(f"share must be between 0 and 1, got {share}.")
+    wanted = round(share * len(vector)) if share is not None else int(count or 0)
+    if not 0 < wanted < len(vector):
+        raise UserError(
+            f"A validation split of {wanted} from {len(vector)} rows leaves one part empty."
+        )
+    generator = _generator(seed)
+    if not stratified:
+        held = generator.permutation(len(vector))[:wanted]
+    else:
+        classes, sizes = np.unique(vector, return_counts=True)
+        ideal = sizes * (wanted / len(vector))
+        quota = np.floor(ideal).astype(np.int64)
+        quota[np.argsort(quota - ideal, kind="stable")[: wanted - quota.sum()]] += 1
+        held = np.concatenate(
+            [
+                generator.choice(np.flatnonzero(vector == number), many, replace=False)
+                for number, many in zip(classes, quota, strict=True)
+            ]
+        )
+    back = np.zeros(len(vector), dtype=bool)
+    back[held] = True
+    return np.flatnonzero(~back), np.flatnonzero(back)
+
+
+def outlier_draws(size: int, count: int = 10_000, seed: int = 44) -> Iterator[Rows]:
+    """Yield subsets of an outlier pool without end: shuffle all rows, take the first `count`.
+
+    With seed 44 the first is the subset that studies of instability fix for all models; further
+    ones continue the same stream of NumPy's legacy generator, each a shuffle of 0 to size - 1.
+
+    >>> next(outlier_draws(50_000))[:5].tolist()
+    [49457, 20706, 46059, 38076, 8394]
+    """
+    if not 1 <= count <= size:
+        raise UserError(f"From {size} outliers between 1 and {size} can be drawn, got {count}.")
+    # The published subset comes from this stream, which NumPy keeps as it is for ever.
+    random = np.random.RandomState(seed)
+    while True:
+        rows = np.arange(size)
+        random.shuffle(rows)
+        yield rows[:count]
+
+
+def _generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def _labels(labels: ArrayLike) -> NDArray[np.int64]:
+    vector = np.asarray(labels)
+    if vector.ndim != 1 or not vector.size or not np.issubdtype(vector.dtype, np.integer):
+        raise UserError(
+            f"Labels must be a vector of integers, got {vector.dtype} of shape {vector.shape}."
+        )
+    return vector.astype(np.int64)

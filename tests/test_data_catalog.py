@@ -1,0 +1,336 @@
+"""Known data sets: found where others lay them out, brought to shape, and listed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from typer.testing import CliRunner
+
+from oodometer.cli import app
+from oodometer.errors import UserError
+from oodometer.lab.cards import CARDS
+from oodometer.lab.catalog import Found, data_folder, find
+from oodometer.lab.datasets import (
+    Images,
+    conform,
+    load_part,
+    load_parts,
+    load_texts,
+)
+from oodometer.lab.extract import extract
+from oodometer.lab.outliers import KNOWN, load_outliers
+from oodometer.lab.readers import FORMATS
+from oodometer.lab.sources import load_source
+from oodometer.study import TrainSpec
+
+_spec = importlib.util.spec_from_file_location(
+    "data_files", Path(__file__).with_name("data_files.py")
+)
+files = importlib.util.module_from_spec(_spec)
+sys.modules["data_files"] = files
+_spec.loader.exec_module(files)
+
+DATA = os.environ.get("OODOMETER_DATA") or "none"
+
+
+def real(*names: str) -> pytest.MarkDecorator:
+    lacking = [name for name in names if find(name, Path(DATA)) is None]
+    return pytest.mark.skipif(
+        bool(lacking), reason=f"OODOMETER_DATA has no {', '.join(lacking) or 'data'}"
+    )
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("OODOMETER_DATA", str(tmp_path))
+    return tmp_path
+
+
+def test_cards_are_complete():
+    wanted = (
+        "mnist fashion-mnist kmnist emnist-letters notmnist omniglot usps digits cifar10 cifar100 "
+        "cifar100-coarse svhn stl10 tiny-imagenet textures celeba places lsun eurosat food101 "
+        "caltech101 ag-news 20newsgroups bbc"
+    )
+    assert set(wanted.split()) == set(CARDS)
+    for card in CARDS.values():
+        assert card.summary.endswith(".") and card.kind in ("images", "texts")
+        assert card.files or card.by_hand, f"{card.name}: how does one get it?"
+        if card.class_names:
+            assert len(card.class_names) == len(set(card.class_names)) == card.classes
+        for format, _ in (*card.layouts, *card.system):
+            assert (isinstance(FORMATS[format], type(FORMATS["npz"]))) == (card.kind == "images")
+        for remote in card.files:
+            assert len(remote.md5) in (0, 32) and len(remote.sha256) in (0, 64)
+            assert int(remote.md5 or "0", 16) >= 0 and int(remote.sha256 or "0", 16) >= 0
+
+
+LAYOUTS = {
+    # where people have it: (name, folder that is written, writer, labels that come out)
+    "torchvision mnist": ("mnist", "MNIST/raw", files.write_idx),
+    "torchvision fashion": ("fashion-mnist", "FashionMNIST/raw", files.write_idx),
+    "torchvision kmnist": ("kmnist", "KMNIST/raw", lambda f: files.write_idx(f, gz=True)),
+    "own folder": ("mnist", "mnist", lambda f: files.write_idx(f, gz=True)),
+    "torchvision emnist": (
+        "emnist-letters",
+        "EMNIST/raw",
+        lambda f: files.write_idx(f, "emnist-letters-", "test"),
+    ),
+    "unpacked emnist": (
+        "emnist-letters",
+        "emnist-letters/gzip",
+        lambda f: files.write_idx(f, "emnist-letters-", "test", gz=True),
+    ),
+    "torchvision cifar10": ("cifar10", "cifar-10-batches-py", files.write_cifar_python),
+    "binary cifar10": ("cifar10", "cifar10/cifar-10-batches-bin", files.write_cifar_binary),
+    "torchvision cifar100": (
+        "cifar100",
+        "cifar-100-python",
+        lambda f: files.write_cifar_python(f, 100),
+    ),
+    "coarse": (
+        "cifar100-coarse",
+        "cifar100/cifar-100-binary",
+        lambda f: files.write_cifar_binary(f, 100),
+    ),
+    "torchvision svhn": ("svhn", ".", files.write_svhn),
+    "torchvision stl10": ("stl10", "stl10_binary", files.write_stl10),
+    "torchvision usps": ("usps", ".", files.write_usps),
+    "tiny-imagenet": (
+        "tiny-imagenet",
+        "tiny-imagenet/tiny-imagenet-200",
+        files.write_tiny_imagenet,
+    ),
+    "dtd": ("textures", "dtd/dtd/images", lambda f: files.write_images(f, ("banded", "dotted"))),
+    "eurosat": ("eurosat", "eurosat/2750", lambda f: files.write_images(f, ("Forest", "River"))),
+    "folder": ("lsun", "lsun", lambda f: files.write_images(f, ("bridge", "tower"))),
+    "hub": (
+        "cifar10",
+        "cifar10",
+        lambda f: [
+            files.write_parquet(f / f"{part}-00000-of-00001.parquet", 6, "img", label=[0, 1] * 3)
+            for part in ("train", "test")
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_sets_are_found_where_others_lay_them_out(root, case):
+    name, folder, write = LAYOUTS[case]
+    assert find(name) is None
+    write(root / folder)
+    found = find(name)
+    assert found is not None and found.path == root / folder
+    parts = load_parts(name)
+    assert parts.name == name and parts.train.labels.max() < CARDS[name].classes
+    assert len(load_part(name, "test")) in (len(parts.test), len(parts.test) + len(parts.train))
+    others = [other for other in CARDS if other not in (name, "digits") and find(other)]
+    assert set(others) <= {"cifar100", "cifar100-coarse"}, "mistaken for another"
+
+
+def test_omniglot_is_turned_to_light_on_dark(root):
+    ink = np.full((4, 4), 255, np.uint8)
+    ink[1:3] = 0
+    for part in ("background", "evaluation"):
+        folder = root / "omniglot" / f"images_{part}" / "Greek" / "character01"
+        folder.mkdir(parents=True)
+        Image.fromarray(ink > 0).save(folder / "0001.png")
+    assert np.array_equal(load_part("omniglot").pixels[0, 0], 255 - ink)
+
+
+def test_texts_are_found(root):
+    (root / "ag-news").mkdir()
+    for part in ("train", "test"):
+        lines = [f'"{k % 4 + 1}","A title of length {k}","Its text {k}, long"' for k in range(8)]
+        (root / "ag-news" / f"{part}.csv").write_text("\n".join(lines))
+    assert load_texts("ag-news")["train"].labels.tolist() == [0, 1, 2, 3] * 2
+    for part in ("train", "test"):
+        for group in ("alt.atheism", "sci.med"):
+            folder = root / "20newsgroups" / f"20news-bydate-{part}" / group
+            folder.mkdir(parents=True)
+            (folder / "49960").write_text(f"Subject: {group}")
+    parts = load_texts("20newsgroups")
+    assert set(parts) == {"train", "test"} and parts["test"].labels.tolist() == [0, 1]
+    assert parts["test"].digest == load_texts("20newsgroups")["train"].digest, "content alone"
+
+
+def test_what_is_not_there_is_said(root, monkeypatch):
+    sentence = (
+        r"'cifar100' was not found: '.*' \(\$OODOMETER_DATA\) has none of cifar100, "
+        ".*cifar-100-python.*'oodometer data get cifar100'"
+    )
+    with pytest.raises(UserError, match=sentence):
+        load_parts("cifar100")
+    with pytest.raises(UserError, match="'celeba' was not found.*mmlab.*path of your copy"):
+        load_part("celeba")
+    with pytest.raises(UserError, match="Unknown data set 'cifar_10'. Did you mean 'cifar10'"):
+        load_parts("cifar_10")
+    monkeypatch.delenv("OODOMETER_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(root))
+    assert data_folder() == root / "oodometer"
+
+
+def test_known_sets_must_have_their_classes(root):
+    np.savez(
+        root / "cifar10.npz", test_images=files.pixels(3, 4, 4, 3), test_labels=np.array([0, 1, 10])
+    )
+    with pytest.raises(UserError, match="cifar10.npz' is mislabelled: it has the label 10"):
+        load_part("cifar10")
+
+
+def test_an_official_set_may_have_its_known_broken_images(root):
+    files.write_images(root / "notMNIST_small", ("A", "B"))
+    for name in ("A", "B"):
+        (root / "notMNIST_small" / name / "broken.png").write_bytes(b"")
+    assert len(load_part("notmnist")) == 6
+    (root / "notMNIST_small" / "B" / "worse.png").write_bytes(b"")
+    with pytest.raises(UserError, match="is no readable image"):
+        load_part("notmnist")
+
+
+def test_bytes_stay_bytes():
+    pixels = files.pixels(5, 1, 3, 3)
+    images = Images("x", pixels, np.zeros(5, np.int64))
+    assert images.pixels.dtype == np.uint8
+    assert images.floats().dtype == np.float32
+    assert np.array_equal(images.floats(), (pixels / 255).astype(np.float32))
+    assert np.array_equal(images.floats(np.array([4, 0])), images.floats()[[4, 0]])
+    joined = [np.concatenate(column) for column in zip(*images.batches(2), strict=True)]
+    assert np.array_equal(joined[0], images.floats()) and len(joined[1]) == 5
+    same = Images("y", images.floats(), images.labels)
+    assert np.array_equal(same.floats(), images.floats())
+    with pytest.raises(UserError, match="must be uint8 or float32, got float64"):
+        Images("x", pixels.astype(np.float64), images.labels)
+
+
+def test_a_classifier_sees_bytes_as_their_floats():
+    images = Images("x", files.pixels(9, 1, 4, 4), np.arange(9) % 3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 3))
+    made = extract(model, {"cut": images.batches(4), "whole": (images.floats(), images.labels)})
+    assert torch.allclose(made["cut"].logits, made["whole"].logits, atol=1e-6)
+    assert torch.equal(made["cut"].labels, made["whole"].labels)
+
+
+def test_conform_is_what_pillow_does():
+    rgb = Images("x", files.pixels(4, 3, 9, 12), np.full(4, -1))
+    made = conform(rgb, 1, 6, 5).pixels
+    for image, expected in zip(made, rgb.pixels, strict=True):
+        picture = Image.fromarray(expected.transpose(1, 2, 0))
+        theirs = picture.resize((5, 6), Image.Resampling.BILINEAR).convert("L")
+        assert np.array_equal(image[0], np.asarray(theirs)), "resized first, then made grey"
+    grey = Images("x", files.pixels(4, 1, 9, 12), np.full(4, -1))
+    assert conform(grey, 1, 9, 12) is grey
+    colour = conform(grey, 3, 9, 12).pixels
+    assert colour.shape[1] == 3 and (colour == grey.pixels).all()
+    floats = Images("x", rgb.floats(), rgb.labels)
+    close = conform(floats, 1, 6, 5).pixels * 255 - made
+    assert floats.pixels.dtype == np.float32 and abs(close).max() < 1.6, "but for rounding"
+
+
+def test_outliers_are_brought_to_the_shape_of_their_source(root):
+    files.write_svhn(root)
+    files.write_images(root / "textures", ("a", "b"), size=9)
+    files.write_images(root / "textures", ("c",), size=5)
+    source = load_source(TrainSpec(data="digits"))
+    for name, count in (("svhn", 6), ("textures", 9), (str(root / "test_32x32.mat"), 6)):
+        outliers = load_outliers(name, source)
+        assert outliers.pixels.shape == (count, 1, 8, 8)
+        assert (outliers.labels == -1).all()
+    assert load_outliers("svhn", source).name == "svhn"
+    with pytest.raises(UserError, match="has the name of the in-distribution data, 'digits'"):
+        load_outliers("digits", source)
+
+
+def test_a_study_may_ask_for_another_size(root):
+    files.write_svhn(root)
+    source = load_source(TrainSpec(data="svhn(size=16)"))
+    assert source.train.pixels.shape == (12, 3, 16, 16) and source.name == "svhn"
+    assert load_parts("digits(size=28)").train.pixels.shape[1:] == (1, 28, 28)
+
+
+def test_made_outliers_keep_the_range_of_bytes(root):
+    files.write_svhn(root)
+    source = load_source(TrainSpec(data="svhn", held_out_classes=(9,)))
+    for name in KNOWN:
+        outliers = load_outliers(name, source)
+        floats = outliers.floats()
+        assert 0 <= floats.min() <= floats.max() <= 1, name
+    low, high = source.train.pixels.min(), source.train.pixels.max()
+    inverted = load_outliers("inverted", source).pixels
+    assert (inverted.astype(int) + source.test.pixels == int(low) + int(high)).all()
+    wide = load_outliers("wide_gaussian_noise", source).pixels
+    # Normal(0.5, 1): 31 % lie below 0, and as many above 1.
+    assert abs((wide == 0).mean() - 0.3085) < 0.02 and abs((wide == 1).mean() - 0.3085) < 0.02
+
+
+def test_lists_say_what_was_found(root):
+    files.write_svhn(root)
+    listed = CliRunner().invoke(app, ["list", "datasets", "--json"])
+    entries = {entry["name"]: entry for entry in json.loads(listed.output)}
+    assert entries["svhn"] == {
+        "name": "svhn", "kind": "images", "summary": CARDS["svhn"].summary, "found": str(root),
+    }  # fmt: skip
+    assert entries["cifar10"]["found"] == "" and entries["wide_gaussian_noise"]["summary"]
+    assert entries["digits"]["found"].endswith("digits.csv.gz")
+    assert "svhn" in CliRunner().invoke(app, ["list", "datasets"]).output
+
+
+@real("mnist")
+def test_real_mnist(monkeypatch):
+    parts = load_parts("mnist")
+    assert parts.train.pixels.shape == (60_000, 1, 28, 28) and parts.train.pixels.dtype == np.uint8
+    assert np.bincount(parts.train.labels)[:3].tolist() == [5923, 6742, 5958]
+    assert np.bincount(parts.test.labels)[:3].tolist() == [980, 1135, 1032]
+    # The mean and deviation that every tutorial normalises with.
+    assert abs(parts.train.pixels.mean() / 255 - 0.1307) < 1e-4
+    assert abs(parts.train.pixels.std() / 255 - 0.3081) < 1e-4
+
+
+@real("cifar10")
+def test_real_cifar10():
+    parts = load_parts("cifar10")
+    assert parts.train.pixels.shape == (50_000, 3, 32, 32) and parts.train.pixels.nbytes < 2e8
+    assert (np.bincount(parts.train.labels) == 5_000).all()
+    assert (np.bincount(parts.test.labels) == 1_000).all()
+    means = parts.train.pixels[::10].mean(axis=(0, 2, 3)) / 255
+    assert np.allclose(means, [0.4914, 0.4822, 0.4465], atol=0.01)
+    assert parts.train.labels[:5].tolist() == [6, 9, 9, 4, 1], "frog, trucks, deer, automobile"
+
+
+@real("notmnist", "omniglot", "emnist-letters", "usps", "tiny-imagenet", "textures", "caltech101")
+def test_real_outliers_take_the_shape_of_mnist():
+    source = load_source(TrainSpec(data="usps"))
+    for name in ("notmnist", "omniglot", "emnist-letters", "tiny-imagenet", "textures",
+                 "caltech101"):  # fmt: skip
+        outliers = load_outliers(name, source)
+        assert outliers.pixels.shape[1:] == (1, 16, 16) and outliers.pixels.std() > 20, name
+
+
+@real("ag-news")
+def test_real_ag_news():
+    parts = load_texts("ag-news")
+    assert np.bincount(parts["test"].labels).tolist() == [1900] * 4
+    assert parts["test"].texts[0].startswith("Fears for T N pension after talks Unions")
+    assert set(parts["train"].labels) == {0, 1, 2, 3}, "counted from 0 in this file"
+
+
+@pytest.mark.skipif(
+    not Path("/usr/share/datasets/fashion-mnist").is_dir(),
+    reason="Debian's package dataset-fashion-mnist is not installed",
+)
+def test_fashion_mnist_of_debian(root):
+    assert find("fashion-mnist") == Found(Path("/usr/share/datasets/fashion-mnist"), "idx")
+    parts = load_parts("fashion-mnist")
+    assert (np.bincount(parts.train.labels) == 6_000).all() and len(parts.test) == 10_000

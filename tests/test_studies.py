@@ -1,0 +1,93 @@
+"""The installed studies: every one is sound at every scale, and runs where its data are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from oodometer.cli import STUDIES
+from oodometer.engine.run import run_study
+from oodometer.engine.store import FolderStore
+from oodometer.errors import UserError
+from oodometer.lab.catalog import CARDS
+from oodometer.lab.catalog import find as find_data
+from oodometer.lab.outliers import KNOWN as MADE
+from oodometer.lab.train import check_spec
+from oodometer.protocols import PROTOCOLS
+from oodometer.scoring import choices
+from oodometer.study import Study, load_study, parse_study
+
+FILES = sorted(STUDIES.glob("*.yaml"))
+SCALES = [
+    pytest.param(path, scale, id=f"{path.stem}-{scale or 'paper'}")
+    for path in FILES
+    for scale in (None, *load_study(path).scales)
+]
+
+
+def at(path: Path, scale: str | None) -> Study:
+    study = load_study(path)
+    return study if scale is None else study.at_scale(scale)
+
+
+@pytest.mark.parametrize(("path", "scale"), SCALES)
+def test_every_study_is_sound(path, scale):
+    study = at(path, scale)
+    assert study.name == path.stem + (f"-{scale}" if scale else "")
+    names = {card.name for card in CARDS.values()}
+    assert study.base.data in names
+    assert all(name in names or name in MADE for name in study.ood), study.ood
+    assert all(name in PROTOCOLS for name in study.protocols)
+    assert choices(study.detectors)
+    for spec, _ in study.runs().values():
+        check_spec(spec)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_studies_of_papers_have_all_scales(path):
+    assert set(load_study(path).scales) == ({"smoke", "small"} if path.stem != "demo" else set())
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if f.stem != "demo"], ids=lambda path: path.stem)
+def test_smoke(path, tmp_path):
+    study = at(path, "smoke")
+    if not os.environ.get("OODOMETER_DATA") or find_data(study.base.data) is None:
+        pytest.skip(f"OODOMETER_DATA does not lead to {study.base.data}")
+    outcome = run_study(study, FolderStore(tmp_path / "store"), workers=1)
+    assert not [part for part in outcome.missing if not part.setting]
+    facts = dict(outcome.findings[0].facts)
+    assert facts["trainings"] == str(len(study.runs()))
+
+
+SMALL = {
+    "name": "s",
+    "base": {"data": "digits", "epochs": 9},
+    "factors": [{"field": "seed", "levels": [0, 1, 2]}],
+    "ood": ["rotated"],
+    "scales": {"small": {"base": {"epochs": 2}, "factors": [{"field": "seed", "levels": [5]}]}},
+}
+
+
+def test_a_scale_changes_what_it_names_and_nothing_else():
+    study = parse_study(SMALL, "study")
+    small = study.at_scale("small")
+    assert small.name == "s-small" and small.base.epochs == 2 and small.ood == study.ood
+    assert list(small.runs()) == ["seed=5"] and not small.scales
+
+
+@pytest.mark.parametrize(
+    ("scale", "sentence"),
+    [
+        ({"base": {"epoks": 2}}, "scale 'small', base: Unknown key 'epoks'. Did you mean 'epoch"),
+        ({"factors": [{"field": "sed", "levels": [1]}]}, "Unknown factor at scale 'small' 'sed'"),
+        ({"bas": {}}, "Unknown key .* 'bas'. Did you mean 'base'"),
+        ({"ood": []}, "'ood' is"),
+    ],
+)
+def test_mistakes_in_scales_are_named(scale, sentence):
+    with pytest.raises(UserError, match=sentence):
+        parse_study(SMALL | {"scales": {"small": scale}}, "study")
+    with pytest.raises(UserError, match="Unknown scale of study 's' 'smal'. Did you mean 'small'"):
+        parse_study(SMALL, "study").at_scale("smal")
