@@ -122,7 +122,7 @@ def test_ctrl_c_is_tidy(folder):
     _, error = runner.communicate(timeout=30)
     assert runner.returncode == 130
     assert error.strip() == "oodometer: stopped; the same command goes on where this ended."
-    assert not list(folder.rglob("*.tmp"))
+    assert not list(folder.glob("oodometer-store/unfinished/*"))
 
 
 def test_lists_are_json(folder):

@@ -59,8 +59,8 @@ def payloads(store: FolderStore) -> dict[str, bytes]:
         str(path.relative_to(store.folder)): path.read_bytes()
         for path in store.folder.rglob("*")
         if path.is_file()
-        and path.suffix not in (".json", ".tmp")
-        and not {"studies", "reports"} & set(path.parts)
+        and path.suffix != ".json"
+        and not {"studies", "reports", "unfinished"} & set(path.parts)
     }
 
 
@@ -119,7 +119,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "store" / "scores").write_text("in the way")
     with pytest.raises(StoreError, match=r"cannot be written: .*; choose another folder"):
         FolderStore(tmp_path / "store").save("scores", "ab12", b"content", {})
-    assert not list((tmp_path / "store").rglob("*.tmp"))
+    assert not list((tmp_path / "store" / "unfinished").glob("*"))
 
 
 def test_a_store_of_the_future_is_refused(tmp_path):
@@ -210,6 +210,21 @@ def test_what_matters_changes_the_keys_and_nothing_else_does(tiny_npz, tmp_path)
     changed["train_images"][0, 0, 0] += 1
     np.savez(moved, **changed)
     assert not all_keys(make_study(str(moved))) & before, "another content, the same path"
+
+
+@pytest.mark.parametrize(
+    "change", [{"test_size": 30}, {"ood_draw": 1}, {"features": "skip_stem_relu"}]
+)
+def test_what_comes_after_training_does_not_train_again(tiny_npz, change):
+    base = {"data": tiny_npz(), "network": "mlp", "width": 4, "epochs": 2}
+    plans = []
+    for extra in ({}, change):
+        study = make_study("", base=base | extra)
+        plans.append(make_plan(study, read_contents(study)))
+    one, two = (made.runs[0] for made in plans)
+    assert one.model == two.model
+    scored = [{k for keys in run.scores.values() for k in keys.values()} for run in (one, two)]
+    assert scored[0] != scored[1]
 
 
 def test_an_added_outlier_set_or_detector_keeps_what_is_there(study):

@@ -306,3 +306,25 @@ def test_wrong_features_are_noticed(images):
     model = seeded(lambda: nn.Sequential(nn.Flatten(), Tricky(36, 3)))
     with pytest.raises(UserError, match="Data set 'a': logits differ from head"):
         extract(model, {"a": images})
+
+
+def test_the_stems_relu_can_be_skipped_and_comes_back(images):
+    from oodometer.lab.extract import stem_relu_skipped
+    from oodometer.lab.networks import build_network
+
+    model = seeded(lambda: build_network("resnet18", (1, 6, 6), 3, 4)).eval()
+    true = extract(model, {"a": images})["a"]
+    with stem_relu_skipped(model):
+        slip = extract(model, {"a": images})["a"]
+    with torch.no_grad():
+        relu, model.stem.relu = model.stem.relu, nn.Identity()
+        expected = extract(model, {"a": images})["a"]
+        model.stem.relu = relu
+    assert torch.equal(slip.features, expected.features)
+    assert not torch.allclose(slip.features, true.features)
+    assert torch.equal(extract(model, {"a": images})["a"].features, true.features)
+    with (
+        pytest.raises(UserError, match="needs a network with a ReLU in its stem"),
+        stem_relu_skipped(seeded(FunctionalStem)),
+    ):
+        pass

@@ -150,3 +150,10 @@ def test_test_size_bounds_what_is_scored_and_not_what_is_trained():
     for name in OUTLIERS:
         images = load_outliers(name, part)
         assert len(images) == 50 and images.digest == load_outliers(name, part).digest
+
+
+def test_draws_of_outliers_differ_and_repeat():
+    first, again, other = (load_source(spec(test_size=50, ood_draw=n)) for n in (0, 0, 1))
+    digests = [load_outliers("inverted", source).digest for source in (first, again, other)]
+    assert digests[0] == digests[1] != digests[2]
+    assert first.test.digest == other.test.digest and first.train.digest == other.train.digest

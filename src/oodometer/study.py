@@ -43,6 +43,8 @@ class TrainSpec(BaseModel):
         0  # 0: as the data come; else a resampled split
     )
     test_size: Annotated[StrictInt, Field(ge=1)] | None = None  # at most so many, outliers too
+    ood_draw: Annotated[StrictInt, Field(ge=0)] | None = None  # which subset of each outlier set
+    features: Literal["forward", "skip_stem_relu"] = "forward"  # how detectors' features are taken
     network: str = "small_cnn"
     width: Annotated[StrictInt, Field(ge=1)] | None = None  # None: the network's own
     optimizer: str = "adam"

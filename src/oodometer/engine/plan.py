@@ -87,9 +87,9 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, levels) in specs.items():
         content = contents[label]
         model = checkpoint_key(trainings[label], spec.checkpoint)
-        train_outputs = digest("outputs", extraction, model, content.train)
+        train_outputs = digest("outputs", extraction, spec.features, model, content.train)
         outputs = {
-            name: digest("outputs", extraction, model, data)
+            name: digest("outputs", extraction, spec.features, model, data)
             for name, data in content.scored.items()
         }
         runs.append(
@@ -133,9 +133,9 @@ def checkpoint_key(training: str, checkpoint: int | str) -> str:
 def _training_key(spec: TrainSpec, content: DataContent) -> str:
     """Return the key of a training; runs that differ only in the epoch that they use share it."""
     # What the data are is told by their content; where they came from does not matter.
-    recipe = spec.model_dump(
-        exclude={"data", "split", "held_out_classes", "test_size", "epoch", "best_by"}
-    )
+    # Nor does what comes after training.
+    later = {"test_size", "ood_draw", "features", "epoch", "best_by"}
+    recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | later)
     if spec.validation or spec.train_size is not None:
         recipe["split"] = spec.split  # the seed by which these are drawn
     modules = list(_TRAINING_MODULES)

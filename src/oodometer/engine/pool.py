@@ -74,7 +74,8 @@ def run_pool(
             progress(sum(count_units(run) for run in finished) + working, total)
     finally:
         for pool in [*free, *(pool for pool, _ in busy.values())]:
-            _stop(pool)
+            for process in _stop(pool):
+                store.sweep(process)
     return missing
 
 
@@ -105,12 +106,14 @@ def _done(run: RunPlan, store: Store) -> int:
     return store.has("models", run.model) + extracted + detectors
 
 
-def _stop(pool: ProcessPoolExecutor) -> None:
-    """End a worker at once, even a stopped one; what it had not saved whole does not count."""
+def _stop(pool: ProcessPoolExecutor) -> list[int]:
+    """End a worker at once, even a stopped one; return the numbers of the ended processes."""
     processes = list((pool._processes or {}).values())
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.kill()
+        process.join(5)
+    return [process.pid for process in processes if process.pid is not None]
 
 
 @contextmanager

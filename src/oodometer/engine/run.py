@@ -28,7 +28,9 @@ def read_contents(study: Study) -> dict[str, DataContent]:
     labels: dict[tuple[object, ...], NDArray[np.int64]] = {}
     checked: set[tuple[object, ...]] = set()
     for label, (spec, _) in study.runs().items():
-        reads = (spec.data, spec.split, spec.held_out_classes, spec.test_size)
+        reads = (
+            spec.data, spec.split, spec.held_out_classes, spec.test_size, spec.ood_draw,
+        )  # fmt: skip
         if reads not in known:
             source = load_source(spec)
             sets = [load_outliers(name, source) for name in study.ood]

@@ -21,7 +21,7 @@ from oodometer.engine.plan import RunPlan, checkpoint_key
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError
 from oodometer.errors import UserError
 from oodometer.lab.datasets import Images
-from oodometer.lab.extract import extract
+from oodometer.lab.extract import extract, stem_relu_skipped
 from oodometer.lab.outliers import load_outliers
 from oodometer.lab.portions import split_portions
 from oodometer.lab.sources import Source, load_source
@@ -120,7 +120,7 @@ class _Bench:
         if arrays is None:
             return None
         tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
-        head = Head(tensors["weight"], tensors["bias"])
+        head = Head(tensors["weight"], tensors["bias"]) if "weight" in tensors else None
         return Outputs(tensors["logits"], tensors["features"], tensors["labels"], head)
 
     def _make_outputs(self, name: str) -> Outputs:
@@ -129,16 +129,12 @@ class _Bench:
         model = self.model()
         started = time.monotonic()
         made = extract(model, {name: images.batches()})[name]
-        assert made.logits is not None and made.features is not None and made.head is not None
-        assert made.labels is not None
-        tensors = {
-            "logits": made.logits,
-            "features": made.features,
-            "labels": made.labels,
-            "weight": made.head.weight,
-            "bias": made.head.bias,
-        }
-        arrays = {key: value.numpy() for key, value in tensors.items()}
+        if self.run.spec.features == "skip_stem_relu":
+            with stem_relu_skipped(model):
+                other = extract(model, {name: images.batches()})[name]
+            # These features do not give these logits, so there is no head that joins them.
+            made = Outputs(made.logits, other.features, made.labels)
+        arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
         about = {"data set": name or "training set", "parents": [self.run.model]}
         self._save("outputs", self._key(name), arrays, about, started)
         return made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
@@ -159,9 +161,24 @@ class FolderStore:
         """Seconds since 1970 at which the artefact was saved."""
         return self._path(kind, key).with_suffix(".json").stat().st_mtime
 
+    @property
+    def _unfinished(self) -> Path:
+        """Where files are written before they get their names; in it, they count for nothing."""
+        return self.folder / "unfinished"
+
+    def sweep(self, process: int) -> None:
+        """Remove what a process that was ended left half written."""
+        for file in self._unfinished.glob(f"{process}-*"):
+            file.unlink(missing_ok=True)
+
     def require_writable(self) -> None:
-        """Raise a StoreError now rather than after hours of work."""
+        """Raise a StoreError now rather than after hours of work; sweep out what is a day old."""
         self._mark()
+        yesterday = time.time() - 86_400
+        for file in self._unfinished.glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_mtime < yesterday:
+                    file.unlink()
         probe = self.folder / f".probe-{os.getpid()}"
         self._write(probe, b"")
         probe.unlink(missing_ok=True)
@@ -175,8 +192,9 @@ class FolderStore:
         temporary = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._unfinished.mkdir(exist_ok=True)
             with tempfile.NamedTemporaryFile(
-                dir=path.parent, prefix=".", suffix=".tmp", delete=False
+                dir=self._unfinished, prefix=f"{os.getpid()}-", delete=False
             ) as file:
                 temporary = Path(file.name)
                 file.write(content)

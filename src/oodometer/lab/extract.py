@@ -53,6 +53,26 @@ def extract(
 
 
 @contextmanager
+def stem_relu_skipped(model: nn.Module) -> Iterator[None]:
+    """Leave the ReLU behind the first layers out, as one published extractor did by mistake.
+
+    It chained a network's child modules, and where that ReLU was called as a function, it was
+    not among them: its features are of a network that was never trained.
+    """
+    relu = dict(model.named_modules()).get("stem.relu")
+    if relu is None:
+        raise UserError(
+            "features 'skip_stem_relu' needs a network with a ReLU in its stem, such as resnet18; "
+            f"{type(model).__name__} has none."
+        )
+    hook = relu.register_forward_hook(lambda _, inputs, output: inputs[0])
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
 def _asked(
     model: nn.Module, device: torch.device | str | None
 ) -> Iterator[tuple[torch.device, torch.dtype | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from oodometer.errors import UserError, unknown
 from oodometer.lab.cards import CARDS
 from oodometer.lab.datasets import Images, conform, load_part
 from oodometer.lab.sources import Source, at_most
+from oodometer.lab.splits import outlier_draws
 
 _NOISE_SEED = 20_240_101  # noise is data: the same in every run and every study
 
@@ -98,7 +100,7 @@ def load_outliers(name: str, source: Source) -> Images:
     What is read is brought to the shape of the source's images, see `conform`.
     """
     if name in KNOWN:
-        return at_most(KNOWN[name](source), source.test_size)
+        return _drawn(KNOWN[name](source), source)
     shape = source.train.pixels.shape[1:]
     bare = name.partition("(")[0]
     if bare not in CARDS and "/" not in bare and not Path(bare).suffix and not Path(bare).exists():
@@ -109,8 +111,16 @@ def load_outliers(name: str, source: Source) -> Images:
             f"Outlier set '{name}' has the name of the in-distribution data, '{source.name}': "
             "rename the file."
         )
-    fitting = conform(at_most(images, source.test_size), *shape)
+    fitting = conform(_drawn(images, source), *shape)
     return _outliers(images.name, fitting.pixels)
+
+
+def _drawn(images: Images, source: Source) -> Images:
+    """As many outliers as the source wants, and which ones: the draws of the instability paper."""
+    if source.ood_draw is None:
+        return at_most(images, source.test_size)
+    draws = outlier_draws(len(images), min(source.test_size or len(images), len(images)))
+    return images.take(next(itertools.islice(draws, source.ood_draw, None)))
 
 
 def _outliers(name: str, pixels: NDArray[Any]) -> Images:

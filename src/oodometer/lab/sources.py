@@ -22,6 +22,7 @@ class Source:
     held_out: Images | None
     classes: int
     test_size: int | None = None  # at most so many test images, and outliers of each set
+    ood_draw: int | None = None  # which draw of that many outliers; None: always the same
 
 
 def load_source(spec: TrainSpec) -> Source:
@@ -62,6 +63,7 @@ def load_source(spec: TrainSpec) -> Source:
         held_out=held_out,
         classes=len(kept),
         test_size=spec.test_size,
+        ood_draw=spec.ood_draw,
     )
 
 
