@@ -144,7 +144,8 @@ def test_a_quarter_turn_and_a_doubled_size():
 
 
 def test_warps_agree_with_scipy():
-    ndimage = pytest.importorskip("scipy.ndimage")
+    from scipy import ndimage
+
     images = batch(4, 1, 14, 11).double()
     matrices = parameters(
         4, scales=[0.93, 1.08], angle=[0.2], shears=[0.1, -0.15], shifts=[0.7, -1.2]
@@ -209,18 +210,18 @@ def test_a_whole_turn_of_hue_is_the_identity(shift):
 
 
 def test_colours_agree_with_pillow():
-    image = pytest.importorskip("PIL.Image")
-    enhance = pytest.importorskip("PIL.ImageEnhance")
+    from PIL import Image, ImageEnhance
+
     pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
     images = torch.from_numpy(pixels).permute(2, 0, 1)[None].double() / 255
     for ours, theirs in [
-        (color.adjust_brightness, enhance.Brightness),
-        (color.adjust_contrast, enhance.Contrast),
-        (color.adjust_saturation, enhance.Color),
+        (color.adjust_brightness, ImageEnhance.Brightness),
+        (color.adjust_contrast, ImageEnhance.Contrast),
+        (color.adjust_saturation, ImageEnhance.Color),
     ]:
         for factor in (0.0, 0.7, 1.0, 1.3):
             result = ours(images, torch.tensor([factor]).double())[0].permute(1, 2, 0) * 255
-            expected = np.asarray(theirs(image.fromarray(pixels)).enhance(factor), dtype=float)
+            expected = np.asarray(theirs(Image.fromarray(pixels)).enhance(factor), dtype=float)
             # Pillow rounds the grey value and the result to bytes.
             assert np.abs(result.numpy() - expected).max() < 2
 

@@ -30,12 +30,13 @@ def pictures(count: int, seed: int, channels: int = 3, side: int = 32) -> np.nda
 
 
 def jpeg(images: np.ndarray, quality: int) -> np.ndarray:
-    image = pytest.importorskip("PIL.Image")
+    from PIL import Image
+
     coded = []
     for pixels in (images * 255).round().astype(np.uint8):
         file = io.BytesIO()
-        image.fromarray(pixels.transpose(1, 2, 0)).save(file, "JPEG", quality=quality)
-        coded.append(np.asarray(image.open(file)).transpose(2, 0, 1) / np.float32(255))
+        Image.fromarray(pixels.transpose(1, 2, 0)).save(file, "JPEG", quality=quality)
+        coded.append(np.asarray(Image.open(file)).transpose(2, 0, 1) / np.float32(255))
     return np.stack(coded)
 
 
