@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,10 @@ def real(*names: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
+    """An empty data folder, on a machine that has no data of its own."""
     monkeypatch.setenv("OODOMETER_DATA", str(tmp_path))
+    for name, card in CARDS.items():
+        monkeypatch.setitem(CARDS, name, replace(card, system=()))
     return tmp_path
 
 
@@ -330,7 +334,8 @@ def test_real_ag_news():
     not Path("/usr/share/datasets/fashion-mnist").is_dir(),
     reason="Debian's package dataset-fashion-mnist is not installed",
 )
-def test_fashion_mnist_of_debian(root):
+def test_fashion_mnist_of_debian(tmp_path, monkeypatch):
+    monkeypatch.setenv("OODOMETER_DATA", str(tmp_path))
     assert find("fashion-mnist") == Found(Path("/usr/share/datasets/fashion-mnist"), "idx")
     parts = load_parts("fashion-mnist")
     assert (np.bincount(parts.train.labels) == 6_000).all() and len(parts.test) == 10_000
