@@ -136,7 +136,6 @@ def remember(
         "findings": outcome.finding_keys,
         "table": outcome.table_key,
         "missing": [asdict(part) for part in outcome.missing],
-        "finished": all(part.setting for part in outcome.missing),
     }
     key = _study_key(study, contents)
     store.save("studies", key, json.dumps(note, indent=1).encode(), {"study": study.name})
@@ -160,7 +159,7 @@ def recall(study: Study, contents: Mapping[str, DataContent], store: Store) -> O
     except DamagedError:
         store.discard("studies", key)
         return None
-    finished = json.loads(store.load("studies", key))["finished"]
+    finished = all(part.setting for part in outcome.missing)
     return outcome if finished else None  # what failed is tried again
 
 

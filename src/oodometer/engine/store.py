@@ -25,10 +25,6 @@ Kind = Literal[
     "failures",
     "studies",
 ]
-KINDS: tuple[Kind, ...] = (
-    "models", "progress", "outputs", "correct", "scores", "tables", "findings", "failures",
-    "studies",
-)  # fmt: skip
 FORMAT = 1  # of the store itself
 
 
