@@ -1,0 +1,91 @@
+"""What a results table holds: one number per detector, outlier set and run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from oodometer import metrics
+from oodometer.errors import UserError, unknown
+from oodometer.scores import Missing, ScoreTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("detector", "ood", "value")  # what every results table has
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Values of one metric: a line per detector, outlier set and run, and what was varied.
+
+    The frame has the columns detector, ood and value, one column per factor, and where they are
+    known `id` (the in-distribution set), `spread` (the standard deviation that a cell such as
+    91.2±0.3 states) and `runs` (over how many runs). Values are finite; gaps are no lines.
+    """
+
+    frame: pd.DataFrame
+    factors: tuple[str, ...] = ()  # the columns that tell runs apart, such as seed or optimizer
+    metric: str = "auroc"
+    higher_is_better: bool = True
+    missing: tuple[Missing, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*COLUMNS, *self.factors):
+            if name not in self.frame.columns:
+                raise unknown("column of a results table", name, map(str, self.frame.columns))
+        values = self.frame["value"].to_numpy(dtype=float)
+        bad = values != values  # NaN; infinite values are refused with it
+        if not len(values) or bad.any() or abs(values).max() == float("inf"):
+            raise UserError("A results table needs at least one line, and finite values only.")
+        cell = [*self.keys, *self.factors]
+        double = self.frame.duplicated(cell)
+        if double.any():
+            line = self.frame.loc[double, cell].iloc[0]
+            named = ", ".join(f"{name} {value}" for name, value in line.items())
+            raise UserError(
+                f"{int(double.sum())} lines of a results table repeat a cell, the first {named}: "
+                "a column that tells runs apart is needed, such as seed."
+            )
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that tell what was measured: detector, outlier set, and ID set if known."""
+        return tuple(name for name in ("detector", "id", "ood") if name in self.frame.columns)
+
+    @cached_property
+    def detectors(self) -> tuple[str, ...]:
+        """Detectors, in the order of their first line."""
+        return tuple(dict.fromkeys(self.frame["detector"]))
+
+    @cached_property
+    def ood(self) -> tuple[str, ...]:
+        """Outlier sets, in the order of their first line."""
+        return tuple(dict.fromkeys(self.frame["ood"]))
+
+
+def results(table: ScoreTable, metric: str = "auroc") -> Results:
+    """Reduce scores to one number per cell, at the setting that represents each detector."""
+    import pandas as pd
+
+    if metric not in metrics.METRICS:
+        raise unknown("metric", metric, metrics.METRICS)
+    measure = metrics.METRICS[metric]
+    lines = [
+        {
+            "detector": row.detector,
+            "id": table.id,
+            "ood": row.dataset,
+            **table.runs[row.run],
+            "value": measure.function(reference.scores, row.scores),
+        }
+        for reference, row in table.pairs()
+    ]
+    return Results(
+        pd.DataFrame(lines),
+        tuple(dict.fromkeys(name for levels in table.runs.values() for name in levels)),
+        metric,
+        measure.higher_is_better,
+        tuple(part for part in table.missing if not part.setting),
+    )
