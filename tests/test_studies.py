@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oodometer.cli import STUDIES
+from oodometer.cli.studies import STUDIES
 from oodometer.engine.run import run_study
 from oodometer.engine.store import FolderStore
 from oodometer.errors import UserError

@@ -1,0 +1,10 @@
+"""The command line: reads arguments, calls the library, prints. Nothing is computed here.
+
+Each module holds a group of commands and adds them to the application when it is imported; what
+is heavy is imported inside the commands.
+"""
+
+from oodometer.cli import data, lists, studies
+from oodometer.cli.common import app, main
+
+__all__ = ["app", "data", "lists", "main", "studies"]

@@ -1,0 +1,52 @@
+"""Commands about data: data get."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from oodometer.cli.common import app, console
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+app.add_typer(data_app, name="data")
+
+
+@data_app.callback()
+def _data() -> None:
+    """Get data sets from where their authors offer them."""
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="A name from 'oodometer list datasets'.")],
+    to: Annotated[
+        Path | None, typer.Option(help="Folder to put it into; default: NAME in $OODOMETER_DATA.")
+    ] = None,
+) -> None:
+    """Download a data set's official files, check and unpack them. Goes on where it was cut."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from oodometer.lab.download import get
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=console(), transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def show(file: str, done: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file, total=None)
+            bar.update(tasks[file], completed=done, total=total)
+
+        try:
+            folder = get(name, to, show)
+        except KeyboardInterrupt:
+            bar.stop()
+            sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
+            sys.exit(130)
+    typer.echo(f"{name}: {folder.resolve()}")

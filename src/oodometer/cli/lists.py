@@ -1,0 +1,128 @@
+"""Commands about what is known: list, check."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from oodometer.cli.common import app, console
+from oodometer.cli.studies import STUDIES
+from oodometer.errors import unknown
+
+
+@app.command("list")
+def list_known(
+    what: Annotated[str, typer.Argument(help="detectors, datasets, networks, studies, protocols.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list of objects.")] = False,
+) -> None:
+    """List what is known: names, what they are, and what they need."""
+    listings = {
+        "detectors": _list_detectors,
+        "datasets": _list_datasets,
+        "networks": _list_networks,
+        "studies": _list_studies,
+        "protocols": _list_protocols,
+    }
+    if what not in listings:
+        raise unknown("list", what, listings)
+    entries = listings[what]()
+    if as_json:
+        typer.echo(json.dumps(entries, indent=1))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    # Grids and papers would leave no room for names; --json and the docs have them.
+    columns = [key for key in entries[0] if key not in ("defaults", "grid", "paper")]
+    for column in columns:
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
+    for entry in entries:
+        table.add_row(*(_as_text(entry[column]) for column in columns))
+    console().print(table)
+
+
+@app.command()
+def check(
+    detector: Annotated[str, typer.Argument(help="A name, package.module:name, or file.py:name.")],
+) -> None:
+    """Put a detector through the contract that every detector here must keep."""
+    from oodometer.testing import check_detector
+
+    results = check_detector(detector)
+    failed = [result for result in results if result.outcome == "failed"]
+    for result in failed:
+        typer.echo(str(result))
+    typer.echo(f"{detector}: {len(results) - len(failed)} of {len(results)} checks passed")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _list_detectors() -> list[dict[str, object]]:
+    import oodometer.detectors  # noqa: F401 - importing registers them
+    from oodometer.registry import BROKEN_PLUGINS, DETECTORS
+
+    for name, reason in BROKEN_PLUGINS.items():
+        sys.stderr.write(f"oodometer: plugin '{name}' cannot be loaded: {reason}\n")
+    return [
+        {
+            "name": card.name,
+            "summary": card.summary,
+            "needs": sorted(card.needs),
+            "defaults": card.defaults,
+            "grid": {name: list(values) for name, values in card.grid.items()},
+            "paper": card.paper,
+        }
+        for card in sorted(DETECTORS.values(), key=lambda card: card.name)
+    ]
+
+
+def _list_datasets() -> list[dict[str, object]]:
+    from oodometer.lab import catalog, outliers
+    from oodometer.lab.cards import CARDS
+
+    known: list[dict[str, object]] = []
+    for card in CARDS.values():
+        place = catalog.find(card.name)
+        found = "" if place is None else str(place.path)
+        known.append(
+            {"name": card.name, "kind": card.kind, "summary": card.summary, "found": found}
+        )
+    return known + [
+        {"name": name, "kind": "made from ID", "summary": _first_line(make), "found": ""}
+        for name, make in outliers.KNOWN.items()
+    ]
+
+
+def _list_networks() -> list[dict[str, object]]:
+    from oodometer.lab.networks import KNOWN
+
+    return [{"name": name, "summary": _first_line(build)} for name, build in KNOWN.items()]
+
+
+def _list_studies() -> list[dict[str, object]]:
+    files = sorted(STUDIES.glob("*.yaml"))
+    return [
+        {"name": file.stem, "summary": file.read_text().partition("\n")[0].lstrip("# ")}
+        for file in files
+    ]
+
+
+def _list_protocols() -> list[dict[str, object]]:
+    from oodometer.protocols import PROTOCOLS
+
+    return [{"name": name, "summary": _first_line(p)} for name, p in PROTOCOLS.items()]
+
+
+def _first_line(function: object) -> str:
+    return (inspect.getdoc(function) or "").partition("\n")[0]
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_as_text(item)}" for key, item in value.items())
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

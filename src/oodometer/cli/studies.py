@@ -1,0 +1,196 @@
+"""Commands about studies: demo, run, report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import oodometer
+from oodometer.cli.common import CORES, Workers, app, console
+from oodometer.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from oodometer.engine.collect import Outcome
+    from oodometer.study import Study
+
+STUDIES = Path(__file__).parents[1] / "studies"
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the store and the report.")] = Path(
+        "oodometer-demo"
+    ),
+    workers: Workers = CORES,
+) -> None:
+    """Train 9 small classifiers on handwritten digits, score detectors, and report."""
+    from oodometer.study import load_study
+
+    _run(load_study(STUDIES / "demo.yaml"), out / "store", out, workers)
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(help="A YAML file, or the name of a known study.")],
+    store: Annotated[Path, typer.Option(help="Folder that keeps every result.")] = Path(
+        "oodometer-store"
+    ),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report; default: in the store.")
+    ] = None,
+    workers: Workers = CORES,
+    scale: Annotated[
+        str | None,
+        typer.Option(help="smoke, small or paper; default: small where the study has it."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
+) -> None:
+    """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
+    loaded = _at_scale(_find_study(study), scale)
+    if dry_run:
+        _say_what_would_be_done(loaded, store)
+    else:
+        _run(loaded, store, out or store / "reports" / loaded.name, workers)
+
+
+@app.command()
+def report(
+    store: Annotated[Path, typer.Argument(help="A store that a study has been run in.")],
+    study: Annotated[str | None, typer.Option(help="Which study, if there are several.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the report; default: in the store.")
+    ] = None,
+    format: Annotated[str, typer.Option(help="html or md.")] = "html",
+) -> None:
+    """Write the report of a finished study again, as HTML or Markdown."""
+    from oodometer import reports
+    from oodometer.engine.collect import studies_in
+    from oodometer.engine.store import FolderStore
+
+    if format not in reports.FORMATS:
+        raise unknown("format", format, reports.FORMATS)
+    if not store.is_dir():
+        raise UserError(f"Store '{store}' does not exist.")
+    outcomes = studies_in(FolderStore(store))
+    if not outcomes:
+        raise UserError(f"Store '{store}' holds no finished study; 'oodometer run' makes one.")
+    name = study or next(reversed(outcomes))
+    if name not in outcomes:
+        raise unknown("study in this store", name, outcomes)
+    for path in _write_report(outcomes[name], out or store / "reports" / name, (format,)):
+        typer.echo(path)
+
+
+def _find_study(name: str) -> Study:
+    from oodometer.study import load_study
+
+    known = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
+    if name in known:
+        return load_study(known[name])
+    if not name.endswith((".yaml", ".yml")) and not Path(name).exists():
+        raise unknown("study", name, [*known, "path/to/your.yaml"])
+    return load_study(name)
+
+
+def _at_scale(study: Study, scale: str | None) -> Study:
+    """Days of training must be asked for: the scale of the paper is not the default."""
+    if scale is None and "small" in study.scales:
+        scale = "small"
+        sys.stderr.write(
+            f"oodometer: study {study.name} at scale small; --scale paper runs it as printed\n"
+        )
+    return study if scale in (None, "paper") else study.at_scale(str(scale))
+
+
+def _run(study: Study, store: Path, out: Path, workers: int) -> None:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from oodometer.engine.run import run_study
+    from oodometer.engine.store import FolderStore
+
+    started = time.monotonic()
+    screen = console()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task(f"study {study.name}", total=None)
+        try:
+            outcome = run_study(
+                study,
+                FolderStore(store),
+                workers=workers,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        except KeyboardInterrupt:
+            bar.stop()
+            sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
+            sys.exit(130)
+    paths = _write_report(outcome, out)
+    _print_outcome(screen, outcome, time.monotonic() - started, paths)
+
+
+def _print_outcome(
+    screen: Console, outcome: Outcome, seconds: float, paths: Sequence[Path]
+) -> None:
+    from oodometer.reports import terminal
+
+    for finding in outcome.findings:
+        screen.print(terminal(finding))
+    screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
+    missing = sum(not part.setting for part in outcome.missing)
+    screen.print(f"{missing} parts missing" if missing else "nothing missing", highlight=False)
+    for path in paths:
+        # Plain text, so that a long path is not broken into lines.
+        typer.echo(f"report: {path.resolve()}")
+
+
+def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",)) -> list[Path]:
+    from oodometer import reports
+
+    provenance = [
+        ("study", outcome.study.name),
+        ("oodometer", oodometer.__version__),
+        ("torch", version("torch")),
+        ("specification", outcome.study.model_dump_json(exclude_defaults=True)),
+        ("score table", outcome.table_key),
+    ]
+    title = f"Oodometer: {outcome.study.name}"
+    return reports.report(
+        outcome.findings, out, title=title, provenance=provenance, formats=formats
+    )
+
+
+def _say_what_would_be_done(study: Study, folder: Path) -> None:
+    from oodometer.engine.run import count_done, make_plan, read_contents
+    from oodometer.engine.store import FolderStore
+
+    made = make_plan(study, read_contents(study))
+    typer.echo(
+        f"study {study.name}: {len(made.runs)} trainings, {len(study.ood)} outlier sets, "
+        f"{len(made.detectors)} detectors; store {folder}"
+    )
+    for stage, (done, wanted) in count_done(made, FolderStore(folder)).items():
+        typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
+    for run_plan in made.runs:
+        typer.echo(f"  run {run_plan.label}")
