@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -522,7 +523,7 @@ def test_softmax_of_one_class_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mahalanobis", "relative_mahalanobis", "simplified_hopfield"])
 def test_training_data_without_any_class_is_refused(name: str) -> None:
-    train = Outputs(**{**vars(made_up()), "labels": torch.full((90,), -1)})
+    train = replace(made_up(), labels=torch.full((90,), -1))
     with pytest.raises(UserError, match=f"'{name}' needs training samples with a class, but all"):
         DETECTORS[name].fit(train)
 

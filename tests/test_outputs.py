@@ -107,3 +107,24 @@ def test_arrays_of_other_frameworks_become_tensors(outputs):
         Head(outputs.head.weight.numpy(), outputs.head.bias.numpy()),
     )  # fmt: skip
     assert torch.equal(made.logits, outputs.logits) and made.labels.dtype == torch.int64
+
+
+def test_probes_are_shown_only_to_those_who_declare_them():
+    outputs = Outputs(torch.zeros(3, 2), probes={"dropout": torch.ones(3, 4, 2)})
+    assert "probe:dropout" in outputs.available
+    assert outputs.only({"probe:dropout"}, "mine").probe("dropout").shape == (3, 4, 2)
+    assert outputs.take(torch.tensor([1])).probes["dropout"].shape == (1, 4, 2)
+    with pytest.raises(UserError, match="declare needs="):
+        outputs.only({"logits"}, "mine").probe("dropout")
+    with pytest.raises(UserError, match="needs the probe 'noise', which these outputs lack"):
+        outputs.only({"probe:noise"}, "mine").probe("noise")
+    with pytest.raises(UserError, match=r"rows differ: logits 3, probes\['dropout'\] 2"):
+        Outputs(torch.zeros(3, 2), probes={"dropout": torch.ones(2, 4)})
+
+
+def test_what_is_shared_is_computed_once_and_not_by_copies():
+    outputs = Outputs(torch.zeros(3, 2))
+    made = []
+    for part in (outputs, outputs, outputs.copy()):
+        part.only({"logits"}, "mine").shared("sum", lambda: made.append(1))
+    assert len(made) == 2

@@ -98,13 +98,13 @@ class WatchedOutputs(Outputs):
     def of(cls, outputs: Outputs) -> WatchedOutputs:
         """Return these outputs, watched from now on."""
         own = outputs.copy()
-        return cls(own.logits, own.features, own.labels, own.head, own.layers)
+        return cls(own.logits, own.features, own.labels, own.head, own.layers, own.probes)
 
     def copy(self) -> WatchedOutputs:
         """Return a copy that is watched together with the original."""
         own = super().copy()
         return WatchedOutputs(
-            own.logits, own.features, own.labels, own.head, own.layers, self.views
+            own.logits, own.features, own.labels, own.head, own.layers, own.probes, self.views
         )
 
     def only(self, needs: Iterable[str], reader: str) -> View:

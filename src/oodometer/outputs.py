@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from oodometer.errors import UserError
 
+Shared = TypeVar("Shared")
+PROBE = "probe:"  # before the name of a probe, where detectors say what they need
 # How far logits may be from head(features), relative to |feature| * |weight row| + |bias|.
 # Rounding in a matrix product stays well below; another activation than the true one stays above.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
@@ -57,6 +60,9 @@ class Outputs:
     labels: Tensor | None = None  # (n,) int64, -1 = no known class
     head: Head | None = None
     layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
+    probes: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...), what asking the
+    # network more than once gave, such as its answers under dropout
+    _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.logits is None and self.features is None:
@@ -64,16 +70,18 @@ class Outputs:
         for name in ("logits", "features", "labels"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _tensor(name, getattr(self, name)))
-        layers = {name: _tensor(f"layers[{name!r}]", part) for name, part in self.layers.items()}
-        object.__setattr__(self, "layers", MappingProxyType(layers))
+        for kind in ("layers", "probes"):
+            parts = getattr(self, kind)
+            named = {name: _tensor(f"{kind}[{name!r}]", part) for name, part in parts.items()}
+            object.__setattr__(self, kind, MappingProxyType(named))
         if self.head is not None and not isinstance(self.head, Head):
             raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
         if self.logits is not None:
             _require_float("logits", self.logits, dimensions=2)
         if self.features is not None:
             _require_float("features", self.features, dimensions=2)
-        for name, layer in self.layers.items():
-            _require_float(f"layers[{name!r}]", layer)
+        for name, part in self._named_parts().items():
+            _require_float(name, part)
         self._require_one_dtype()
         self._require_fitting_head()
         if self.logits is None and self.features is not None and self.head is not None:
@@ -85,7 +93,12 @@ class Outputs:
         """Every per-sample array that is there, by name."""
         named = {"logits": self.logits, "features": self.features, "labels": self.labels}
         arrays = {name: value for name, value in named.items() if value is not None}
-        return arrays | {f"layers[{name!r}]": value for name, value in self.layers.items()}
+        return arrays | self._named_parts()
+
+    def _named_parts(self) -> dict[str, Tensor]:
+        """Every layer and probe, by a name that says which it is."""
+        layers = {f"layers[{name!r}]": value for name, value in self.layers.items()}
+        return layers | {f"probes[{name!r}]": value for name, value in self.probes.items()}
 
     def _require_one_dtype(self) -> None:
         floats = {name: value.dtype for name, value in self._arrays().items() if name != "labels"}
@@ -160,7 +173,8 @@ class Outputs:
         """Names of the fields that are filled: what a detector may declare to need."""
         names = ("logits", "features", "labels", "head")
         filled = {name for name in names if getattr(self, name) is not None}
-        return frozenset(filled | ({"layers"} if self.layers else set()))
+        probes = {f"{PROBE}{name}" for name in self.probes}
+        return frozenset(filled | probes | ({"layers"} if self.layers else set()))
 
     def take(self, rows: Tensor) -> Outputs:
         """Return the outputs of these rows only."""
@@ -170,6 +184,7 @@ class Outputs:
             features=None if self.features is None else self.features[rows],
             labels=None if self.labels is None else self.labels[rows],
             layers={name: value[rows] for name, value in self.layers.items()},
+            probes={name: value[rows] for name, value in self.probes.items()},
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -187,6 +202,7 @@ class Outputs:
             own.get("labels"),
             None if self.head is None else Head(own["head.weight"], own["head.bias"]),
             {name: own[f"layers[{name!r}]"] for name in self.layers},
+            {name: own[f"probes[{name!r}]"] for name in self.probes},
         )
 
     def only(self, needs: Iterable[str], reader: str) -> View:
@@ -244,6 +260,26 @@ class View:
         """Per-layer statistics, by layer name."""
         self._require_declared("layers")
         return self._outputs.layers
+
+    def probe(self, name: str) -> Tensor:
+        """(n, ...): what asking the network more than once gave."""
+        self._require_declared(f"{PROBE}{name}")
+        if name not in self._outputs.probes:
+            raise UserError(
+                f"Detector '{self._reader}' needs the probe '{name}', which these outputs lack."
+            )
+        return self._outputs.probes[name]
+
+    def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
+        """Compute once what several settings or detectors use of these outputs; never write to it.
+
+        The key names what is computed; what it depends on besides these outputs belongs to the
+        key. Other people's detectors work on copies, so they share nothing with anybody.
+        """
+        known = self._outputs._shared
+        if key not in known:
+            known[key] = compute()
+        return cast("Shared", known[key])
 
     def __len__(self) -> int:
         return len(self._outputs)

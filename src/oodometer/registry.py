@@ -20,7 +20,7 @@ from torch import Tensor
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import Outputs, View
+from oodometer.outputs import PROBE, Outputs, View
 
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
 FittedDetector = Callable[[Outputs], Tensor]
@@ -44,7 +44,7 @@ class Detector:
 
     def __post_init__(self) -> None:
         for need in self.needs:
-            if need not in NEEDS:
+            if need not in NEEDS and not need.startswith(PROBE):
                 raise unknown(f"need of detector '{self.name}'", need, NEEDS)
         parameters = list(inspect.signature(self.build).parameters.values())
         if not parameters:
