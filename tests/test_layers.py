@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "finding": {"errors", "metrics"},
     "scores": {"errors", "metrics"},
     "results": {"errors", "metrics", "scores"},
+    "tables": {"errors", "results"},
     "registry": {"errors", "calls", "outputs"},
     "stats": {"errors", "metrics"},
     "detectors": {"errors", "outputs", "registry"},

@@ -1,0 +1,5 @@
+"""Anybody's results table: CSV, Markdown, Parquet or JSON in, Results out."""
+
+from oodometer.tables.reading import Reading, read_results
+
+__all__ = ["Reading", "read_results"]

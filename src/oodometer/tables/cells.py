@@ -1,0 +1,72 @@
+"""One cell of somebody's results table: a number, a mean with its spread, a gap, or a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_GAPS = frozenset(
+    {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",
+     "missing", "oom", "error", "fail", "failed", "tbd", "not available", "#n/a", "#div/0!"}
+)  # fmt: skip
+_DECORATION = re.compile(
+    r"\\(?:textbf|underline|textit|mathbf|emph|bm|boldsymbol|text|mathrm|first|second|third)\b"
+    r"|\\(?:cellcolor|color|textcolor|rowcolor)(?:\[[^]]*\])?\{[^}]*\}"
+    r"|<sup>|</sup>|<sub>|</sub>|[*_]{2}|\\[,;!]|[{}$~†‡↑↓]|\\(?=%)"
+)
+_NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
+_PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
+_CELL = re.compile(
+    rf"^(?P<value>{_NUMBER})\s*(?P<sign>%)?"
+    rf"(?:\s*(?:_?\s*{_PLUS_MINUS}\s*(?P<spread>{_NUMBER})|\((?:{_PLUS_MINUS}\s*)?"
+    rf"(?P<bracket>{_NUMBER})\)))?\s*(?P<end>%)?$"
+)
+
+
+class Cell(NamedTuple):
+    """A number as a table states it; `spread` is what stands behind ±."""
+
+    value: float
+    spread: float | None = None
+    percent: bool = False  # it carries a percent sign
+
+
+def is_gap(text: str) -> bool:
+    """Tell whether a cell says that there is no value.
+
+    >>> [is_gap(text) for text in ("", " n/a ", "–", "0")]
+    [True, True, True, False]
+    """
+    return text.strip().casefold() in _GAPS
+
+
+def read_cell(text: str) -> Cell | None:
+    r"""Read one cell, or return None if it is no number.
+
+    >>> read_cell("91,2 %")
+    Cell(value=91.2, spread=None, percent=True)
+    >>> read_cell(r"$\mathbf{91.2}_{\pm 0.3}$")
+    Cell(value=91.2, spread=0.3, percent=False)
+    >>> read_cell("svhn")
+    """
+    plain = _DECORATION.sub("", text).replace("\u00a0", " ").strip()
+    found = _CELL.match(plain)
+    if found is None:
+        return None
+    spread = found["spread"] or found["bracket"]
+    return Cell(
+        _number(found["value"]),
+        None if spread is None else abs(_number(spread)),
+        bool(found["sign"] or found["end"]),
+    )
+
+
+def numeric_share(texts: Iterable[str]) -> float:
+    """Return the share of cells that are numbers, of those that are no gaps; 0 if all are gaps."""
+    filled = [text for text in texts if not is_gap(text)]
+    return sum(read_cell(text) is not None for text in filled) / len(filled) if filled else 0.0
+
+
+def _number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", "."))

@@ -1,0 +1,123 @@
+"""How people call things in results tables: detectors, roles of columns, metrics."""
+
+from __future__ import annotations
+
+import re
+
+# Column titles, lower case without signs, that tell what a column holds.
+DETECTOR_TITLES = frozenset(
+    {"detector", "detectors", "method", "methods", "ooddetector", "oodmethod", "postprocessor",
+     "algorithm", "approach", "score", "scorefunction", "scoringfunction", "confidence",
+     "methodname", "detectorname", "model_method", "detectionmethod"}
+)  # fmt: skip
+ID_TITLES = frozenset(
+    {"id", "iid", "iddataset", "iiddataset", "indataset", "indistribution", "indist", "idset",
+     "indistributiondataset", "source", "sourcedataset", "din", "idata"}
+)  # fmt: skip
+OOD_TITLES = frozenset(
+    {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
+     "dataset", "datasets", "testset", "testdataset", "target", "targetdataset", "outlier",
+     "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset"}
+)  # fmt: skip
+# Numbers about the classifier of a run, not about a detector.
+COVARIATE_TITLES = frozenset(
+    {"acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "valaccuracy", "valacc",
+     "top1", "loss", "testloss", "valloss", "trainloss", "ece", "noiserate", "time", "seconds",
+     "duration", "runtime", "fittime", "scoretime", "numclasses", "nclasses", "classes"}
+)  # fmt: skip
+# Titles that tell runs apart without being a condition that anybody chose.
+REPLICATE_TITLES = frozenset(
+    {"seed", "run", "runs", "trial", "repetition", "repeat", "replicate", "fold", "split",
+     "checkpointid", "runid", "modelid"}
+)  # fmt: skip
+
+# Metric -> how it is called, and whether higher is better. The first match wins.
+_METRICS: tuple[tuple[str, str, bool], ...] = (
+    (r"failure_?(?:detection_?)?auroc|auroc_?failure", "failure_auroc", True),
+    (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", "incorrect_auroc", True),
+    (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?", "correct_auroc", True),
+    (r"au_?roc|roc_?auc|auc_?roc|^auc$|^au_?c(?=_|$)|(?:^|_)auc$", "auroc", True),
+    (r"aupr_?in|pr_?auc_?in|aupr_?id", "aupr_in", True),
+    (r"aupr|pr_?auc|average_?precision|^ap$", "aupr_out", True),
+    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", "fpr95", False),
+    (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", "tnr95", True),
+    (r"detection_?err(?:or)?|det_?err(?:or)?", "detection_error", False),
+    (r"detection_?acc(?:uracy)?|dt_?acc", "detection_accuracy", True),
+    (r"ccr_?\d+", "", True),  # classification under a false positive rate: another question
+)  # fmt: skip
+HIGHER_IS_BETTER = {name: higher for _, name, higher in _METRICS if name}
+
+KNOWN_DETECTORS = frozenset(
+    {"adascale", "ae", "aethreshold", "arpl", "ash", "ashb", "ashp", "ashs", "augmix",
+     "binclass", "cider", "combood", "conf", "confbranch", "cosine", "csi", "cutmix",
+     "deepensemble", "dice", "dropout", "ebo", "energy", "ensemble", "entropy", "fdbd", "fe",
+     "freeenergy", "gaussianmixture", "gen", "generalizedentropy", "gmm", "godin", "gradnorm",
+     "gram", "iforest", "iodin", "isolationforest", "klm", "klmatching", "knn", "knnsvm",
+     "line", "localoutlierfactor", "lof", "lofc", "lofe", "logisticsvm", "logitnorm", "lts",
+     "mah", "maha", "mahalanobis", "margin", "maxlogit", "maxsoftmax", "maxsoftmaxprobability",
+     "mcd", "mcdropout", "mds", "mdsens", "mixoe", "ml", "mls", "msp", "mutualinformation",
+     "nac", "nci", "nnguide", "npos", "ocsvm", "odin", "oe", "oneclasssvm", "openmax",
+     "outlierexposure", "pixelcnn", "pixmix", "pnml", "rankfeat", "react", "relation",
+     "relativemahalanobis", "residual", "rmds", "rotpred", "rts", "scale", "scoresvm", "she",
+     "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
+     "weightedenergy"}
+)  # fmt: skip
+# Lines of a table that are means of other lines.
+AVERAGES = frozenset(
+    {"nearood", "farood", "average", "avg", "mean", "overall", "all", "averageood", "total",
+     "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
+     "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
+)  # fmt: skip
+_AROUND_METRICS = frozenset({"%", "at", "95", "95%", "tpr", "tpr95", "in", "out"})
+STATISTICS = frozenset({"std", "stdev", "sd", "standarddeviation", "spread"})
+
+
+def plain(text: str) -> str:
+    """Reduce a name to its lower-case letters and digits.
+
+    >>> plain("FPR@95 ↓"), plain("Max-Softmax"), plain("OOD data set")
+    ('fpr95', 'maxsoftmax', 'ooddataset')
+    """
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+
+
+def metric_named(title: str) -> str | None:
+    """Return the metric that a title is about; "" for one that is known but not read, else None.
+
+    >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
+    ('auroc', 'fpr95', '', None)
+    """
+    text = _joined(title)
+    for pattern, name, _ in _METRICS:
+        if re.search(pattern, text):
+            return name
+    return None
+
+
+def without_metric(title: str) -> str:
+    """Return what a title says besides its metric.
+
+    >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
+    ('SVHN', 'svhn', '')
+    """
+    words = [word for word in re.split(r"[\s_/|:()\[\],↑↓@]+", title) if word]
+    metric = metric_named(title)
+    spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
+    for _, start, end in sorted(spans):  # the shortest part of the title that says as much
+        if metric_named(" ".join(words[start:end])) == metric:
+            words = words[:start] + words[end:]
+            break
+    return " ".join(word for word in words if word.casefold() not in _AROUND_METRICS)
+
+
+def is_detector(name: str) -> bool:
+    """Tell whether a name is that of a detector that people use.
+
+    >>> is_detector("MSP"), is_detector("KNN (k=50)"), is_detector("SVHN")
+    (True, True, False)
+    """
+    return plain(re.sub(r"[(\[].*", "", name)) in KNOWN_DETECTORS
