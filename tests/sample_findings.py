@@ -198,6 +198,7 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
         "intervals": {"label": label, "group": label, "value": value, "low": value, "high": value},
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
+        "lines": {"label": label, "panel": label, "x": 3, "value": value},
     }
     return Series(kind, "one", label, label, label, (points[kind],))  # type: ignore[arg-type]
 
@@ -220,6 +221,7 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                 },
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},
+                "lines": {"label": label, "panel": "all", "x": index // labels, "value": value},
             }[kind]
         )
     return Series(kind, "many", "Many", "Many points.", "AUROC", tuple(points))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -46,9 +47,16 @@ def user() -> dict[str, object]:
     return {"model": model, "train": train, "test": test, "svhn": svhn, "outputs": outputs}
 
 
+def write_results() -> None:
+    """Lay down the table that the page on results shows."""
+    (table,) = (block.values[0] for block in blocks("csv"))
+    Path("results.csv").write_text(table)
+
+
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_examples(code, user, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    write_results()
     known = dict(DETECTORS)
     # A detector's code is looked up by its file, so the example becomes one.
     path = tmp_path / "example.py"
@@ -76,9 +84,13 @@ def detector_example() -> str:
 
 
 @pytest.mark.parametrize("commands", blocks("sh"))
-def test_shell_examples(commands, tmp_path, monkeypatch):
+def test_shell_examples(commands, user, tmp_path, monkeypatch):
     """Commands of ours run; those of make and git are what `make test` itself has run."""
     monkeypatch.chdir(tmp_path)
+    write_results()
+    for name, part in user["outputs"].items():
+        named = {key.removeprefix("head."): value for key, value in part.tensors().items()}
+        np.savez(f"{name}.npz", **{key: value.numpy() for key, value in named.items()})
     for page in PAGES:
         for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
             name = "study.yaml" if page.name == "README.md" else "my-study.yaml"

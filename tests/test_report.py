@@ -162,6 +162,51 @@ def test_equal_differences_are_equal_distances(kind, value_of, width):
     assert d - a > width / 8
 
 
+def test_lines_rise_with_their_values_and_run_with_x():
+    series = samples.many("lines", [0.5, 0.6, 0.9], labels=1, groups=3)
+    root = ElementTree.fromstring(draw(series))
+    marks = [mark for mark in root.iter() if "data-value" in mark.attrib]
+    places = [(float(mark.attrib["cx"]), float(mark.attrib["cy"])) for mark in marks]
+    (x0, y0), (x1, y1), (x2, y2) = places
+    assert x1 - x0 == pytest.approx(x2 - x1) and x1 > x0
+    assert y0 - y1 == pytest.approx((y0 - y2) / 4, abs=0.02) and y1 < y0  # 0.1 of 0.4, upwards
+
+
+def test_latex_has_one_cell_per_column_and_escapes_words(finding, tmp_path):
+    (path,) = report([finding], tmp_path, formats=["latex"])
+    text = path.read_text()
+    assert text.count(r"\begin{table}") == len(finding.tables)
+    inside = re.findall(r"\\toprule\n(.*?)\\bottomrule", text, flags=re.S)
+    for block, table in zip(inside, finding.tables, strict=True):
+        lines = [line for line in block.splitlines() if line.endswith(r" \\")]
+        assert len(lines) == len(table.rows) + 1
+        assert {len(re.split(r"(?<!\\) & ", line)) for line in lines} == {len(table.columns)}
+    hostile = replace(finding, title="50 % of a_b & {c} #1 ~ ^ \\x")
+    (path,) = report([hostile], tmp_path, formats=["latex"])
+    assert r"50 \% of a\_b \& \{c\} \#1" in path.read_text()
+
+
+def test_csv_holds_every_number_of_every_table(finding, tmp_path):
+    import pandas as pd
+
+    (path,) = report([finding], tmp_path, formats=["csv"])
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for table in finding.tables:
+        part = frame[frame["table"] == table.name]
+        assert len(part) == len(table.rows) * (len(table.columns) - 1)
+        for cell, value, low in zip(
+            (cell for row in table.rows for cell in row[1:]),
+            part["value"],
+            part["low"],
+            strict=True,
+        ):
+            if isinstance(cell, Estimate):
+                assert (float(value), float(low)) == (cell.value, cell.low)
+            else:
+                assert value == ("" if cell is None else str(cell))
+    assert (frame["table"] == "claims").sum() == 2 * len(finding.claims)
+
+
 def test_an_interval_reaches_from_low_to_high():
     points = (
         {"label": "a", "group": "g", "value": 0.6, "low": 0.5, "high": 0.8},

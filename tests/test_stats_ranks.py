@@ -42,5 +42,8 @@ def test_bad_tables_are_named():
     )
     with pytest.raises(UserError, match=r"got shape \(2,\)"):
         rank_matrix([0.5, 0.4])
+    for table in ([[1, 2], [3]], [["a", "b"]], [[1j, 2]]):
+        with pytest.raises(UserError, match="real numbers, every row of the same length"):
+            rank_matrix(table)
     with pytest.raises(UserError, match=r"got shape \(2, 0\)"):
         rank_matrix(np.empty((2, 0)))

@@ -21,6 +21,7 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "group", "value", "low", "high"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
+    "lines": ("label", "panel", "x", "value"),
 }
 
 
@@ -67,10 +68,11 @@ class Series:
     """The numbers of one picture, without a word on how it is drawn.
 
     `intervals`: a value with low and high per label, in groups; `heatmap`: a value per row and
-    column; `strips`: single values per label, one panel per factor, one strip per level.
+    column; `strips`: single values per label, one panel per factor, one strip per level; `lines`:
+    a value against a number x, one line per label.
     """
 
-    kind: Literal["intervals", "heatmap", "strips"]
+    kind: Literal["intervals", "heatmap", "strips", "lines"]
     name: str
     title: str
     description: str  # what a reader who cannot see the picture should know

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -213,3 +213,35 @@ class ScoreTable:
 
 def _frozen(runs: Mapping[str, Mapping[str, Level]]) -> Mapping[str, Mapping[str, Level]]:
     return MappingProxyType({run: MappingProxyType(dict(levels)) for run, levels in runs.items()})
+
+
+def validation_half(samples: int) -> NDArray[np.bool_]:
+    """Which of so many samples may be learned from; the others are for testing only.
+
+    Seeded by nothing but their number, so that whoever chooses thresholds or settings, and whoever
+    learns from outliers, keeps to the same halves. An odd sample out is for testing.
+
+    >>> validation_half(6).sum(), validation_half(1).tolist()
+    (np.int64(3), [False])
+    """
+    if samples < 0:
+        raise UserError(f"samples must not be negative, got {samples}.")
+    # The raw stream of a bit generator is promised to stay the same in every version of NumPy.
+    order = np.argsort(np.random.PCG64(samples).random_raw(samples), kind="stable")
+    half = np.zeros(samples, dtype=np.bool_)
+    half[order[: samples // 2]] = True
+    return half
+
+
+def join_runs(tables: Mapping[str, ScoreTable], factor: str) -> ScoreTable:
+    """Put tables of single runs into one; `factor` names what tells the runs apart."""
+    ids = {table.id for table in tables.values()}
+    if len(ids) != 1:
+        raise UserError(f"The runs have different in-distribution sets: {', '.join(sorted(ids))}.")
+    return ScoreTable(
+        ids.pop(),
+        tuple(replace(row, run=run) for run, table in tables.items() for row in table.rows),
+        {run: {factor: run} for run in tables},
+        tuple(replace(part, run=run) for run, table in tables.items() for part in table.missing),
+        {run: table.correct[""] for run, table in tables.items() if "" in table.correct},
+    )

@@ -46,7 +46,7 @@ def _resamples(counts: Counts, number: int, rng: np.random.Generator) -> Iterato
         )
 
 
-def _hidden(counts: Counts, level: float) -> Counts:
+def hidden_counts(counts: Counts, level: float) -> Counts:
     """Four populations that the samples cannot exclude because the odd ones were never drawn.
 
     A share of (1 - level) / 2 of all samples of size n contain none of the odd ones if these are
@@ -74,7 +74,7 @@ def _hidden(counts: Counts, level: float) -> Counts:
     )
 
 
-def _wilson(errors: float, total: int, level: float) -> tuple[float, float]:
+def wilson(errors: float, total: int, level: float) -> tuple[float, float]:
     """Distances from a share of errors down and up to the ends of its Wilson interval."""
     share = errors / total
     weight = float(ndtri(0.5 + 0.5 * level)) ** 2 / total
@@ -95,8 +95,8 @@ def _smallest_error(counts: Counts, drawn: Floats, level: float) -> Estimate:
     value = float(counts_detection_error(counts, "min"))
     best = np.argmax(counts.id_up_to / counts.id_total - counts.ood_up_to / counts.ood_total)
     rejected = counts.id_total - float(counts.id_up_to[best])
-    id_down, id_up = _wilson(rejected, counts.id_total, level)
-    ood_down, ood_up = _wilson(float(counts.ood_up_to[best]), counts.ood_total, level)
+    id_down, id_up = wilson(rejected, counts.id_total, level)
+    ood_down, ood_up = wilson(float(counts.ood_up_to[best]), counts.ood_total, level)
     optimism = max(0.0, value - float(drawn.mean()))
     low = value - 0.5 * math.hypot(id_down, ood_down)
     high = value + 0.5 * math.hypot(id_up, ood_up) + optimism
@@ -128,7 +128,7 @@ def _intervals(
         for name in needed:
             drawn[name][start:stop] = METRICS[name].of_counts(chunk)
         start = stop
-    hidden = _hidden(counts, level)
+    hidden = hidden_counts(counts, level)
     found = {}
     for name in needed:
         if name == "detection_error_min":

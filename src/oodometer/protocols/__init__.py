@@ -7,9 +7,19 @@ from collections.abc import Callable
 import numpy as np
 
 from oodometer.finding import Finding
+from oodometer.protocols.instability import instability
+from oodometer.protocols.label_noise import label_noise
+from oodometer.protocols.od_test import od_test
 from oodometer.protocols.ranking import ranking
+from oodometer.protocols.robustness import robustness
 from oodometer.scores import ScoreTable
 
 Protocol = Callable[[ScoreTable, np.random.Generator], Finding]
 
-PROTOCOLS: dict[str, Protocol] = {"ranking": ranking}
+PROTOCOLS: dict[str, Protocol] = {
+    "ranking": ranking,
+    "robustness": robustness,
+    "od_test": od_test,
+    "instability": instability,
+    "label_noise": label_noise,
+}

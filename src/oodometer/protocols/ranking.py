@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -24,10 +23,11 @@ from oodometer.protocols.words import (
     count,
     in_all,
     listing,
+    missing_lines,
     number,
     points_and_p,
 )
-from oodometer.scores import Level, Missing, ScoreTable
+from oodometer.scores import Level, ScoreTable
 from oodometer.stats.comparison import Difference, auroc_difference, holm, mean_auroc
 
 BASELINE = "max_softmax"  # what a detector is compared with on each outlier set, where it is there
@@ -50,7 +50,9 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
         tables=(auroc_table(field), rank_table(field)),
         series=(intervals(field), rank_map(field), *strips(field)),
         caveats=_caveats(field),
-        missing=_gather([part for part in table.missing if not part.setting], len(table.runs)),
+        missing=missing_lines(
+            [part for part in table.missing if not part.setting], len(table.runs)
+        ),
         facts=_facts(field),
     )
 
@@ -253,7 +255,7 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
     unusable = [part for part in field.table.missing if part.setting]
     caveats += [
         f"A setting of the grid could not be used; {line}"
-        for line in _gather(unusable, len(field.table.runs))
+        for line in missing_lines(unusable, len(field.table.runs))
     ]
     if field.unranked:
         caveats.append(
@@ -281,16 +283,3 @@ def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
 
 def _of(have: int, wanted: int) -> str:
     return str(have) if have == wanted else f"{have} of {wanted}"
-
-
-def _gather(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
-    """One line per reason, not one per run."""
-    where: dict[Missing, list[str]] = {}
-    for part in missing:
-        where.setdefault(replace(part, run="", traceback=""), []).append(part.run)
-    return tuple(
-        str(replace(part, run=labels[0]))
-        if len(labels) == 1
-        else f"{part} (in {len(labels)} of {runs} runs)"
-        for part, labels in where.items()
-    )

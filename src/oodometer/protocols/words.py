@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from oodometer.finding import Verdict
+from oodometer.scores import Missing
 from oodometer.stats.comparison import Difference
 
 LEVEL = 0.95  # of every interval
 SIGNIFICANT = 0.05  # adjusted p below which two detectors are told apart
+FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
+DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
+SHOWN = 4  # cases that evidence spells out; the tables have them all
 
 
 def number(value: float) -> str:
@@ -28,6 +35,31 @@ def points_and_p(difference: Difference) -> str:
     """
     value, low, high = (_signed(100 * part) for part in difference[:3])
     return f"{value} points [{low}, {high}], adjusted p = {difference.p_value:.2g}"
+
+
+def points(share: float) -> str:
+    """Write a difference of shares in hundredths.
+
+    >>> points(0.0123), points(-0.2)
+    ('1.2 points', '−20.0 points')
+    """
+    return f"{_signed(100 * share).removeprefix('+')} points"
+
+
+def times_and_p(ratio: Difference) -> str:
+    """Write how many times as large a score is, with its interval and its adjusted p value.
+
+    >>> times_and_p(Difference(2.34, 1.2, 4.56, 0.01)), times_and_p(Difference(1, 0, math.inf, 1))
+    ('2.3 times as large [1.2, 4.6], adjusted p = 0.01', 'no interval')
+    """
+    if not math.isfinite(ratio.high) or math.isnan(ratio.value):
+        return "no interval"
+    # Beyond a thousand times, the smaller score is hardly more than a rounding error.
+    shown = (f"{part:.2g}" if part < 99.5 else f"{part:.0f}" for part in ratio[:3])
+    value, low, high = (
+        text if part < 1e3 else "over 1000" for part, text in zip(ratio, shown, strict=False)
+    )
+    return f"{value} times as large [{low}, {high}], adjusted p = {ratio.p_value:.2g}"
 
 
 def _signed(value: float) -> str:
@@ -62,3 +94,23 @@ def listing(names: Sequence[str]) -> str:
     'knn, vim and energy'
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
+    """Say what is missing: one line per reason, not one per run."""
+    where: dict[Missing, list[str]] = {}
+    for part in missing:
+        where.setdefault(replace(part, run="", traceback=""), []).append(part.run)
+    return tuple(
+        str(replace(part, run=labels[0]))
+        if len(labels) == 1
+        else f"{part} (in {len(labels)} of {runs} runs)"
+        for part, labels in where.items()
+    )
+
+
+def never_otherwise(exceptions: int, cases: int) -> Verdict:
+    """Judge what was so in all cases but some: few cases cannot show that it always is."""
+    if exceptions:
+        return "flips"
+    return "holds" if cases >= FEWEST else "undecided"

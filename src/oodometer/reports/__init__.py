@@ -1,4 +1,4 @@
-"""Readers of a Finding: HTML, SVG, Markdown and terminal. They draw; they compute no statistics."""
+"""Readers of a Finding: HTML, SVG, Markdown, LaTeX, CSV, terminal. They compute no statistics."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding
+from oodometer.reports.csv_file import csv_report
 from oodometer.reports.figures import draw
 from oodometer.reports.html import render
+from oodometer.reports.latex import latex_report
 from oodometer.reports.text import markdown, markdown_report, terminal
 
 __all__ = ["FORMATS", "draw", "markdown", "render", "report", "terminal"]
@@ -18,6 +20,8 @@ __all__ = ["FORMATS", "draw", "markdown", "render", "report", "terminal"]
 _WRITERS: dict[str, tuple[str, Callable[..., str]]] = {
     "html": ("report.html", render),
     "md": ("report.md", markdown_report),
+    "latex": ("report.tex", latex_report),
+    "csv": ("report.csv", csv_report),
 }
 FORMATS = tuple(_WRITERS)
 
@@ -30,9 +34,10 @@ def report(
     provenance: Sequence[tuple[str, str]] = (),
     formats: Sequence[str] = ("html",),
 ) -> list[Path]:
-    """Write the report in each of `formats` (html, md) to `directory`; return the files.
+    """Write the report to `directory` in each of `formats` (html, md, latex, csv).
 
-    A reader never sees half a report: each file is written under another name and then renamed.
+    Return the files. A reader never sees half a report: each file is written under another name
+    and then renamed.
     """
     wanted = (formats,) if isinstance(formats, str) else tuple(formats)
     for name in wanted:

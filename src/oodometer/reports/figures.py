@@ -1,4 +1,4 @@
-"""Draw a Series as SVG: intervals, heat maps and strips.
+"""Draw a Series as SVG: intervals, heat maps, strips and lines.
 
 No plotting library: a few shapes and words, coloured by CSS variables, so that a page turns dark
 without a second picture. Nothing is computed here but places on the page.
@@ -13,6 +13,7 @@ from importlib.resources import files
 from oodometer.finding import POINT_KEYS, Series, Value
 from oodometer.reports import palette
 from oodometer.reports.heatmap import draw_heatmap
+from oodometer.reports.lines import draw_lines
 from oodometer.reports.panels import Drawing, Ground, Panel, Placed, draw_panels
 from oodometer.reports.scales import value_range
 from oodometer.reports.svg import element, escape, text, title
@@ -49,6 +50,8 @@ def draw(
         drawing = Drawing(text("No data", 2, 14, css="axis"), 120.0, 28.0)
     elif series.kind == "heatmap":
         drawing = draw_heatmap(series, width, f"{key}-hatch")
+    elif series.kind == "lines":
+        drawing = draw_lines(series, width)
     elif series.kind == "intervals":
         drawing = _intervals(series, width)
     else:

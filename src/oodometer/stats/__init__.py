@@ -1,5 +1,16 @@
-"""Statistics over several trainings: comparisons and ranks."""
+"""Statistics over several trainings: intervals, tests, ranks, orders and shares of variance."""
 
+from oodometer.stats import (
+    agreement,
+    friedman,
+    intervals,
+    order,
+    paired,
+    power,
+    ranks,
+    tuning,
+    variance,
+)
 from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import (
     Difference,
@@ -13,9 +24,18 @@ from oodometer.stats.ranks import rank_matrix
 __all__ = [
     "Difference",
     "Placements",
+    "agreement",
     "auroc_difference",
     "average_over_sets",
+    "friedman",
     "holm",
+    "intervals",
     "mean_auroc",
+    "order",
+    "paired",
+    "power",
     "rank_matrix",
+    "ranks",
+    "tuning",
+    "variance",
 ]

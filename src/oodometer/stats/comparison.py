@@ -95,7 +95,7 @@ def _per_run(numbers: Floats, sizes: NDArray[np.intp]) -> Floats:
     return np.add.reduceat(numbers, np.cumsum(sizes) - sizes)
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """DeLong variances due to one group of samples, and what they rest on."""
 
     single: float  # of the AUROC of one run, mean over runs
@@ -103,23 +103,23 @@ class _Part(NamedTuple):
     freedom: float
 
 
-def _part(placed: Floats, sizes: NDArray[np.intp], shared: bool, bound: float) -> _Part:
+def _part(placed: Floats, sizes: NDArray[np.intp], shared: bool, bound: float) -> Part:
     """Variance of mean placements; `bound` stands in where a single sample cannot show any."""
     runs = sizes.size
     smallest = int(sizes.min())
     if smallest == 1:
-        return _Part(bound, bound if shared else bound / runs, 1.0)
+        return Part(bound, bound if shared else bound / runs, 1.0)
     deviations = placed - np.repeat(_per_run(placed, sizes) / sizes, sizes)
     variances = _per_run(deviations * deviations, sizes) / (sizes - 1) / sizes
     single = float(variances.mean())
     if not shared:
-        return _Part(single, single / runs, float(sizes.sum() - runs))
+        return Part(single, single / runs, float(sizes.sum() - runs))
     together = deviations.reshape(runs, -1).mean(axis=0)
     mean = float(together @ together) / (smallest - 1) / smallest
-    return _Part(single, mean, smallest - 1.0)
+    return Part(single, mean, smallest - 1.0)
 
 
-class _Spread(NamedTuple):
+class Spread(NamedTuple):
     """Parts of the variance of a mean over runs, with their degrees of freedom.
 
     `between`, the variance of the values over runs divided by their number R, holds the effect of
@@ -137,17 +137,17 @@ class _Spread(NamedTuple):
     covariance_freedom: float = 1.0
 
     @staticmethod
-    def of(values: Floats, parts: tuple[_Part, _Part]) -> _Spread:
+    def of(values: Floats, parts: tuple[Part, Part]) -> Spread:
         """Take apart the variance of the mean of `values`, one per run."""
         runs = values.size
         sampling = parts[0].mean + parts[1].mean
         sampling_freedom = welch_freedom((part.mean, part.freedom) for part in parts)
         if runs == 1:
-            return _Spread(sampling, sampling_freedom)
+            return Spread(sampling, sampling_freedom)
         # The mean's variance is single / R + covariance (R - 1) / R, so without shared samples
         # the covariance is 0. Estimates may fall below 0.
         covariances = [(runs * part.mean - part.single) / (runs - 1) for part in parts]
-        return _Spread(
+        return Spread(
             sampling,
             sampling_freedom,
             float(values.var(ddof=1)) / runs,
@@ -218,7 +218,7 @@ def mean_auroc(
         _part(placed.id, placed.id_sizes, placed.shared_samples, bound),
         _part(placed.ood, placed.ood_sizes, placed.shared_samples, bound),
     )
-    spread = _Spread.of(placed.values, parts)
+    spread = Spread.of(placed.values, parts)
     return area_interval(value, spread.quantile(0.5 - 0.5 * level), _hidden(placed, level))
 
 
@@ -255,10 +255,10 @@ def auroc_difference(
         _part(a.id - b.id, a.id_sizes, a.shared_samples, 1.0 - value**2),
         _part(a.ood - b.ood, a.ood_sizes, a.shared_samples, 1.0 - value**2),
     )
-    spread = _Spread.of(values, parts)
+    spread = Spread.of(values, parts)
     tail = 0.5 - 0.5 * level
     if spread.sampling + spread.between == 0.0:
-        spread = _Spread((_hidden(a, level) / float(ndtri(tail))) ** 2, math.inf)
+        spread = Spread((_hidden(a, level) / float(ndtri(tail))) ** 2, math.inf)
     reach = spread.quantile(tail)
     return Difference(
         value, max(-1.0, value - reach), min(1.0, value + reach), spread.p_value(value)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike
+import math
 
-from oodometer.errors import UserError
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import check_level
+from oodometer.stats.intervals import ENOUGH_RUNS, Interval, runs_interval
+from oodometer.stats.values import check_generator, run_values, table_values
 
 
 def _rising(values: ArrayLike, higher_is_better: bool) -> Floats:
     """Return (detectors, columns) such that higher is better, or raise a `UserError`."""
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or not table.size:
-        raise UserError(
-            f"values must be a table (detectors, columns) with content, got shape {table.shape}."
-        )
-    missing = np.argwhere(np.isnan(table))
-    if missing.size:
-        row, column = missing[0]
-        raise UserError(
-            f"values must not be NaN, but {len(missing)} of {table.size} are, the first in row "
-            f"{row}, column {column}: compare detectors only where all have a value."
-        )
+    table = table_values(values)
     return table if higher_is_better else -table
 
 
@@ -38,3 +33,100 @@ def rank_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
     better = np.array([(table > row).sum(axis=0) for row in table])
     equal = np.array([(table == row).sum(axis=0) for row in table])
     return np.asarray(better + 0.5 * (equal + 1))
+
+
+def mean_ranks(
+    values: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    higher_is_better: bool = True,
+    resamples: int = 2000,
+) -> list[Interval]:
+    """Mean rank of each detector over the columns, with an interval for other columns.
+
+    The intervals are those of `intervals.runs_interval`. A detector with the same rank in all n
+    columns could have another in a share 1 - ((1 - level) / 2)^(1 / n) of them, which n columns
+    fail to show so often; its interval allows for one place more or less there.
+    """
+    check_level(level)
+    ranks = rank_matrix(values, higher_is_better=higher_is_better)
+    detectors, columns = ranks.shape
+    unseen = 1.0 - (0.5 - 0.5 * level) ** (1.0 / columns)
+    if detectors == 1:
+        return [Interval(1.0, 1.0, 1.0, "constant")]
+    found = []
+    for row in ranks:
+        interval = runs_interval(
+            row, rng=rng, level=level, bounds=(1.0, float(detectors)), resamples=resamples
+        )
+        if interval.method == "constant":
+            low = max(1.0, interval.value - unseen)
+            high = min(float(detectors), interval.value + unseen)
+            interval = interval._replace(low=low, high=high)
+        found.append(interval)
+    return found
+
+
+def places(
+    values: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    higher_is_better: bool = True,
+    resamples: int = 2000,
+) -> list[Estimate]:
+    """Place of each detector by its mean over the columns, with the places it could deserve.
+
+    A detector is above another only if the paired difference says so, allowing for all k - 1
+    comparisons of this detector: |mean difference| / standard error is held against the quantile
+    of its resampled maximum, or with fewer than ten columns against Student's with Bonferroni's
+    correction. Places from 1 + (those above) to k - (those below) remain: Mogstad, Romano, Shaikh
+    & Wilhelm 2024, doi:10.1093/restud/rdad006. Resampled places themselves would be too sure of
+    themselves where detectors are equal. One column excludes nothing.
+    """
+    check_level(level)
+    check_generator(rng)
+    table = _rising(values, higher_is_better)
+    detectors, columns = table.shape
+    run_values(table.ravel(), "values")  # infinite values have ranks, but no mean
+    middle = rank_matrix(table.mean(axis=1, keepdims=True))[:, 0]
+    if columns == 1 or detectors == 1:
+        return [Estimate(float(place), 1.0, float(detectors)) for place in middle]
+    tail = 0.5 - 0.5 * level
+    drawn = rng.integers(columns, size=(resamples, columns))
+    found = []
+    for row in range(detectors):
+        differences = np.delete(table - table[row], row, axis=0)
+        error = differences.std(axis=1, ddof=1) / math.sqrt(columns)
+        needed = -float(stdtrit(columns - 1, tail / (detectors - 1)))
+        if columns >= ENOUGH_RUNS:
+            needed = min(needed, _largest(differences, drawn, level))
+            needed = max(needed, -float(stdtrit(columns - 1, tail)))
+        mean = differences.mean(axis=1)
+        # Differences that are the same in all columns have no error but that of rounding.
+        sure = np.abs(mean) > np.maximum(needed * error, 1e-12 * np.abs(table).max())
+        found.append(
+            Estimate(
+                float(middle[row]),
+                1.0 + int((sure & (mean > 0.0)).sum()),
+                float(detectors - int((sure & (mean < 0.0)).sum())),
+            )
+        )
+    return found
+
+
+def _largest(differences: Floats, drawn: NDArray[np.intp], level: float) -> float:
+    """Quantile over resampled columns of the largest studentised deviation of any difference."""
+    centred = differences - differences.mean(axis=1, keepdims=True)
+    largest = np.zeros(len(drawn))
+    for row in centred:
+        again = row[drawn]
+        error = again.std(axis=1, ddof=1) / math.sqrt(row.size)
+        deviation = np.abs(again.mean(axis=1))
+        np.maximum(
+            largest,
+            np.divide(deviation, error, out=np.zeros_like(error), where=error > 0.0),
+            out=largest,
+        )
+    return float(np.quantile(largest, level))

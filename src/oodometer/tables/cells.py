@@ -13,7 +13,7 @@ _GAPS = frozenset(
 _DECORATION = re.compile(
     r"\\(?:textbf|underline|textit|mathbf|emph|bm|boldsymbol|text|mathrm|first|second|third)\b"
     r"|\\(?:cellcolor|color|textcolor|rowcolor)(?:\[[^]]*\])?\{[^}]*\}"
-    r"|<sup>|</sup>|<sub>|</sub>|[*_]{2}|\\[,;!]|[{}$~†‡↑↓]|\\(?=%)"
+    r"|<[/a-z]+>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓]|\\(?=%)|\*+$"
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"

@@ -1,0 +1,129 @@
+"""Detectors that learn from validation outliers, as OD-test has them: Shafaei et al. 2019.
+
+They see the outliers of one data set and are judged on another; scored on the one they have
+learned from, they show what that knowledge is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oodometer.detectors._neighbors import Neighbors, as_given
+from oodometer.errors import UserError
+from oodometer.outputs import View
+from oodometer.registry import Scorer, detector
+
+_PAPER = "Shafaei et al. 2019, arXiv:1809.04729"
+_KNN_GRID = (1, 2, 4, 8)
+_STEPS = 20_000  # of the solver; it stops earlier when it has converged
+
+
+@detector(paper=_PAPER, needs={"logits", "outliers"})
+def score_svm(train: View) -> Scorer:
+    """Linear support vector machine on the logits, between validation samples and outliers.
+
+    w, b minimise |w|^2 / 2 + sum of hinge losses, both sides weighted alike, on logits that are
+    standardised over the validation samples; score = w z + b. The paper's weight decay of 1/m over
+    the mean loss of m samples is the same trade.
+    """
+    return _linear_machine(train, lambda view: view.logits)
+
+
+@detector(paper=_PAPER, needs={"logits", "outliers"})
+def logistic_svm(train: View) -> Scorer:
+    """Linear support vector machine on the logits, for a network with the K-way logistic loss.
+
+    The very machine of score_svm: the method is named after the loss of the network, which a study
+    chooses in ``base.loss``.
+    """
+    return _linear_machine(train, lambda view: view.logits)
+
+
+@detector(paper=_PAPER, needs={"features", "outliers"}, grid={"k": _KNN_GRID})
+def knn_svm(train: View, *, k: int = 8) -> Scorer:
+    """Linear support vector machine on the sorted distances to the k nearest training features.
+
+    The machine of score_svm on (d_1 <= ... <= d_k), Euclidean.
+    """
+    if not 1 <= k <= len(train):
+        raise UserError(f"'knn_svm' needs k from 1 to {len(train)} training samples, got {k}.")
+    bank = train.shared(("neighbors", False), lambda: Neighbors(train.features, as_given))
+    most = min(max(k, *_KNN_GRID), len(train))  # one search serves every k of the grid
+
+    def distances(view: View) -> Tensor:
+        places = view.shared((bank, most), lambda: bank.nearest(view.features, most))
+        return bank.distances(view.features, places[:, :k])
+
+    return _linear_machine(train, distances)
+
+
+@detector(paper=_PAPER, needs={"features", "outliers"})
+def binary_classifier(train: View) -> Scorer:
+    """Logistic regression on the features, between validation samples and outliers.
+
+    score = log odds of being an outlier. The paper trains a whole network on this task; here its
+    last layer learns, on the features of the network at hand.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    machine = LogisticRegression(class_weight="balanced", max_iter=2000)
+    return _learned(train, lambda view: view.features, machine)
+
+
+def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:
+    from sklearn.svm import LinearSVC
+
+    machine = LinearSVC(
+        C=1.0, loss="hinge", class_weight="balanced", max_iter=_STEPS, random_state=0
+    )
+    return _learned(train, values, machine)
+
+
+def _learned(train: View, values: Callable[[View], Tensor], machine: object) -> Scorer:
+    """Fit a linear machine of scikit-learn's to standardised values; score by its decision."""
+    inliers, outliers = train.validation
+    parts = [_array(values(part)) for part in (inliers, outliers)]
+    if any(len(part) < 2 for part in parts):
+        raise UserError(
+            f"Learning from outliers needs 2 samples of each side, got {len(parts[0])} "
+            f"in-distribution and {len(parts[1])} outliers."
+        )
+    everything = np.concatenate(parts)
+    center, scale = everything.mean(axis=0), everything.std(axis=0)
+    scale[scale < 1e-12 * np.abs(center)] = 1.0  # constant: rounding is no spread
+    scale[scale == 0.0] = 1.0
+    target = np.repeat([0, 1], [len(part) for part in parts])
+    slope, offset = _fitted(machine, (everything - center) / scale, target)
+    weight, middle = torch.from_numpy(slope / scale), torch.from_numpy(center)
+
+    def score(test: View) -> Tensor:
+        shown = values(test).double()
+        decision: Tensor = (shown - middle.to(shown.device)) @ weight.to(shown.device) + offset
+        return decision
+
+    return score
+
+
+def _fitted(
+    machine: object, values: NDArray[np.float64], target: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], float]:
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # Sides that a plane separates have no end of steps; the plane found by then is as good.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = getattr(machine, "fit")  # noqa: B009 - scikit-learn comes without types
+        done = fit(values, target)
+    return np.asarray(done.coef_[0], dtype=np.float64), float(done.intercept_[0])
+
+
+def _array(values: Tensor) -> NDArray[np.float64]:
+    array: NDArray[np.float64] = values.detach().cpu().double().numpy()
+    return array

@@ -1,0 +1,88 @@
+"""Who is best where, how surely, and whether it is the same everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oodometer.finding import Verdict
+from oodometer.protocols.words import SIGNIFICANT
+from oodometer.stats.comparison import Difference, holm
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """The order at one place, best first, and how far the first is ahead of every other."""
+
+    place: str
+    order: tuple[str, ...]
+    values: Mapping[str, float]  # the smaller, the better
+    leads: Mapping[str, Difference]  # other against first, with adjusted p values
+
+    @property
+    def first(self) -> str:
+        """The best, or the first of the best."""
+        return self.order[0]
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """All that are as good as the best."""
+        best = self.values[self.first]
+        return tuple(n for n in self.order if math.isclose(self.values[n], best, rel_tol=1e-9))
+
+    @property
+    def tied(self) -> tuple[str, ...]:
+        """All that cannot be told from the first."""
+        return tuple(name for name, lead in self.leads.items() if lead.p_value >= SIGNIFICANT)
+
+    def surely(self, name: str, other: str) -> bool:
+        """Whether `name` is first here, and beyond chance ahead of `other`."""
+        return name == self.first and other in self.leads and other not in self.tied
+
+
+def contests(
+    places: Mapping[str, Mapping[str, float]],
+    compare: Callable[[str, str, str], Difference],
+) -> list[Contest]:
+    """Hold contests: place -> name -> value, and `compare(place, other, first)`.
+
+    P values are adjusted by Holm's rule for all comparisons with the first, at all places.
+    """
+    held = []
+    for place, values in places.items():
+        order = tuple(
+            sorted(values, key=lambda name: values[name])
+        )  # stable: ties keep their order
+        leads = {other: compare(place, other, order[0]) for other in order[1:]}
+        held.append(Contest(place, order, values, leads))
+    given = [lead.p_value for contest in held for lead in contest.leads.values()]
+    adjusted = iter(holm(given) if given else ())
+    return [
+        replace(
+            contest,
+            leads={
+                name: lead._replace(p_value=float(next(adjusted)))
+                for name, lead in contest.leads.items()
+            },
+        )
+        for contest in held
+    ]
+
+
+def judge(held: Sequence[Contest]) -> Verdict:
+    """Whether the same one wins all contests.
+
+    It holds if one is beyond chance ahead of everybody everywhere. It flips if beyond chance one
+    is ahead of another here, and behind it there. Anything else is undecided.
+    """
+    if any(
+        here.surely(here.first, there.first) and there.surely(there.first, here.first)
+        for here in held
+        for there in held
+        if here.first != there.first
+    ):
+        return "flips"
+    alone = len({contest.first for contest in held}) == 1
+    decided = all(contest.leads and not contest.tied for contest in held)
+    return "holds" if held and alone and decided else "undecided"

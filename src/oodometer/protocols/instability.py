@@ -1,0 +1,184 @@
+"""How far does one factor move every detector, and does the order of detectors survive it?
+
+Szyc et al. 2023, "Why out-of-distribution detection experiments are not reliable", vary the seed,
+split, epoch, architecture, augmentation and the draw of outliers. Their tables have means, standard
+deviations, differences between the highest and the lowest value, and ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from oodometer.errors import UserError, unknown
+from oodometer.finding import Claim, Finding
+from oodometer.protocols.instability_field import Spread, deviation, spreads
+from oodometer.protocols.instability_views import (
+    extremes_table,
+    level_table,
+    moves,
+    spread_table,
+    value_lines,
+)
+from oodometer.protocols.words import LEVEL, count, listing, missing_lines, never_otherwise
+from oodometer.results import Results, results
+from oodometer.scores import ScoreTable
+
+FEW_LEVELS = 12  # up to so many, a table with a line per level can be read
+
+
+def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """For each factor of a study: how far it moves every detector, and which order survives."""
+    reduced = results(table)
+    accuracy = {
+        tuple(sorted((k, str(v)) for k, v in table.runs[run].items())): float(right.mean())
+        for run, right in table.correct.items()
+    }
+    lines = reduced.frame[list(reduced.factors)].astype(str).to_dict("records")
+    keys = [tuple(sorted((str(k), v) for k, v in line.items())) for line in lines]
+    if all(key in accuracy for key in keys):
+        known = np.array([accuracy[key] for key in keys])
+        reduced = replace(reduced, frame=reduced.frame.assign(accuracy=known))
+    return instability_of(reduced)
+
+
+def instability_of(
+    table: Results, factors: Sequence[str] | None = None, *, published: bool = False
+) -> Finding:
+    """The same, of a results table; `factors` limits it to some.
+
+    `published` gives the tables as the paper has them: ranks from 0, ties to the earlier name,
+    standard deviations divided by n instead of n - 1.
+    """
+    wanted = table.factors if factors is None else tuple(factors)
+    for factor in wanted:
+        if factor not in table.factors:
+            raise unknown("factor", factor, table.factors)
+    if len(table.detectors) < 2:
+        raise UserError("Instability compares detectors: the table has one only.")
+    found = {factor: spreads(table, factor, published=published) for factor in wanted}
+    moved = {factor: parts for factor, parts in found.items() if parts}
+    if not moved:
+        raise UserError(
+            "No two runs differ in one factor only, so its influence cannot be told; the factors "
+            f"are {', '.join(wanted) or 'none'}."
+        )
+    every = [part for parts in moved.values() for part in parts]
+    return Finding(
+        protocol="instability",
+        title="What moves the detectors, and how far?",
+        question="Does the order of detectors survive a change of "
+        f"{listing(list(moved)).replace(' and ', ' or ')}?",
+        claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
+        tables=(
+            *(spread_table(part, published=published) for part in every),
+            *(level_table(part) for part in every if len(part.levels) <= FEW_LEVELS),
+            *(extremes_table(part) for part in every),
+        ),
+        series=(*moves(every), *value_lines(every)),
+        caveats=_caveats(every, published, [f for f in wanted if f not in moved]),
+        missing=missing_lines(table.missing, sum(len(part.levels) for part in every)),
+        facts=tuple(
+            (factor, count(len({level for part in parts for level in part.levels}), "level"))
+            for factor, parts in moved.items()
+        ),
+    )
+
+
+def _claims(parts: Sequence[Spread]) -> list[Claim]:
+    """What one factor does, over all outlier sets."""
+    return [*_claim_winner(parts), *_claim_pairs(parts), *_claim_farthest(parts)]
+
+
+def _claim_winner(parts: Sequence[Spread]) -> list[Claim]:
+    """Does the best detector stay the best, if this factor changes and nothing else does?"""
+    factor = parts[0].factor
+    changing = {part.set: part.changing_winners for part in parts if part.changing_winners}
+    if not changing:
+        text = f"Changing only the {factor} never changes the best detector."
+        evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')} on each"
+        return [Claim(text, never_otherwise(0, parts[0].runs), evidence)]
+    evidence = "; ".join(
+        f"{name}: {listing(winners[:5])}{' and others' if len(winners) > 5 else ''}"
+        for name, winners in list(changing.items())[:6]
+    )
+    where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
+    return [
+        Claim(f"Changing only the {factor} changes the best detector{where}.", "flips", evidence)
+    ]
+
+
+def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
+    """How many pairs of detectors change places?"""
+    flips = {part.set: part.flips for part in parts}
+    pairs = next(iter(flips.values()))[1]
+    worst = max(flips, key=lambda name: flips[name][0])
+    told = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
+    return [
+        Claim(
+            f"Changing only the {parts[0].factor} turns the order of up to {flips[worst][0]} of "
+            f"{count(pairs, 'pair')} of detectors.",
+            never_otherwise(flips[worst][0], parts[0].runs),
+            f"{told}; a pair counts if each is ahead of the other in some run",
+        )
+    ]
+
+
+def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
+    """Which detector is moved farthest, and where?"""
+    part = max(parts, key=lambda part: float(part.deltas.max()))
+    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    text = (
+        f"The {part.factor} moves {part.detectors[far]} by {100 * part.deltas[far]:.1f} points of "
+        f"{part.metric} on {part.set}, and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
+    )
+    if part.accuracy is not None:
+        text += f"; the accuracy by {100 * part.largest_move(part.accuracy):.1f}"
+    evidence = "; ".join(
+        f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
+        for row in dict.fromkeys((far, near))
+    )
+    return [Claim(f"{text}.", "holds" if _apart(part, far, near) else "undecided", evidence)]
+
+
+def _sets(parts: Sequence[Spread]) -> str:
+    return count(len(parts), "outlier set")
+
+
+def _deviation(part: Spread, row: int) -> str:
+    spread = deviation(part.within(row), part.groups, LEVEL)
+    if spread is None:
+        return "unknown"
+    low, high = 100 * spread.low, 100 * spread.high
+    return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
+
+
+def _apart(part: Spread, far: int, near: int) -> bool:
+    """Whether the two spreads differ beyond their intervals."""
+    one = deviation(part.within(far), part.groups, LEVEL)
+    other = deviation(part.within(near), part.groups, LEVEL)
+    return one is not None and other is not None and one.low > other.high
+
+
+def _caveats(parts: Sequence[Spread], published: bool, unmoved: Sequence[str]) -> tuple[str, ...]:
+    caveats = [
+        "Runs are compared that differ in one factor and agree in all others; where several such "
+        "groups exist, differences are the largest within a group and standard deviations are "
+        "pooled over the groups.",
+        "The 95 % intervals of standard deviations take the values as normal.",
+        "Whether two runs differ only by the draw of the test samples is not asked here: see the "
+        "ranking, which takes it into account.",
+    ]
+    dropped = sum(part.dropped for part in parts)
+    if dropped:
+        caveats.append(f"{count(dropped, 'run')} in which a detector is missing were left out.")
+    if published:
+        caveats.append(
+            "As published: ranks count from 0, ties go to the earlier name, and standard "
+            "deviations are divided by the number of runs."
+        )
+    for name in unmoved:
+        caveats.append(f"No two runs differ in {name} alone.")
+    return tuple(caveats)

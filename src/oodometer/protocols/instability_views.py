@@ -1,0 +1,160 @@
+"""Tables and pictures of instability, laid out as the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.protocols.instability_field import Spread
+from oodometer.protocols.words import count
+
+
+def spread_table(part: Spread, *, published: bool) -> Table:
+    """Mean, standard deviation and range of values and of ranks: Tables 3, 4, 5 and 7."""
+    scale = 100.0 if published else 1.0
+    rows: list[tuple[TableCell, ...]] = []
+    for row, detector in enumerate(part.detectors):
+        order = part.order[row]
+        rows.append(
+            (
+                detector,
+                scale * float(part.values[row].mean()),
+                scale * float(part.deviations[row]),
+                scale * float(part.deltas[row]),
+                round(float(order.mean()), 2),
+                round(float(order.std(ddof=0 if published or len(order) < 2 else 1)), 2),
+                f"{order.min():g}–{order.max():g}",
+            )
+        )
+    accuracy = ""
+    if part.accuracy is not None and len(part.accuracy) > 1:
+        spread = part.accuracy.std(ddof=0 if published else 1)
+        accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f} %."
+    return Table(
+        f"spread-{part.factor}-{part.set}",
+        f"{part.metric} on {part.set} over {count(part.runs, 'run')} that differ in {part.factor}",
+        ("detector", "mean", "standard deviation", "highest − lowest", "mean rank", "rank s.d.",
+         "ranks"),
+        tuple(rows),
+        f"Rank {'0' if published else '1'} is best.{accuracy}",
+    )  # fmt: skip
+
+
+def level_table(part: Spread) -> Table:
+    """A line per level, a column per detector: Tables 2 and 6."""
+    rows: list[tuple[TableCell, ...]] = []
+    levels = np.array(part.level)
+    for level in part.levels:
+        here = levels == level
+        accuracy: list[TableCell] = (
+            [] if part.accuracy is None else [float(part.accuracy[here].mean())]
+        )
+        rows.append((level, *accuracy, *(float(v) for v in part.values[:, here].mean(axis=1))))
+    return Table(
+        f"levels-{part.factor}-{part.set}",
+        f"{part.metric} on {part.set} at each level of {part.factor}",
+        (part.factor, *(() if part.accuracy is None else ("accuracy",)), *part.detectors),
+        tuple(rows),
+        "Means over the runs of a level." if len(levels) > len(part.levels) else "",
+    )
+
+
+def extremes_table(part: Spread) -> Table:
+    """At which level each detector is best and worst."""
+    rows: list[tuple[TableCell, ...]] = []
+    for row, detector in enumerate(part.detectors):
+        values = part.values[row]
+        high, low = int(values.argmax()), int(values.argmin())
+        best, worst = (high, low) if part.higher_is_better else (low, high)
+        extremes = ((part.level[place], float(values[place])) for place in (best, worst))
+        rows.append((detector, *(cell for pair in extremes for cell in pair)))
+    return Table(
+        f"extremes-{part.factor}-{part.set}",
+        f"Best and worst {part.factor} of each detector on {part.set}",
+        ("detector", f"best {part.factor}", part.metric, f"worst {part.factor}", "there"),
+        tuple(rows),
+        "What a choice of run can make of a detector.",
+    )
+
+
+def moves(parts: Sequence[Spread]) -> list[Series]:
+    """Mean of every detector with its range, per outlier set; one picture per factor."""
+    found = []
+    for factor in dict.fromkeys(part.factor for part in parts):
+        own = [part for part in parts if part.factor == factor]
+        points: list[Mapping[str, Value]] = [
+            {
+                "label": detector,
+                "group": part.set,
+                "value": float(part.values[row].mean()),
+                "low": float(part.values[row].min()),
+                "high": float(part.values[row].max()),
+            }
+            for part in own
+            for row, detector in enumerate(part.detectors)
+        ]
+        found.append(
+            Series(
+                "intervals",
+                f"moves-{factor}",
+                f"How far the {factor} moves each detector",
+                f"Mean {own[0].metric}, and from the lowest to the highest run; not an interval of "
+                "confidence.",
+                own[0].metric,
+                tuple(points),
+                higher_is_better=own[0].higher_is_better,
+            )
+        )
+    return found
+
+
+def value_lines(parts: Sequence[Spread]) -> list[Series]:
+    """Value against the level, where levels are numbers in order, such as epochs."""
+    found = []
+    for part in parts:
+        positions = [_number(level) for level in part.level]
+        known = [position for position in positions if position is not None]
+        if part.factor in ("seed", "split", "run") or len(known) < len(positions):
+            continue
+        if len(set(known)) < 3:
+            continue
+        points: list[Mapping[str, Value]] = [
+            {"label": detector, "panel": part.set, "x": x, "value": float(value)}
+            for row, detector in enumerate(part.detectors)
+            for x, value in sorted(_means(known, part.values[row]).items())
+        ]
+        if part.accuracy is not None:
+            points += [
+                {"label": "accuracy", "panel": part.set, "x": x, "value": float(value)}
+                for x, value in sorted(_means(known, part.accuracy).items())
+            ]
+        found.append(
+            Series(
+                "lines",
+                f"lines-{part.factor}-{part.set}",
+                f"{part.metric} on {part.set} against {part.factor}",
+                f"One line per detector over {count(len(set(known)), 'level')} of {part.factor}.",
+                part.metric,
+                tuple(points),
+                higher_is_better=part.higher_is_better,
+            )
+        )
+    return found
+
+
+def _means(
+    positions: Sequence[float], values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+) -> dict[float, float]:
+    known: dict[float, list[float]] = {}
+    for position, value in zip(positions, values, strict=True):
+        known.setdefault(position, []).append(float(value))
+    return {position: sum(parts) / len(parts) for position, parts in known.items()}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

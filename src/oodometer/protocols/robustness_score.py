@@ -1,0 +1,81 @@
+"""The robustness score: moments over runs, their mixture over optimizers, and one number.
+
+Abdelzad, Czarnecki and Salay 2020, "The Effect of Optimization Methods on the Robustness of
+Out-of-Distribution Detection Approaches", equations 2 to 8. All in percent, as in the paper.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from oodometer.errors import UserError, unknown
+from oodometer.metrics.counts import Floats
+
+Epsilon = Literal["printed", "published"]
+EPSILONS: tuple[Epsilon, ...] = ("printed", "published")
+
+
+class Moments(NamedTuple):
+    """Mean and variance of a metric; arrays of them if there are several."""
+
+    mean: Floats
+    variance: Floats
+
+
+def run_moments(values: ArrayLike) -> Moments:
+    """Mean and variance over runs, the last axis: equations 2 and 3, divided by N and not N - 1.
+
+    >>> run_moments([10.24, 7.47, 16.5, 7.57, 15.32])  # Table 2, FPR: 11.42 | 14.567
+    Moments(mean=array(11.42), variance=array(14.56676))
+    """
+    runs = np.asarray(values, dtype=np.float64)
+    if not runs.ndim or not runs.shape[-1]:
+        raise UserError("values is empty: at least one run is needed.")
+    # Equal values have no variance, not the square of a rounding error: weights depend on it.
+    equal = (runs == runs[..., :1]).all(axis=-1)
+    mean = np.where(equal, runs[..., 0], runs.mean(axis=-1))
+    return Moments(mean, np.where(equal, 0.0, runs.var(axis=-1)))
+
+
+def weights(variances: ArrayLike, epsilon: Epsilon = "printed") -> Floats:
+    """Weight of each part of a mixture, by its confidence 1 / sqrt(variance): equations 4 and 5.
+
+    ``printed``: c = 1 / sqrt(Var + 1e-6), w = c / sum c. ``published``: c = 1 / (sqrt(Var) + 1e-3),
+    w = c / (sum c + 1e-3), which is what the tables of the paper were computed with; its weights
+    add up to a little less than one.
+    """
+    spread = np.asarray(variances, dtype=np.float64)
+    if epsilon == "printed":
+        confidence = 1.0 / np.sqrt(spread + 1e-6)
+        return np.asarray(confidence / confidence.sum(axis=-1, keepdims=True))
+    if epsilon == "published":
+        confidence = 1.0 / (np.sqrt(spread) + 1e-3)
+        return np.asarray(confidence / (confidence.sum(axis=-1, keepdims=True) + 1e-3))
+    raise unknown("form of epsilon", epsilon, EPSILONS)
+
+
+def mixture(means: ArrayLike, variances: ArrayLike, epsilon: Epsilon = "printed") -> Moments:
+    """Moments of the mixture of parts, the last axis: equations 6 and 7.
+
+    mean = sum w mean_t, variance = sum w (variance_t + (mean - mean_t)^2).
+    """
+    parts = np.asarray(means, dtype=np.float64)
+    spread = np.asarray(variances, dtype=np.float64)
+    share = weights(spread, epsilon)
+    mean = (share * parts).sum(axis=-1)
+    return Moments(mean, (share * (spread + (mean[..., None] - parts) ** 2)).sum(axis=-1))
+
+
+def robustness_score(moments: Moments, *, higher_is_better: bool) -> Floats:
+    """Coefficient of variation, smaller is more robust: equation 8; infinite where it has no sense.
+
+    sqrt(variance) / mean; mean * sqrt(variance) if lower values of the metric are better. A ratio
+    to a mean that is not above 0 says nothing.
+    """
+    mean, spread = np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance))
+    if not higher_is_better:
+        return np.asarray(np.where(mean >= 0.0, mean * spread, np.inf))
+    return np.asarray(np.divide(spread, mean, out=np.full(mean.shape, np.inf), where=mean > 0.0))

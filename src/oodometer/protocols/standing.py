@@ -1,0 +1,316 @@
+"""Who is best in a results table, how surely, and what changes the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import ttest_rel
+
+from oodometer.errors import UserError
+from oodometer.finding import Claim, Finding
+from oodometer.protocols.blocks import Blocks, blocks
+from oodometer.protocols.standing_views import (
+    difference_table,
+    intervals,
+    mean_table,
+    rank_map,
+    rank_table,
+    set_table,
+    share_table,
+    strips,
+)
+from oodometer.protocols.words import (
+    LEVEL,
+    SIGNIFICANT,
+    count,
+    in_all,
+    listing,
+    missing_lines,
+    never_otherwise,
+    number,
+    points_and_p,
+)
+from oodometer.results import Results
+from oodometer.stats.agreement import kendall_w
+from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.intervals import runs_interval
+from oodometer.stats.paired import sign_flip_test, win_probability
+from oodometer.stats.power import runs_needed
+from oodometer.stats.variance import VarianceShares, variance_shares
+
+REPLICATES = ("seed", "run", "trial", "fold", "repetition", "split")
+PAIRS = 200_000  # of runs, looked at per factor; more are not told apart by a reader
+
+
+def standing(results: Results, rng: np.random.Generator) -> Finding:
+    """Compare detectors by the values of a results table."""
+    field = blocks(results)
+    differences = _against_best(field, rng)
+    shares = _shares(field, rng)
+    return Finding(
+        protocol="standing",
+        title=f"Which detector has the best {field.metric}, and how surely?",
+        question="Would other runs, or other outlier sets, give the same order?",
+        claims=(
+            *_claim_best(field, differences, rng),
+            *_claim_sets(field, rng),
+            *_claim_factors(field),
+            *_claim_shares(shares),
+            *_claim_power(field, differences),
+        ),
+        tables=tuple(
+            table
+            for table in (
+                mean_table(field, rng),
+                rank_table(field, rng),
+                difference_table(field, differences),
+                set_table(field),
+                share_table(field, shares),
+            )
+            if table is not None
+        ),
+        series=(*intervals(field, rng), rank_map(field), *strips(field)),
+        caveats=_caveats(field),
+        missing=missing_lines(results.missing, len(field.units)),
+        facts=(
+            ("metric", field.metric),
+            ("detectors", str(len(field.detectors))),
+            (f"{field.unit}s", str(len(field.units))),
+            ("outlier sets", str(len(field.sets))),
+        ),
+    )
+
+
+def _against_best(field: Blocks, rng: np.random.Generator) -> dict[str, Difference]:
+    """How far the best is ahead of every other, by the units, with adjusted p values."""
+    best, others = field.oriented(0), field.detectors[1:]
+    if len(field.units) < 2:
+        return {}
+    found = [
+        _difference(best, field.oriented(row + 1), len(others), rng) for row in range(len(others))
+    ]
+    adjusted = holm([difference.p_value for difference in found])
+    return {
+        name: difference._replace(p_value=float(p))
+        for name, difference, p in zip(others, found, adjusted, strict=True)
+    }
+
+
+def _difference(
+    a: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    b: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
+    comparisons: int,
+    rng: np.random.Generator,
+) -> Difference:
+    """A paired difference of means, by permutation; by t where few units leave that no power."""
+    interval = runs_interval(a - b, rng=rng, level=LEVEL)
+    test = sign_flip_test(a, b, rng=rng)
+    p_value = test.p_value
+    if test.smallest * comparisons > SIGNIFICANT and np.ptp(a - b) > 0:
+        p_value = float(ttest_rel(a, b).pvalue)
+    return Difference(interval.value, interval.low, interval.high, p_value)
+
+
+def _claim_best(
+    field: Blocks, differences: Mapping[str, Difference], rng: np.random.Generator
+) -> list[Claim]:
+    best = field.detectors[0]
+    mean = runs_interval(field.values[0], rng=rng, level=LEVEL, bounds=(0.0, 1.0))
+    word = "highest" if field.results.higher_is_better else "lowest"
+    where = f"over {count(len(field.sets), 'outlier set')}"
+    if len(field.detectors) == 1:
+        text = f"{best}, the only detector here, has a mean {field.metric} of {number(mean.value)}."
+        return [Claim(text, "undecided", "there is nothing to compare it with")]
+    if len(field.units) < 2:
+        text = (
+            f"{best} has the {word} {field.metric}, {number(mean.value)}, in the one run {where}."
+        )
+        return [Claim(text, "undecided", "one number per detector cannot tell chance from merit")]
+    leads = field.order[0] == field.order.min(axis=0)
+    alone = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) == 1)
+    firsts = in_all(int(leads.sum()), len(field.units), field.unit)
+    verdict = never_otherwise(int((~alone).sum()), len(alone))
+    claims = [
+        Claim(
+            f"{best} has the {word} mean {field.metric}, {number(mean.value)}, {where}, and ranks "
+            f"first {firsts}.",
+            verdict,
+            f"95 % interval {number(mean.low)} to {number(mean.high)}, for the mean over "
+            f"{field.unit}s like these",
+        )
+    ]
+    tied = [name for name, d in differences.items() if d.p_value >= SIGNIFICANT]
+    if tied:
+        shown = listing(tied) if len(tied) <= 3 else count(len(tied), "other detector")
+        evidence = "; ".join(f"{best} − {n}: {points_and_p(differences[n])}" for n in tied[:4])
+        claims.append(Claim(f"{best} cannot be told apart from {shown}.", "undecided", evidence))
+    else:
+        nearest = field.detectors[1]
+        text = f"{best} is ahead of every other detector."
+        evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
+        claims.append(Claim(text, "holds", evidence))
+    chance = win_probability(field.oriented(0), field.oriented(1), level=LEVEL)
+    decided = chance.low > 0.5 or chance.high < 0.5
+    claims.append(
+        Claim(
+            f"In another {field.unit} like these, {best} beats {field.detectors[1]} with "
+            f"probability {chance.value:.2f}.",
+            "holds" if decided else "undecided",
+            f"95 % interval {chance.low:.2f} to {chance.high:.2f}; ties count one half",
+        )
+    )
+    return claims
+
+
+def _claim_sets(field: Blocks, rng: np.random.Generator) -> list[Claim]:
+    """Do the outlier sets agree on the order?"""
+    if len(field.sets) < 2 or len(field.detectors) < 2:
+        return []
+    means = np.array([values.mean(axis=1) for values in field.sets.values()]).T
+    signed = means if field.results.higher_is_better else -means
+    winners = {
+        name: field.detectors[int(signed[:, n].argmax())] for n, name in enumerate(field.sets)
+    }
+    first = [name for name, winner in winners.items() if winner == field.detectors[0]]
+    others = {name: winner for name, winner in winners.items() if name not in first}
+    agreement = kendall_w(signed, rng=rng)
+    concordance = "undefined" if agreement.value is None else f"{agreement.value:.2f}"
+    evidence = f"Kendall's W of the order over outlier sets is {concordance} (1 = all agree)"
+    text = f"{field.detectors[0]} has the best mean on {len(first)} of {len(winners)} outlier sets"
+    if others:
+        named = [f"{name} ({winner})" for name, winner in list(others.items())[:4]]
+        text += f"; another is best on {listing(named)}{' and more' if len(others) > 4 else ''}"
+    return [Claim(f"{text}.", "flips" if others else "holds", evidence)]
+
+
+def _claim_factors(field: Blocks) -> list[Claim]:
+    """How often does the winner change if one factor changes and nothing else does?"""
+    if not field.are_runs or len(field.detectors) < 2:
+        return []
+    winner = field.order.argmin(axis=0)
+    claims = []
+    for factor in field.results.factors:
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for unit, levels in enumerate(field.levels):
+            rest = tuple(level for name, level in levels.items() if name != factor)
+            groups.setdefault(rest, []).append(unit)
+        pairs = [pair for group in groups.values() for pair in combinations(group, 2)][:PAIRS]
+        if not pairs:
+            continue
+        changed = sum(winner[a] != winner[b] for a, b in pairs)
+        claims.append(
+            Claim(
+                f"Changing only the {factor} changes the winner over all outlier sets in "
+                f"{changed} of {count(len(pairs), 'pair of runs', 'pairs of runs')}.",
+                never_otherwise(int(changed), len(pairs)),
+                f"{len({levels[factor] for levels in field.levels})} levels; pairs of runs that "
+                "agree in everything else",
+            )
+        )
+    return claims
+
+
+def _shares(field: Blocks, rng: np.random.Generator) -> dict[str, VarianceShares]:
+    """How much of each detector's variance each factor explains, where the design tells."""
+    factors = list(field.results.factors)
+    if not field.are_runs or len(factors) < 1 or len(field.units) < 4:
+        return {}
+    columns = {name: [levels[name] for levels in field.levels] for name in factors}
+    replicate = next((name for name in factors if name.casefold() in REPLICATES), None)
+    found = {}
+    for row, detector in enumerate(field.detectors):
+        try:
+            found[detector] = variance_shares(
+                field.values[row], columns, rng=rng, replicate=replicate, level=LEVEL
+            )
+        except UserError:  # the runs form no grid, or every value is equal
+            continue
+    return found
+
+
+def _claim_shares(shares: Mapping[str, VarianceShares]) -> list[Claim]:
+    claims = []
+    for detector, share in list(shares.items())[:1]:
+        effects = sorted(share.effects, key=lambda effect: -effect.share)[:3]
+        parts = [
+            f"{' and '.join(effect.factors)} {'explains' if not n else ''} {effect.share:.0%}"
+            for n, effect in enumerate(effects)
+        ]
+        if not parts:
+            continue
+        first = parts[0].replace("  ", " ") + f" of the variance of {detector}"
+        text = ", ".join([first, *(" ".join(part.split()) for part in parts[1:])])
+        leading = effects[0]
+        known = leading.low is not None and leading.high is not None
+        surely = known and len(effects) > 1 and (leading.low or 0) > effects[1].share
+        evidence = (
+            f"95 % interval {leading.low:.0%} to {leading.high:.0%}"
+            if known
+            else " ".join(share.notes)
+        )
+        claims.append(Claim(f"{text}.", "holds" if surely else "undecided", evidence))
+    return claims
+
+
+def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[Claim]:
+    """How many runs would tell the best from the nearest that cannot be told apart from it."""
+    tied = [name for name, d in differences.items() if d.p_value >= SIGNIFICANT]
+    if not tied or not field.are_runs:
+        return []
+    best, rival = field.detectors[0], tied[0]
+    row = field.detectors.index(rival)
+    needed = runs_needed(
+        field.oriented(0), field.oriented(row), level=LEVEL, comparisons=len(differences)
+    )
+    now = count(len(field.units), "run")
+    if needed.runs is not None and needed.runs <= len(field.units):
+        return []  # the spread is as good as none, and says nothing about further runs
+    if needed.runs is None:
+        text = f"No number of runs would tell {best} from {rival}: here they do not differ."
+        return [Claim(text, "undecided", f"{now} so far")]
+    high = "any number" if needed.high is None else f"{needed.high:,}"
+    return [
+        Claim(
+            f"Telling {best} from {rival} would take about {needed.runs:,} runs like these.",
+            "undecided",
+            f"{now} so far; for 80 % power at the observed difference and spread, which allow "
+            f"{needed.low:,} to {high}",
+        )
+    ]
+
+
+def _caveats(field: Blocks) -> tuple[str, ...]:
+    caveats = []
+    if field.are_runs:
+        caveats.append(
+            "Each run is one case: a detector's value is its mean over the run's outlier sets. "
+            "Intervals and tests are about further runs drawn like these."
+        )
+    elif len(field.units) > 1:
+        caveats.append(
+            "There is one run only: the outlier sets are the cases. What is said is about further "
+            "outlier sets like these, and nothing about retraining."
+        )
+    else:
+        caveats.append("There is one number per detector: nothing can be said about chance.")
+    comparisons = count(len(field.detectors) - 1, "comparison")
+    caveats.append(
+        f"P values are adjusted by Holm's rule for {comparisons} with the best and judged at "
+        f"{SIGNIFICANT:.0%}; they come from a permutation test, or from Student's t where so few "
+        "cases leave a permutation test no power."
+    )
+    if "spread" in field.results.frame.columns:
+        caveats.append(
+            "Some cells are means with a standard deviation. The runs behind them are not known, "
+            "so detectors cannot be compared run by run, and the spread enters no test."
+        )
+    if field.left_out:
+        caveats.append(f"Left out, because most cells are missing: {listing(field.left_out)}.")
+    if field.incomplete:
+        caveats.append(
+            f"{count(field.incomplete, 'cell')} (run and outlier set) that some detector lacks "
+            "were left out for all."
+        )
+    return tuple(caveats)

@@ -1,0 +1,224 @@
+"""Tables and pictures of who is best in a results table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.protocols.blocks import Blocks
+from oodometer.protocols.words import LEVEL, SIGNIFICANT, count, listing
+from oodometer.stats.comparison import Difference
+from oodometer.stats.friedman import critical_difference
+from oodometer.stats.intervals import runs_interval
+from oodometer.stats.ranks import places, rank_matrix
+from oodometer.stats.variance import VarianceShares
+
+
+def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
+    """Mean with interval, spread and range of every detector."""
+    rows: list[tuple[TableCell, ...]] = []
+    for row, detector in enumerate(field.detectors):
+        values = field.values[row]
+        spread = float(values.std(ddof=1)) if len(values) > 1 else None
+        rows.append((detector, _estimate(values, rng), spread, float(np.ptp(values))))
+    return Table(
+        "means",
+        f"{field.metric}, mean over {count(len(field.units), field.unit)}, with 95 % intervals",
+        ("detector", "mean", "standard deviation", "highest − lowest"),
+        tuple(rows),
+        _direction(field),
+    )
+
+
+def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
+    """Ranks, the places that cannot be excluded, and groups that cannot be told apart."""
+    if len(field.units) < 2 or len(field.detectors) < 2:
+        return None
+    higher = field.results.higher_is_better
+    place = places(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
+    groups = critical_difference(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
+    letters: dict[int, str] = {}
+    for letter, group in enumerate(groups.groups):
+        for row in group:
+            letters[row] = letters.get(row, "") + (chr(97 + letter) if letter < 26 else "…")
+    firsts = field.order == field.order.min(axis=0)
+    rows = [
+        (
+            detector,
+            int(firsts[row].sum()),
+            round(float(field.order[row].mean()), 2),
+            f"{field.order[row].min():g}–{field.order[row].max():g}",
+            f"{place[row].low:g}–{place[row].high:g}",
+            letters.get(row, ""),
+        )
+        for row, detector in enumerate(field.detectors)
+    ]
+    return Table(
+        "ranks",
+        f"Ranks over {count(len(field.units), field.unit)}",
+        ("detector", "times first", "mean rank", "ranks", "places not excluded", "group"),
+        tuple(rows),
+        f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
+        f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). Places "
+        "not excluded: by mean value, 95 % bootstrap.",
+    )
+
+
+def difference_table(field: Blocks, differences: Mapping[str, Difference]) -> Table | None:
+    """The best less every other detector."""
+    if not differences:
+        return None
+    best = field.detectors[0]
+    return Table(
+        "differences",
+        f"{best} against every other detector",
+        ("detector", f"{best} ahead by", "adjusted p", "told apart"),
+        tuple(
+            (name, Estimate(*d[:3]), float(d.p_value), "yes" if d.p_value < SIGNIFICANT else "no")
+            for name, d in differences.items()
+        ),
+        f"Mean difference in {field.metric} per {field.unit}, with 95 % interval; positive: "
+        f"{best} is better.",
+    )
+
+
+def set_table(field: Blocks) -> Table | None:
+    """Mean of every detector on every outlier set."""
+    if len(field.sets) < 2:
+        return None
+    return Table(
+        "sets",
+        f"Mean {field.metric} per outlier set",
+        ("detector", *field.sets),
+        tuple(
+            (detector, *(float(values[row].mean()) for values in field.sets.values()))
+            for row, detector in enumerate(field.detectors)
+        ),
+        _direction(field),
+    )
+
+
+def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | None:
+    """Share of the variance of every detector that each factor explains."""
+    if not shares:
+        return None
+    effects = list(
+        dict.fromkeys(effect.factors for share in shares.values() for effect in share.effects)
+    )
+    rows: list[tuple[TableCell, ...]] = []
+    for detector, share in shares.items():
+        known = {effect.factors: effect for effect in share.effects}
+        cells: list[TableCell] = []
+        for names in effects:
+            effect = known.get(names)
+            if effect is None:
+                cells.append(None)
+            elif effect.low is None or effect.high is None:
+                cells.append(effect.share)
+            else:
+                cells.append(Estimate(effect.share, effect.low, effect.high))
+        rows.append((detector, *cells))
+    notes = dict.fromkeys(note for share in shares.values() for note in share.notes)
+    return Table(
+        "shares",
+        f"What explains the variance of {field.metric} over the runs",
+        ("detector", *(" × ".join(names) for names in effects)),
+        tuple(rows),
+        "Shares of each detector's variance, with 95 % intervals where they can be had. "
+        + " ".join(notes),
+    )
+
+
+def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
+    """Mean with interval of every detector."""
+    if len(field.units) < 2:
+        return []
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector,
+            "group": f"all {field.unit}s",
+            **_estimate(field.values[row], rng)._asdict(),
+        }
+        for row, detector in enumerate(field.detectors)
+    ]
+    return [
+        Series(
+            "intervals",
+            "means",
+            f"Mean {field.metric}",
+            f"Mean {field.metric} with 95 % interval over {count(len(field.units), field.unit)} "
+            f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} is best.",
+            field.metric,
+            tuple(points),
+            higher_is_better=field.results.higher_is_better,
+        )
+    ]
+
+
+def rank_map(field: Blocks) -> Series:
+    """Rank of every detector on every outlier set."""
+    points: list[Mapping[str, Value]] = []
+    for name, values in field.sets.items():
+        means = values.mean(axis=1)[:, None]
+        ranks = rank_matrix(means, higher_is_better=field.results.higher_is_better)[:, 0]
+        points += [
+            {"row": detector, "column": name, "value": float(rank)}
+            for detector, rank in zip(field.detectors, ranks, strict=True)
+        ]
+    return Series(
+        "heatmap",
+        "ranks",
+        "Rank of each detector on each outlier set",
+        f"Rank by mean {field.metric}, 1 is best; a row of one colour is a detector whose rank "
+        "does not depend on the outlier set.",
+        "rank",
+        tuple(points),
+        higher_is_better=False,
+    )
+
+
+def strips(field: Blocks) -> list[Series]:
+    """Value of every run, by the level of each factor."""
+    if not field.are_runs:
+        return []
+    factors = [f for f in field.results.factors if len({v[f] for v in field.levels}) <= 40]
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector,
+            "panel": factor,
+            "level": field.levels[column][factor],
+            "value": float(field.values[row, column]),
+            "run": unit,
+        }
+        for factor in factors
+        for row, detector in enumerate(field.detectors)
+        for column, unit in enumerate(field.units)
+    ]
+    if not points:
+        return []
+    return [
+        Series(
+            "strips",
+            "factors",
+            f"{field.metric} of every run, by factor",
+            f"Mean {field.metric} over outlier sets of each run; one panel per factor: "
+            f"{listing(factors)}.",
+            field.metric,
+            tuple(points),
+            higher_is_better=field.results.higher_is_better,
+        )
+    ]
+
+
+def _estimate(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rng: np.random.Generator
+) -> Estimate:
+    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
+    return Estimate(found.value, found.low, found.high)
+
+
+def _direction(field: Blocks) -> str:
+    return "Higher is better." if field.results.higher_is_better else "Lower is better."

@@ -1,0 +1,139 @@
+"""Draw values against a number, such as AUROC against the epoch: one line per label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oodometer.finding import Series, Value
+from oodometer.reports import palette
+from oodometer.reports.panels import Drawing
+from oodometer.reports.scales import Scale, ticks, value_range
+from oodometer.reports.svg import LABEL_SIZE, TICK_SIZE, element, text, title
+from oodometer.reports.words import (
+    MISSING,
+    decimals,
+    number,
+    one_line,
+    rounded,
+    shorten,
+    text_width,
+)
+
+_HEIGHT = 260.0
+_LEAST = 13.0  # between two names at the right end
+_LEFT = 44.0
+_DASHES = (None, "6 3", "2 3")  # with eight colours, 24 lines before a pair comes twice
+
+
+def draw_lines(series: Series, width: float) -> Drawing:
+    """Draw one panel per `panel`, below each other; names stand at the right end of their lines."""
+    panels: dict[str, list[Mapping[str, Value]]] = {}
+    for point in series.points:
+        panels.setdefault(one_line(point["panel"]), []).append(point)
+    labels = list(dict.fromkeys(one_line(point["label"]) for point in series.points))
+    widest = max(text_width(label, LABEL_SIZE) for label in labels)
+    room = min(widest, width * 0.38) + 14
+    height = max(_HEIGHT, _LEAST * len(labels) + 20)
+    bodies, top = [], 0.0
+    for name, points in panels.items():
+        place = (top + 42, top + 42 + height, width - room)
+        bodies.append(text(name, _LEFT, top + 10, css="panel-title"))
+        bodies.append(_panel(series, points, labels, place))
+        top += height + 76
+    return Drawing("".join(bodies), width, top)
+
+
+def _panel(
+    series: Series,
+    points: list[Mapping[str, Value]],
+    labels: list[str],
+    place: tuple[float, float, float],
+) -> str:
+    top, bottom, right = place
+    known = [
+        (one_line(point["label"]), x, value)
+        for point in points
+        if (x := number(point["x"])) is not None and (value := number(point["value"])) is not None
+    ]
+    if not known:
+        return text(MISSING, _LEFT, (top + bottom) / 2, css="tick gap-word")
+    low, high = value_range(value for *_, value in known)
+    first, last = min(x for _, x, _ in known), max(x for _, x, _ in known)
+    across = Scale(first, last if last > first else first + 1, _LEFT + 4, right - 6)
+    up = Scale(low, high, bottom, top)
+    parts = []
+    for value, written in ticks(low, high, 5):
+        y = up(value)
+        parts.append(element("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="guide"))
+        parts.append(text(written, _LEFT - 5, y, css="tick", anchor="end"))
+    whole = all(x == int(x) for _, x, _ in known)
+    for value, written in ticks(across.low, across.high, max(2, int((right - _LEFT) / 70))):
+        if whole and value != int(value):
+            continue
+        written = f"{value:g}" if whole else written
+        parts.append(text(written, across(value), bottom + TICK_SIZE, css="tick", anchor="middle"))
+    parts.append(element("line", x1=_LEFT, x2=right, y1=bottom, y2=bottom, class_="grid"))
+    parts.append(text(series.value_label, _LEFT, top - 12, css="axis"))
+    places = decimals([value for *_, value in known])
+    ends: list[tuple[float, str]] = []
+    for index, label in enumerate(labels):
+        own = sorted((x, value) for name, x, value in known if name == label)
+        if not own:
+            continue
+        parts.append(
+            _line(series, label, index, [(across(x), up(v), x, v) for x, v in own], places)
+        )
+        ends.append((up(own[-1][1]), label))
+    for y, label in _spread(ends, top, bottom):
+        index = labels.index(label)
+        shown = shorten(label, 200.0, LABEL_SIZE)
+        parts.append(
+            element("circle", cx=right + 2, cy=y, r=3, class_=f"hue-{index % palette.HUES}")
+        )
+        parts.append(text(shown, right + 8, y, full=label))
+    return "".join(parts)
+
+
+def _line(
+    series: Series,
+    label: str,
+    index: int,
+    places: list[tuple[float, float, float, float]],
+    digits: int,
+) -> str:
+    hue = index % palette.HUES
+    path = "M" + "L".join(f"{x:.2f},{y:.2f}" for x, y, *_ in places)
+    parts = [
+        element(
+            "path",
+            d=path,
+            class_=f"open hue-{hue}",
+            stroke_dasharray=_DASHES[index // palette.HUES % len(_DASHES)],
+        )
+    ]
+    for x, y, where, value in places:
+        said = f"{label}, {where:g}: {series.value_label} {rounded(value, digits)}"
+        parts.append(
+            element(
+                "circle", title(said), cx=x, cy=y, r=2.2, class_=f"mark hue-{hue}",
+                data_value=repr(value),
+            )
+        )  # fmt: skip
+    return element("g", *parts)
+
+
+def _spread(ends: list[tuple[float, str]], top: float, bottom: float) -> list[tuple[float, str]]:
+    """Move names apart so that none covers another; they keep their order."""
+    placed: list[tuple[float, str]] = []
+    lowest = top - _LEAST
+    for y, label in sorted(ends):
+        lowest = max(y, lowest + _LEAST)
+        placed.append((lowest, label))
+    beyond = placed[-1][0] - bottom if placed else 0.0
+    if beyond > 0:  # push back up from the lower end
+        limit = bottom
+        for number_, (y, label) in reversed(list(enumerate(placed))):
+            limit = min(y, limit)
+            placed[number_] = (limit, label)
+            limit -= _LEAST
+    return placed

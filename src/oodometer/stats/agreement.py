@@ -1,0 +1,151 @@
+"""Do settings agree on the order of detectors? Rank correlations and concordance."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri, stdtr
+
+from oodometer.errors import UserError
+from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import check_level
+from oodometer.stats.friedman import friedman
+from oodometer.stats.ranks import rank_matrix
+from oodometer.stats.values import paired_values
+
+ALL_ORDERS = 7  # up to so many items, all their orders are tried: 5,040
+
+
+class Correlation(NamedTuple):
+    """A rank correlation, its interval, and the chance of one at least as large by chance.
+
+    The value is None if it is undefined, because one side has no two different values.
+    """
+
+    value: float | None
+    low: float
+    high: float
+    p_value: float
+
+
+class Concordance(NamedTuple):
+    """Kendall's W: 0 no agreement, 1 the same order in every block; None if all is tied."""
+
+    value: float | None
+    p_value: float
+
+
+UNDEFINED = Correlation(None, -1.0, 1.0, 1.0)
+
+
+def kendall_w(
+    values: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    higher_is_better: bool = True,
+    resamples: int = 9999,
+) -> Concordance:
+    """Agreement of n blocks (columns) on the order of k detectors (rows), corrected for ties.
+
+    W = chi^2 / (n (k - 1)) with Friedman's chi^2, whose p value this has too. Its expectation is
+    1 / n if the orders have nothing to do with each other. Kendall & Babington Smith 1939.
+    """
+    test = friedman(values, rng=rng, higher_is_better=higher_is_better, resamples=resamples)
+    blocks = np.asarray(values).shape[1]
+    if blocks < 2:
+        raise UserError("Kendall's W is about agreement: it needs at least two blocks (columns).")
+    if test.method == "all tied":
+        return Concordance(None, 1.0)
+    value = test.statistic / (blocks * (test.mean_ranks.size - 1))
+    return Concordance(min(1.0, value), test.p_value)
+
+
+def tau_b(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
+    """Kendall's tau-b between two settings' values of the same detectors.
+
+    (concordant - discordant pairs) / sqrt(pairs not tied in a * pairs not tied in b). The interval
+    is atanh(tau) -+ z sqrt(0.437 / (n - 4)), from 5 items on (Fieller, Hartley & Pearson 1957).
+    """
+    from scipy.stats import kendalltau
+
+    check_level(level)
+    first, second = paired_values(a, b)
+    size = first.size
+    signs = np.sign(first[:, None] - first), np.sign(second[:, None] - second)
+    value = _general(*signs)
+    if value is None:
+        return UNDEFINED
+    few = size <= ALL_ORDERS
+    p_value = _over_all_orders(*signs) if few else float(kendalltau(first, second).pvalue)
+    error = math.sqrt(0.437 / (size - 4)) if size > 4 else math.inf
+    return _with_interval(value, 4.0 / (size * (size - 1)), error, level, p_value)
+
+
+def tau_matrix(values: ArrayLike) -> Floats:
+    """`tau_b` of every two blocks (columns) over the detectors (rows): NaN where undefined."""
+    signs = np.sign(ranks_above(values))
+    norms = np.sqrt((signs**2).sum(axis=(1, 2)))
+    products = np.einsum("aij,bij->ab", signs, signs)
+    scale = np.outer(norms, norms)
+    found = np.full(products.shape, np.nan)
+    np.divide(products, scale, out=found, where=scale > 0.0)
+    return np.clip(found, -1.0, 1.0)
+
+
+def ranks_above(values: ArrayLike) -> Floats:
+    """By how many ranks each row lies above each other (columns, rows, rows)."""
+    ranks = rank_matrix(values).T
+    return np.asarray(ranks[:, None, :] - ranks[:, :, None])
+
+
+def spearman(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
+    """Spearman's rank correlation, ties sharing the mean of their ranks.
+
+    The interval is atanh(r) -+ z sqrt((1 + r^2 / 2) / (n - 3)), from 4 pairs on (Bonett & Wright
+    2000, doi:10.1007/BF02294183); p from Student's t, or from all orders of up to 7 pairs.
+    """
+    check_level(level)
+    first, second = paired_values(a, b)
+    size = first.size
+    above = ranks_above(np.column_stack([first, second]))
+    value = _general(above[0], above[1])
+    if value is None:
+        return UNDEFINED
+    if size <= ALL_ORDERS:
+        p_value = _over_all_orders(above[0], above[1])
+    else:
+        room = max(1.0 - value**2, 1e-300)
+        p_value = 2.0 * float(stdtr(size - 2, -abs(value) * math.sqrt((size - 2) / room)))
+        p_value = max(p_value, 2.0 / math.factorial(min(size, 20)))
+    error = math.sqrt((1.0 + value**2 / 2.0) / (size - 3)) if size > 3 else math.inf
+    return _with_interval(value, 12.0 / (size**3 - size), error, level, p_value)
+
+
+def _general(a: Floats, b: Floats) -> float | None:
+    """Daniels' (1944) coefficient of two antisymmetric matrices: signs for tau, ranks for rho."""
+    scale = math.sqrt(float((a**2).sum())) * math.sqrt(float((b**2).sum()))
+    return max(-1.0, min(1.0, float((a * b).sum()) / scale)) if scale > 0.0 else None
+
+
+def _over_all_orders(a: Floats, b: Floats) -> float:
+    """Share of all orders of the second matrix with a product at least as far from 0."""
+    orders = np.array(list(permutations(range(len(a)))))
+    products = np.einsum("oij,ij->o", b[orders[:, :, None], orders[:, None, :]], a)
+    return float((np.abs(products) >= abs(float((a * b).sum())) - 1e-9).mean())
+
+
+def _with_interval(
+    value: float, least: float, error: float, level: float, p_value: float
+) -> Correlation:
+    """Fisher's interval; perfect order is treated as one exchange of neighbours, `least`, away."""
+    if error == math.inf:
+        return Correlation(value, -1.0, 1.0, p_value)
+    inside = max(-1.0 + least, min(1.0 - least, value))
+    reach = float(ndtri(0.5 + 0.5 * level)) * error
+    middle = math.atanh(inside)
+    low, high = math.tanh(middle - reach), math.tanh(middle + reach)
+    return Correlation(value, min(value, low), max(value, high), p_value)

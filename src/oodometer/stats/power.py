@@ -1,0 +1,154 @@
+"""How many runs are needed to tell two methods apart?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import nctdtr, stdtrit
+
+from oodometer.errors import UserError
+from oodometer.metrics.delong import check_level
+from oodometer.stats.values import paired_values
+
+MOST_RUNS = 1_000_000  # whoever needs more will never tell the two apart
+
+
+class RunsNeeded(NamedTuple):
+    """Runs that a paired comparison needs; None: no number of runs, or more than a million.
+
+    `low` and `high` are what the uncertainty of the observed difference allows, at the same level
+    of confidence: the difference that a few runs show may be far from the true one.
+    """
+
+    runs: int | None
+    low: int | None
+    high: int | None
+    effect: float  # mean of a - b over the observed runs
+    spread: float  # its standard deviation over runs
+
+
+def power(
+    runs: int, effect: float, spread: float, *, level: float = 0.95, comparisons: int = 1
+) -> float:
+    """Chance that a paired two-sided t test finds a mean difference `effect` with so many runs.
+
+    1 - T(t) + T(-t), where T is the noncentral t distribution with n - 1 degrees of freedom and
+    noncentrality effect sqrt(n) / spread, and t the quantile at (1 - level) / (2 comparisons)
+    (Bonferroni). `spread` is the standard deviation of the differences over runs, which are taken
+    to be normal.
+
+    >>> round(power(34, 0.5, 1.0), 3)
+    0.808
+    """
+    check_level(level)
+    _check_comparisons(comparisons)
+    if runs < 2:
+        raise UserError(f"runs must be at least 2, got {runs}: one run shows no spread.")
+    if not (math.isfinite(effect) and math.isfinite(spread) and spread >= 0.0):
+        raise UserError(
+            f"effect and spread must be finite, spread not negative: {effect}, {spread}."
+        )
+    if spread == 0.0:
+        return 1.0 if effect else (1.0 - level) / comparisons
+    return _power(runs, abs(effect) / spread, level, comparisons)
+
+
+def runs_needed(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    level: float = 0.95,
+    power: float = 0.8,
+    comparisons: int = 1,
+) -> RunsNeeded:
+    """Runs needed to tell a from b if the difference and its spread are as observed.
+
+    The smallest n whose `power` suffices. `low` and `high` come from the interval of the
+    standardised difference by inversion of the noncentral t distribution: if that holds 0, no
+    number of runs can be promised to suffice, and `high` is None. Runs are paired; two at least.
+    Differences that are the same in every run give 2, the fewest that show a spread. All this is
+    for a t test; permutation tests cannot reject below 1 + log2(comparisons / (1 - level)) runs.
+    """
+    check_level(level)
+    _check_comparisons(comparisons)
+    if not 1.0 - level < power < 1.0:
+        raise UserError(
+            f"power must lie between {1.0 - level:g}, what chance alone gives, and 1, got {power}."
+        )
+    first, second = paired_values(a, b)
+    if first.size < 2:
+        raise UserError("a and b have one run each: at least two are needed to see a spread.")
+    differences = first - second
+    effect, spread = float(differences.mean()), float(differences.std(ddof=1))
+    rounding = 1e-12 * float(np.abs([first, second]).max())
+    if abs(effect) <= rounding:
+        effect = 0.0
+    if spread <= rounding:
+        runs = 2 if effect else None
+        return RunsNeeded(runs, runs, runs, effect, 0.0)
+    size = first.size
+    smaller, larger = _standardised_interval(abs(effect) / spread, size, level)
+
+    def needed(standardised: float) -> int | None:
+        return _smallest(lambda runs: _power(runs, standardised, level, comparisons) >= power)
+
+    least = max(abs(smaller), abs(larger))
+    return RunsNeeded(
+        needed(abs(effect) / spread) if effect else None,
+        needed(least),
+        needed(smaller) if smaller > 0.0 else None,
+        effect,
+        spread,
+    )
+
+
+def _check_comparisons(comparisons: int) -> None:
+    if comparisons < 1:
+        raise UserError(f"comparisons must be at least 1, got {comparisons}.")
+
+
+def _power(runs: int, standardised: float, level: float, comparisons: int) -> float:
+    freedom = runs - 1.0
+    quantile = -float(stdtrit(freedom, (1.0 - level) / (2.0 * comparisons)))
+    centrality = standardised * math.sqrt(runs)
+    below = float(nctdtr(freedom, centrality, quantile))
+    # Far out the distribution function fails, where nothing is left below the quantile.
+    if math.isnan(below):
+        return 1.0
+    other = float(nctdtr(freedom, centrality, -quantile))
+    return min(1.0, max(0.0, 1.0 - below) + (0.0 if math.isnan(other) else other))
+
+
+def _smallest(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of runs, from 2 up, that is enough; more are enough too."""
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > MOST_RUNS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _standardised_interval(standardised: float, size: int, level: float) -> tuple[float, float]:
+    """Ends between which mean / standard deviation of the population lies (Hedges & Olkin 1985)."""
+    observed = standardised * math.sqrt(size)
+    tail = 0.5 - 0.5 * level
+    ends = []
+    for chance in (1.0 - tail, tail):
+        low, high = -2.0 * observed - 40.0, 2.0 * observed + 40.0
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            # The larger the noncentrality, the less likely is a value below the observed.
+            if float(nctdtr(size - 1.0, middle, observed)) > chance:
+                low = middle
+            else:
+                high = middle
+        ends.append(0.5 * (low + high) / math.sqrt(size))
+    return ends[0], ends[1]

@@ -1,0 +1,165 @@
+"""Several files as one table: what their paths tell becomes columns."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.files import SUFFIXES, read_file
+from oodometer.tables.names import (
+    DETECTOR_TITLES,
+    ID_TITLES,
+    OOD_TITLES,
+    REPLICATE_TITLES,
+    is_detector,
+    is_set,
+    plain,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SEED = re.compile(r"(?:^|(?<=[/_\-.]))(?:seed|run|s)[_=\-]?(\d+)(?=[/_\-.]|$)", re.IGNORECASE)
+
+
+def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
+    """Read files and folders of files into one table, with columns for what their paths tell."""
+    import pandas as pd
+
+    frames = _read_all(paths, notes)
+    files = list(frames)
+    if len(files) == 1:
+        frame = frames[files[0]]
+        detector = _detector_in(files[0])
+        if detector and not _tells_detectors(frame):
+            frame["detector"] = detector
+            notes.append(f"the detector, {detector}, is known by the name of the file only")
+        return frame
+    told = _told_by_paths(files)
+    for file, frame in frames.items():
+        titles = {plain(column) for column in frame.columns}
+        levels = dict(told[file])
+        if _tells_detectors(frame):
+            levels.pop("detector", None)
+        if titles & REPLICATE_TITLES:
+            levels.pop("seed", None)
+        if titles & ID_TITLES:
+            levels.pop("id", None)
+        for name, level in levels.items():
+            if name not in frame.columns:
+                frame[name] = level
+    notes.append(f"{len(files)} files were read as one table")
+    table = pd.concat(frames.values(), ignore_index=True).fillna("")
+    taken = [name for name in ("detector", "seed", "id", "folder", "file")
+             if any(name in levels for levels in told.values()) and name in table.columns]  # fmt: skip
+    if taken:
+        notes.append(f"known by the names of files and folders only: {', '.join(taken)}")
+    return table
+
+
+def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFrame]:
+    """Read what is named; in folders, leave out what is no table."""
+    frames: dict[Path, pd.DataFrame] = {}
+    for path in paths:
+        if not path.is_dir():
+            frames[path] = _read(path, notes)
+            continue
+        inside = sorted(f for f in path.rglob("*") if f.suffix.casefold() in SUFFIXES)
+        if not inside:
+            raise UserError(f"Folder '{path}' holds no table ({', '.join(SUFFIXES)}).")
+        refused: dict[Path, str] = {}
+        for file in inside:
+            try:
+                frame = _read(file, notes)
+            except UserError as problem:
+                refused[file] = str(problem)
+                continue
+            if any(numeric_share(frame[column]) > 0.5 for column in frame.columns):
+                frames[file] = frame
+            else:
+                refused[file] = f"'{file}' holds no column of numbers."
+        if len(refused) == len(inside):
+            raise UserError(f"Folder '{path}' holds no table: {next(iter(refused.values()))}")
+        if refused:
+            names = ", ".join(file.relative_to(path).as_posix() for file in refused)
+            notes.append(f"files that are no tables were left out: {names}")
+    return frames
+
+
+def _read(file: Path, notes: list[str]) -> pd.DataFrame:
+    frame, remarks = read_file(file)
+    notes += [f"{file.name}: {remark}" for remark in remarks]
+    return frame
+
+
+def _tells_detectors(frame: pd.DataFrame) -> bool:
+    """Tell whether a table itself says which detectors its numbers belong to."""
+    if sum(map(is_detector, frame.columns)) >= 2:
+        return True
+    for column in frame.columns:
+        if numeric_share(frame[column]) > 0.5:
+            continue
+        if plain(column) in DETECTOR_TITLES or 2 * sum(map(is_detector, frame[column])) >= len(
+            frame
+        ):
+            return True
+    return False
+
+
+def _told_by_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
+    """Detector, seed and ID set of each file, as far as its path tells; else what differs in it."""
+    root = Path(os.path.commonpath([file.absolute().parent for file in files]))
+    told: dict[Path, dict[str, str]] = {}
+    rests: dict[Path, tuple[str, str]] = {}
+    for file in files:
+        inside = file.absolute().relative_to(root)
+        levels: dict[str, str] = {}
+        text = inside.with_suffix("").as_posix()
+        seed = _SEED.search(text)
+        if seed:
+            levels["seed"] = seed[1]
+            text = text[: seed.start()] + text[seed.end() :]
+        detector = _detector_in(inside)
+        if detector:
+            levels["detector"] = detector
+            text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
+        first = re.split(r"[/_\-]", text)[0]
+        if is_set(first):
+            levels["id"] = first
+            text = text.removeprefix(first)
+        folder, _, stem = text.rpartition("/")
+        rests[file] = folder.strip("/_-."), stem.strip("/_-.")
+        told[file] = levels
+    for place, name in enumerate(("folder", "file")):
+        if len({rest[place] for rest in rests.values()}) > 1:
+            for file, rest in rests.items():
+                told[file][name] = rest[place] or file.stem
+    if not any("detector" in levels for levels in told.values()):
+        for file, levels in told.items():
+            levels.setdefault("detector", file.stem)
+            levels.pop("file", None) if levels["detector"] == levels.get("file") else None
+    else:
+        for file, levels in told.items():
+            levels.setdefault("detector", file.stem)
+    return told
+
+
+def _detector_in(file: Path) -> str | None:
+    """Find the longest name of a detector in that of a file or of one of its folders."""
+    for name in (file.stem, *(parent.name for parent in file.parents)):
+        words = [word for word in re.split(r"(?<=[_\-.\s])|(?=[_\-.\s])", name) if word]
+        spans = [
+            "".join(words[start:end])
+            for length in range(len(words), 0, -1)
+            for start in range(len(words) - length, -1, -1)
+            for end in (start + length,)
+        ]
+        found = next((s for s in spans if is_detector(s) and s == s.strip("_-. ")), None)
+        if found:
+            return found
+    return None

@@ -1,0 +1,166 @@
+"""Instability: what one factor does to detectors and to their order."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.protocols.instability import instability, instability_of
+from oodometer.protocols.instability_field import deviation, spreads
+from oodometer.results import Results
+from oodometer.scores import ScoreRow, ScoreTable
+
+PAPER = json.loads((Path(__file__).parent / "oracles" / "instability_tables.json").read_text())
+
+
+def published(table):
+    lines = [
+        {"detector": name, "ood": task, "level": level, "value": value / 100}
+        for task, levels in table.items()
+        for level, values in levels.items()
+        for name, value in zip(PAPER["methods"], values, strict=True)
+    ]
+    return Results(pd.DataFrame(lines), ("level",))
+
+
+def made(values, factors):
+    """Results from {detector: list of values}, the runs told apart by the factors' columns."""
+    lines = [
+        {"detector": name, "ood": "far", "value": value}
+        | {factor: levels[run] for factor, levels in factors.items()}
+        for name, row in values.items()
+        for run, value in enumerate(row)
+    ]
+    return Results(pd.DataFrame(lines), tuple(factors))
+
+
+def claims(finding):
+    return [(claim.verdict, claim.text) for claim in finding.claims]
+
+
+def test_what_the_paper_says_of_its_second_table():
+    # "for CIFAR-10 vs. SVHN and type-0, the top-3 methods are (KNN, Mahalanobis, MSP), while for
+    # type-2 - (LOF_C, Mahalanobis, LOF_E)"; MaxLogit "from 70.13 to 88.99".
+    svhn, _ = spreads(published(PAPER["table_2"]), "level", published=True)
+    order = {
+        level: [svhn.detectors[row] for row in np.argsort(svhn.order[:, column])]
+        for column, level in enumerate(svhn.level)
+    }
+    assert order["type-0"][:3] == ["KNN", "Mah", "MSP"]
+    assert order["type-2"][:3] == ["LOF_C", "Mah", "LOF_E"]
+    assert svhn.deltas[svhn.detectors.index("ML")] == pytest.approx(0.8899 - 0.7013)
+
+
+def test_published_ranks_add_up_as_in_the_paper_and_ties_go_to_the_earlier_name():
+    for part in spreads(published(PAPER["table_6"]), "level", published=True):
+        assert part.order.mean(axis=1).sum() == pytest.approx(21.0)  # 0 + 1 + ... + 6
+    # ML and FE have 88.99 both at type-0, and ML stands first.
+    svhn, _ = spreads(published(PAPER["table_2"]), "level", published=True)
+    type_0 = svhn.order[:, svhn.level.index("type-0")]
+    assert type_0[svhn.detectors.index("FE")] == type_0[svhn.detectors.index("ML")] + 1
+    ours, _ = spreads(published(PAPER["table_2"]), "level", published=False)
+    shared = ours.order[:, ours.level.index("type-0")]
+    assert shared[ours.detectors.index("FE")] == shared[ours.detectors.index("ML")]
+
+
+def test_augmentation_moves_detectors_by_more_than_20_points():
+    # "We can see a wide range of AUCs, often above 20 percent."
+    parts = spreads(published(PAPER["table_6"]), "level", published=True)
+    wide = sum(int((part.deltas > 0.2).sum()) for part in parts)
+    assert wide >= 7
+    finding = instability_of(published(PAPER["table_6"]), published=True)
+    text = " ".join(text for _, text in claims(finding))
+    assert "changes the best detector" in text
+    levels = next(table for table in finding.tables if table.name.startswith("levels-"))
+    assert levels.columns == ("level", *PAPER["methods"])
+
+
+def test_a_world_in_which_only_the_seed_matters():
+    rng = np.random.default_rng(0)
+    values = {"a": 0.8 + 0.1 * rng.random(10), "b": 0.8 + 0.1 * rng.random(10), "c": [0.5] * 10}
+    finding = instability_of(made(values, {"seed": list(range(10))}))
+    assert ("flips", "Changing only the seed changes the best detector.") in claims(finding)
+    assert any(text.startswith("Changing only the seed turns the order of up to 1 of 3 pairs")
+               for _, text in claims(finding))  # fmt: skip
+    (spread,) = [table for table in finding.tables if table.name == "spread-seed-far"]
+    row = dict(zip(spread.columns, spread.rows[0], strict=True))
+    assert row["standard deviation"] == pytest.approx(np.std(values["a"], ddof=1))
+    assert row["highest − lowest"] == pytest.approx(np.ptp(values["a"]))
+
+
+def test_a_winner_that_changes_with_another_factor_is_not_blamed_on_the_seed():
+    values = {"a": [0.9] * 3 + [0.7] * 3, "b": [0.8] * 6}
+    factors = {"optimizer": ["sgd"] * 3 + ["adam"] * 3, "seed": [0, 1, 2] * 2}
+    told = claims(instability_of(made(values, factors)))
+    assert ("holds", "Changing only the seed never changes the best detector.") in told
+    assert ("flips", "Changing only the optimizer changes the best detector.") in told
+
+
+def test_two_runs_are_too_few_to_claim_that_nothing_changes():
+    told = claims(instability_of(made({"a": [0.9, 0.9], "b": [0.8, 0.8]}, {"seed": [0, 1]})))
+    assert ("undecided", "Changing only the seed never changes the best detector.") in told
+
+
+def test_equal_detectors_are_never_ranked_apart_and_names_do_not_matter():
+    rng = np.random.default_rng(1)
+    values = rng.random(6)
+    finding = instability_of(made({"a": values, "b": values}, {"seed": list(range(6))}))
+    assert ("holds", "Changing only the seed never changes the best detector.") in claims(finding)
+    first, second = rng.random(6), rng.random(6)
+    one = instability_of(made({"alpha": first, "beta": second}, {"seed": list(range(6))}))
+    two = instability_of(made({"xi": first, "psi": second}, {"seed": list(range(6))}))
+    expected = [text.replace("alpha", "xi").replace("beta", "psi") for _, text in claims(one)]
+    assert expected == [text for _, text in claims(two)]
+
+
+def test_intervals_of_standard_deviations_cover():
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(2000):
+        groups = np.repeat([0, 1, 2], 4)
+        values = rng.normal(0, 0.03, 12) + np.array([0.1, 0.5, 0.9])[groups]
+        found = deviation(values, groups, 0.95)
+        covered += found.low <= 0.03 <= found.high
+    assert 0.94 <= covered / 2000 <= 0.96
+    assert deviation(np.array([1.0]), np.array([0]), 0.95) is None
+
+
+def test_values_against_the_epoch_become_lines_with_accuracy():
+    frame = made({"a": [0.6, 0.7, 0.8], "b": [0.7, 0.7, 0.7]}, {"epoch": [1, 2, 10]}).frame
+    table = Results(frame.assign(accuracy=[0.5, 0.6, 0.9] * 2), ("epoch",))
+    (lines,) = [series for series in instability_of(table).series if series.kind == "lines"]
+    assert {(p["label"], p["x"]) for p in lines.points} >= {("a", 10.0), ("accuracy", 1.0)}
+
+
+def test_scores_give_accuracy_too():
+    rng = np.random.default_rng(3)
+    rows, runs, correct = [], {}, {}
+    for seed in range(3):
+        runs[f"seed={seed}"] = {"seed": seed}
+        correct[f"seed={seed}"] = np.arange(20) % (seed + 2) == 0
+        for name in ("a", "b"):
+            for data, shift in (("id", 0.0), ("far", 1.0)):
+                rows.append(ScoreRow(f"seed={seed}", name, "", data, rng.normal(shift, 1, 20)))
+    table = ScoreTable("id", tuple(rows), runs, correct=correct)
+    finding = instability(table, rng)
+    levels = next(t for t in finding.tables if t.name == "levels-seed-far")
+    assert [row[1] for row in levels.rows] == pytest.approx([0.5, 7 / 20, 5 / 20])
+
+
+def test_refusals():
+    table = made({"a": [0.9], "b": [0.8]}, {"seed": [0]})
+    with pytest.raises(UserError, match="No two runs differ in one factor only"):
+        instability_of(table)
+    with pytest.raises(UserError, match="'sede'.*seed"):
+        instability_of(table, ["sede"])
+    with pytest.raises(UserError, match="one only"):
+        instability_of(made({"a": [0.9, 0.8]}, {"seed": [0, 1]}))
+
+
+def test_gaps_are_left_out_and_said():
+    full = made({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.9, 0.6]}, {"seed": [0, 1, 2]})
+    holed = Results(full.frame.drop(index=5), full.factors)
+    assert any("1 run" in text for text in instability_of(holed).caveats)

@@ -1,0 +1,503 @@
+"""The robustness score: the paper's own tables, worlds whose answer is known, and gaps."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.finding import Finding, from_json, to_json
+from oodometer.metrics import Estimate
+from oodometer.protocols.robustness import robustness, robustness_of
+from oodometer.protocols.robustness_field import arrange
+from oodometer.protocols.robustness_jackknife import ratio
+from oodometer.protocols.robustness_score import (
+    Moments,
+    mixture,
+    robustness_score,
+    run_moments,
+    weights,
+)
+from oodometer.results import Results
+from oodometer.scores import Missing, ScoreRow, ScoreTable
+
+PAPER = json.loads((Path(__file__).parent / "oracles" / "robustness_tables.json").read_text())
+LOWER = [name in PAPER["lower_is_better"] for name in PAPER["metrics"]]
+
+
+def printed(value: float) -> float:
+    return round(float(value), 3)
+
+
+# The published tables
+
+
+@pytest.mark.parametrize("table", ["T2", "T13"])
+def test_moments_over_runs_as_printed(table):
+    found = run_moments(np.transpose(PAPER[table]["runs"]))
+    got = [[printed(m), printed(v)] for m, v in zip(*found, strict=True)]
+    assert got == PAPER[table]["printed"]  # 10 of 10 cells
+
+
+@pytest.mark.parametrize("table", ["T3", "T7", "T14"])
+def test_mixtures_as_printed(table):
+    """With the epsilons that were used; the printed equations give 7 of the 30 cells."""
+    parts = np.array(list(PAPER[table]["rows"].values()))  # (parts, metrics, moments)
+    found = mixture(parts[:, :, 0].T, parts[:, :, 1].T, "published")
+    got = [[printed(m), printed(v)] for m, v in zip(*found, strict=True)]
+    assert got == PAPER[table]["printed"]
+
+
+def test_how_many_mixtures_the_printed_equations_give():
+    right = 0
+    for table in ("T3", "T7", "T14"):
+        parts = np.array(list(PAPER[table]["rows"].values()))
+        found = mixture(parts[:, :, 0].T, parts[:, :, 1].T)
+        got = np.round(np.transpose(found), 3)
+        right += int((got == np.array(PAPER[table]["printed"])).sum())
+    assert right == 7
+    assert weights([1.0, 4.0]).sum() == pytest.approx(1.0, abs=1e-12)
+    assert weights([1.0, 4.0], "published").sum() < 1.0
+
+
+def cells_of(moments: str, scores: str):
+    for name, cells in PAPER[moments].items():
+        for column, (mean, variance) in enumerate(cells):
+            found = robustness_score(
+                Moments(np.array(mean), np.array(variance)), higher_is_better=not LOWER[column]
+            )
+            yield name, column, mean, variance, float(found), PAPER[scores][name][column]
+
+
+def test_table_5():
+    ratios = [(n, c, f, p) for n, c, _, _, f, p in cells_of("T4", "T5") if not LOWER[c]]
+    wrong = [(n, PAPER["metrics"][c]) for n, c, f, p in ratios if printed(f) != p]
+    assert len(ratios) == 21 and wrong == [("ODIN", "AUROC")]
+    assert next(f for n, c, f, p in ratios if (n, c) == ("ODIN", 2)) == pytest.approx(
+        0.003501, 1e-3
+    )
+    # Products of rounded moments: no epsilon gives all of them, none is off by more than 0.1 %.
+    products = [(f, p) for _, c, _, _, f, p in cells_of("T4", "T5") if LOWER[c]]
+    assert len(products) == 14
+    assert all(found == pytest.approx(value, rel=1e-3) for found, value in products)
+
+
+def test_table_9():
+    ratios = [(f, p) for _, c, _, _, f, p in cells_of("T8", "T9") if not LOWER[c]]
+    assert len(ratios) == 21 and all(printed(found) == value for found, value in ratios)
+    # The products were printed with a mean that is larger by 0.001: within rounding they agree.
+    products = [cell for cell in cells_of("T8", "T9") if LOWER[cell[1]]]
+    assert len(products) == 14
+    for _, _, mean, variance, found, value in products:
+        assert abs(found - value) < 0.0052
+        shifted = [
+            (mean + 1e-3 + a) * math.sqrt(variance + b)
+            for a in (-5e-4, 5e-4)
+            for b in (-5e-4, 5e-4)
+        ]
+        assert min(shifted) - 5e-4 <= value <= max(shifted) + 5e-4
+
+
+def paper_results(table: str, metric: int, part: str) -> Results:
+    """Two runs with the mean and the variance of each cell of Table 3 or 7."""
+    lines = []
+    for name, cells in PAPER[table]["rows"].items():
+        mean, variance = cells[metric]
+        for seed, sign in enumerate((-1, 1)):
+            line = {"detector": "max-softmax", "ood": "f-mnist", "optimizer": "Adam", part: name}
+            lines.append(line | {"seed": seed, "value": mean + sign * math.sqrt(variance)})
+    lower = LOWER[metric]
+    return Results(pd.DataFrame(lines), ("optimizer", "seed"), "fpr", not lower)
+
+
+@pytest.mark.parametrize("metric", range(5))
+def test_the_protocol_gives_the_printed_mixtures(metric):
+    finding = robustness_of(paper_results("T3", metric, "optimizer"), epsilon="published")
+    moments = next(table for table in finding.tables if table.name == "moments-1")
+    mean, variance = PAPER["T3"]["printed"][metric]
+    assert moments.rows[0][-1] == f"{mean:.3f} | {variance:.3f}"
+    adam = PAPER["T3"]["rows"]["Adam"][metric]
+    assert moments.rows[0][1] == f"{adam[0]:.3f} | {adam[1]:.3f}"
+    field = arrange(paper_results("T7", metric, "ood"), "optimizer", "published")
+    score = field.level_scores["", "max-softmax", "Adam"]
+    assert [printed(m) for m in score.moments] == PAPER["T7"]["printed"][metric]
+
+
+def test_the_papers_winners():
+    best = {c: min(PAPER["T4"], key=lambda n: PAPER["T5"][n][c]) for c in range(5)}
+    assert set(best.values()) == {"ODIN"} == {PAPER["T6"]["MNIST"]["F-MNIST"]}
+    fpr = {name: float(f) for name, c, _, _, f, _ in cells_of("T8", "T9") if c == 0}
+    assert sorted(fpr, key=fpr.__getitem__)[:2] == PAPER["T10"]["max-softmax"]["MNIST"]
+    moments = {n: Moments(*map(np.array, cells[0])) for n, cells in PAPER["T15"].items()}
+    other = {n: float(robustness_score(m, higher_is_better=False)) for n, m in moments.items()}
+    assert min(other, key=other.__getitem__) == PAPER["T6"]["F-MNIST"]["MNIST"]
+
+
+# Closed forms
+
+
+def test_equal_parts_are_a_plain_mean():
+    assert mixture([90.0, 92.0, 94.0], [4.0] * 3)[:2] == (
+        pytest.approx(92.0),
+        pytest.approx(4.0 + 8.0 / 3.0),
+    )
+    assert weights([0.0, 0.0]) == pytest.approx([0.5, 0.5])
+
+
+def test_the_score_is_free_of_scale_or_not_defined():
+    values = np.array([80.0, 90.0, 70.0])
+    one, ten = (robustness_score(run_moments(f * values), higher_is_better=True) for f in (1, 0.1))
+    assert float(one) == pytest.approx(float(ten))
+    assert float(one) == pytest.approx(values.std() / values.mean())
+    for mean in (0.0, -1.0):
+        score = robustness_score(Moments(np.array(mean), np.array(1.0)), higher_is_better=True)
+        assert float(score) == math.inf
+    with pytest.raises(UserError, match="Did you mean 'printed'"):
+        weights([1.0], "print")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="at least one run"):
+        run_moments([])
+
+
+# Worlds
+
+
+def world(
+    detectors, *, levels=("adam", "sgd", "nadam"), runs=5, sets=("near", "far"), seed=0, lower=False
+):
+    """Detectors as (mean, spread over levels, spread over runs), in percent."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for name, (mean, between, within) in detectors.items():
+        for ood in sets:
+            for number, level in enumerate(levels):
+                shift = between * (number - (len(levels) - 1) / 2)
+                lines += [
+                    {
+                        "detector": name,
+                        "ood": ood,
+                        "optimizer": level,
+                        "seed": run,
+                        "value": (mean + shift + within * rng.normal()) / 100,
+                    }
+                    for run in range(runs)
+                ]
+    frame = pd.DataFrame(lines)
+    if lower:
+        return Results(
+            frame.assign(value=1 - frame["value"]), ("optimizer", "seed"), "fpr95", False
+        )
+    return Results(frame, ("optimizer", "seed"))
+
+
+def rows(finding: Finding, table: str = "robustness"):
+    (found,) = [t for t in finding.tables if t.name == table]
+    return {row[0]: row[1:] for row in found.rows}
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_planted_winner_is_found_in_both_directions(lower):
+    finding = robustness_of(world({"shaky": (80, 8, 2), "steady": (90, 0.5, 0.5)}, lower=lower))
+    label = "FPR@95TPR" if lower else "AUROC"
+    first = finding.claims[0]
+    assert first.text == f"steady varies least over optimizer by {label} on all 2 outlier sets."
+    assert first.verdict == "holds"
+    assert rows(finding)["steady"][-1] == 2 and rows(finding)["shaky"][-1] == 0
+
+
+def test_what_depends_on_the_outlier_set_flips():
+    one = world({"a": (90, 6, 1), "b": (90, 0.3, 0.3)}, sets=("near",)).frame
+    other = world({"a": (90, 0.3, 0.3), "b": (90, 6, 1)}, sets=("far",)).frame
+    finding = robustness_of(Results(pd.concat([one, other]), ("optimizer", "seed")))
+    assert finding.claims[0].verdict == "flips"
+    assert "b on near; a on far" in finding.claims[0].text
+
+
+def test_a_detector_that_is_equally_bad_everywhere_is_not_called_good():
+    finding = robustness_of(world({"useless": (50, 0, 0.2), "good": (95, 3, 0.5)}))
+    assert finding.claims[0].text.startswith("useless varies least")
+    mean = finding.claims[1]
+    assert mean.verdict == "flips" and "in none" not in mean.text
+    assert mean.text == (
+        "The detector that varies least also has the best mean AUROC on none of 2 outlier sets."
+    )
+    assert "equally bad" in finding.caveats[0]
+
+
+def test_the_winner_by_mean_that_changes_with_the_optimizer():
+    results = world({"a": (90, 8, 0.3), "b": (90, -8, 0.3)})
+    claim = next(c for c in robustness_of(results).claims if "changes with the optimizer" in c.text)
+    assert claim.verdict == "flips" and "on all 2 outlier sets" in claim.text
+    assert "b under adam" in claim.evidence and "a under nadam" in claim.evidence
+
+
+def test_identical_detectors_are_never_ranked_apart():
+    results = world({"a": (90, 3, 1)})
+    twin = pd.concat([results.frame, results.frame.assign(detector="b")])
+    finding = robustness_of(Results(twin, results.factors))
+    assert all(claim.verdict == "undecided" for claim in finding.claims)
+    assert rows(finding)["a"] == rows(finding)["b"]
+    ranks = {point["value"] for point in finding.series[0].points}
+    assert ranks == {1.5}
+    assert finding.claims[0].text.startswith("a and b vary least")
+
+
+def test_renaming_permutes_the_answer():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1), "c": (80, 6, 2)})
+    names = {"a": "x", "b": "y", "c": "z"}
+    renamed = Results(results.frame.replace({"detector": names}), results.factors)
+    one, two = robustness_of(results), robustness_of(renamed)
+    assert {names[k]: v for k, v in rows(one).items()} == rows(two)
+    assert [c.verdict for c in one.claims] == [c.verdict for c in two.claims]
+
+
+def test_any_factor_may_take_the_optimizers_place():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1)})
+    frame = results.frame.rename(columns={"optimizer": "network"})
+    finding = robustness_of(Results(frame, ("network", "seed")))
+    assert finding.title == "Robustness over network"
+    assert rows(finding) == rows(robustness_of(results))
+    by_seed = robustness_of(results, factor="seed")
+    assert by_seed.title == "Robustness over seed" and len(by_seed.claims) >= 3
+    with pytest.raises(UserError, match="Did you mean 'optimizer'"):
+        robustness_of(results, factor="optimiser")
+
+
+def test_which_optimizer_varies_least():
+    lines = []
+    rng = np.random.default_rng(0)
+    for detector in ("a", "b"):
+        for ood, shift in (("near", -10), ("far", 0), ("noise", 5)):
+            for level, factor in (("adam", 1.0), ("sgd", 0.1)):
+                lines += [
+                    {"detector": detector, "ood": ood, "optimizer": level, "seed": s}
+                    | {"value": (90 + factor * shift + 0.2 * rng.normal()) / 100}
+                    for s in range(5)
+                ]
+    finding = robustness_of(Results(pd.DataFrame(lines), ("optimizer", "seed")))
+    claim = next(c for c in finding.claims if c.text.startswith("Over outlier sets"))
+    assert "sgd is the optimizer that varies least for all 2 detectors" in claim.text
+    assert claim.verdict == "holds"
+
+
+def test_metrics_that_disagree_are_told():
+    steady = world({"a": (90, 6, 0.5), "b": (90, 0.3, 0.3)})
+    other = world({"a": (90, 0.3, 0.3), "b": (90, 6, 0.5)}, lower=True)
+    finding = robustness_of(steady, other)
+    claim = finding.claims[-1]
+    assert claim.text.startswith("Both metrics agree") and "none of 2" in claim.text
+    assert claim.verdict == "flips" and "b by AUROC; a by FPR@95TPR" in claim.evidence
+    assert [t.name for t in finding.tables].count("metrics-1") == 1
+
+
+# Intervals under simulation
+
+
+def simulated(trials, levels, runs, between, *, seed):
+    """Two detectors of the same population, whose runs are correlated; the true score is known."""
+    rng = np.random.default_rng(seed)
+    means = 90 + between * np.linspace(-1, 1, levels)
+    spreads = np.linspace(0.7, 1.5, levels)
+    true = robustness_score(mixture(means, spreads**2), higher_is_better=True)
+    for _ in range(trials):
+        shared = rng.normal(size=(levels, runs))
+        lines = [
+            {"detector": name, "ood": "o", "optimizer": level, "seed": run, "value": value}
+            for name in "ab"
+            for level, row in enumerate(
+                means[:, None]
+                + spreads[:, None] * (shared + rng.normal(size=shared.shape)) / math.sqrt(2)
+            )
+            for run, value in enumerate(row)
+        ]
+        field = arrange(Results(pd.DataFrame(lines), ("optimizer", "seed")))
+        yield float(true), *field.detector_scores.values()
+
+
+@pytest.mark.parametrize(("levels", "runs", "between"), [(7, 5, 1.0), (3, 5, 4.0), (2, 3, 0.0)])
+def test_intervals_cover_and_tests_keep_their_level(levels, runs, between):
+    trials = 250
+    inside = apart = 0
+    for true, one, other in simulated(trials, levels, runs, between, seed=levels):
+        interval = one.interval(0.95)
+        inside += interval.low <= true <= interval.high
+        apart += ratio(one, other, 0.95).p_value < 0.05
+    assert inside >= 0.91 * trials  # three standard errors below 95 % are 90.9 %
+    assert apart <= 0.09 * trials  # three standard errors above 5 % are 9.1 %
+
+
+def test_more_runs_tell_more():
+    found = []
+    for runs in (3, 12):
+        sure = sum(
+            robustness_of(
+                world({"a": (90, 1, 1), "b": (90, 1, 2.2)}, runs=runs, sets=("o",), seed=seed)
+            )
+            .claims[0]
+            .verdict
+            == "holds"
+            for seed in range(40)
+        )
+        found.append(sure)
+    assert found[0] < 12 and found[1] > 30, found
+
+
+# What is lacking
+
+
+def finite(finding: Finding) -> Finding:
+    """Tables and series refuse NaN themselves; sentences must not hold one either."""
+    text = to_json(finding)
+    assert "nan" not in text.lower().replace("nanmean", "") and "inf," not in text
+    assert from_json(text) == finding
+    return finding
+
+
+def test_one_optimizer_gives_a_sentence():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1)}, levels=("adam",))
+    finding = finite(robustness_of(results, factor="optimizer"))
+    (claim,) = finding.claims
+    assert claim.verdict == "undecided" and "one optimizer only, adam" in claim.text
+    # Without a word on the factor, what did vary takes its place.
+    assert finite(robustness_of(results)).title == "Robustness over seed"
+
+
+def test_nothing_varied_gives_a_sentence():
+    frame = pd.DataFrame({"detector": ["a", "b"], "ood": ["o"] * 2, "value": [0.9, 0.8]})
+    (claim,) = finite(robustness_of(Results(frame))).claims
+    assert "nothing was varied" in claim.text
+
+
+def test_one_outlier_set_and_a_level_that_is_not_given():
+    results = world({"useless": (50, 0, 0.2), "good": (95, 3, 0.5)}, sets=("near",))
+    frame = results.frame.replace({"optimizer": {"sgd": None}})
+    finding = finite(robustness_of(Results(frame, results.factors)))
+    assert finding.claims[1].text == (
+        "The detector that varies least does not have the best mean AUROC on near."
+    )
+    assert ("levels", "adam, not given, nadam") in finding.facts
+    assert not any(claim.text.startswith("Over outlier sets") for claim in finding.claims)
+
+
+def test_one_run_per_optimizer_takes_the_optimizers_as_a_sample():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1)}, runs=1, levels=tuple("abcde"))
+    finding = finite(robustness_of(results))
+    assert any("for other levels of optimizer" in line for line in finding.caveats)
+    assert isinstance(rows(finding)["a"][0], Estimate)
+
+
+def test_two_runs_and_two_optimizers_give_no_interval_and_no_verdict():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1)}, runs=2, levels=("adam", "sgd"))
+    finding = finite(robustness_of(results))
+    assert isinstance(rows(finding)["a"][0], float)
+    assert finding.claims[0].verdict == "undecided" and "no interval" in finding.claims[0].evidence
+
+
+def test_values_that_never_vary():
+    finding = finite(robustness_of(world({"a": (90, 0, 0), "b": (85, 0, 0), "c": (80, 3, 1)})))
+    assert rows(finding)["a"][0] == 0.0
+    assert finding.claims[0].verdict == "undecided"
+    assert finding.claims[0].text.startswith("a and b vary least")
+
+
+def test_a_mean_of_zero_has_no_score():
+    results = world({"a": (0, 0, 0), "b": (85, 1, 1)})
+    finding = finite(robustness_of(results))
+    assert rows(finding)["a"][:2] == (None, None)
+    assert any("not above 0: a on near" in line for line in finding.caveats)
+
+
+def test_gaps_are_named_and_never_averaged_over():
+    results = world({"a": (90, 0.1, 0.1), "b": (85, 3, 1), "c": (80, 4, 1)})
+    frame = results.frame
+    gap = (frame["detector"] == "a") & (frame["ood"] == "near") & (frame["optimizer"] == "sgd")
+    finding = finite(robustness_of(Results(frame[~(gap & (frame["seed"] == 3))], results.factors)))
+    assert rows(finding)["a"][0] is None and isinstance(rows(finding)["a"][1], Estimate)
+    assert finding.missing == ("a on near: 1 of 15 values are missing (optimizer sgd); not scored",)
+    assert "near: b" in finding.claims[0].evidence
+    moments = rows(finding, "moments-1")["a"]
+    assert moments[1] is None and moments[-1] is None and moments[0] is not None
+
+
+def test_nobody_is_whole():
+    results = world({"a": (90, 1, 1), "b": (85, 1, 1)}, sets=("o",))
+    frame = results.frame
+    lost = (frame["detector"] == "a") & (frame["optimizer"] == "sgd")
+    lost |= (frame["detector"] == "b") & (frame["optimizer"] == "adam")
+    finding = finite(robustness_of(Results(frame[~lost], results.factors)))
+    assert finding.claims[0].text.startswith("No detector has a robustness score")
+    assert len(finding.missing) == 2
+
+
+def test_a_level_whose_runs_agree_decides_alone_and_this_is_said():
+    results = world({"a": (90, 5, 2), "b": (85, 3, 1)}, sets=("o",))
+    frame = results.frame.copy()
+    frame.loc[(frame["detector"] == "a") & (frame["optimizer"] == "sgd"), "value"] = 0.5
+    finding = finite(robustness_of(Results(frame, results.factors)))
+    assert any("can decide alone" in line and "a on o" in line for line in finding.caveats)
+
+
+def test_two_such_levels_too():
+    results = world({"a": (90, 5, 2), "b": (85, 3, 1)}, sets=("o",))
+    frame = results.frame.copy()
+    frame.loc[(frame["detector"] == "a") & (frame["optimizer"] != "adam"), "value"] = 1.0
+    finding = finite(robustness_of(Results(frame, results.factors)))
+    assert any("can decide alone" in line and "a on o" in line for line in finding.caveats)
+
+
+def test_cells_that_state_their_own_spread():
+    cells = PAPER["T3"]["rows"]
+    frame = pd.DataFrame(
+        {"detector": "msp", "ood": "f-mnist", "optimizer": name}
+        | {"value": c[0][0], "spread": math.sqrt(c[0][1]), "runs": 5}
+        for name, c in cells.items()
+    )
+    results = Results(frame, ("optimizer",), "fpr", False)
+    finding = finite(robustness_of(results, epsilon="published"))
+    mean, variance = PAPER["T3"]["printed"][0]
+    assert rows(finding, "moments-1")["msp"][-1] == f"{mean:.3f} | {variance:.3f}"
+    assert any("as the table states them" in line for line in finding.caveats)
+
+
+def test_two_in_distribution_sets_are_kept_apart():
+    results = world({"a": (90, 3, 1), "b": (85, 1, 1)})
+    frame = pd.concat([results.frame.assign(id=name) for name in ("mnist", "fashion")])
+    finding = finite(robustness_of(Results(frame, results.factors)))
+    table = next(t for t in finding.tables if t.name == "robustness")
+    assert table.columns[1:5] == (
+        "mnist | near",
+        "mnist | far",
+        "fashion | near",
+        "fashion | far",
+    )
+
+
+def score_table(runs: int = 3, samples: int = 40) -> ScoreTable:
+    rng = np.random.default_rng(0)
+    labels = {f"{o}-{s}": {"optimizer": o, "seed": s} for o in ("adam", "sgd") for s in range(runs)}
+    found = [
+        ScoreRow(run, name, "", data, rng.normal(size=samples) + (data != "id") * shift)
+        for run in labels
+        for name, shift in (("knn", 2.0), ("energy", 1.0))
+        for data in ("id", "near", "far")
+    ]
+    return ScoreTable("id", tuple(found), labels, (Missing("lost", detector="vim"),))
+
+
+def test_scores_go_all_the_way():
+    finding = finite(robustness(score_table(), np.random.default_rng(0)))
+    assert ("metric", "FPR@95TPR") in finding.facts
+    assert {t.name for t in finding.tables} >= {"robustness", "metrics-2", "moments-1", "levels-1"}
+    assert finding.missing == ("detector vim: lost",)
+    assert finding == robustness(score_table(), np.random.default_rng(1))
+
+
+def test_one_sample_and_no_scores():
+    assert finite(robustness(score_table(samples=1), np.random.default_rng(0))).claims
+    nothing = ScoreTable("id", (), {"": {}}, (Missing("lost", detector="vim"),))
+    finding = finite(robustness(nothing, np.random.default_rng(0)))
+    assert "cannot be told" in finding.claims[0].text and finding.missing

@@ -1,0 +1,110 @@
+"""Who is best in a results table: worlds with a known answer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.analysis import analyze
+from oodometer.errors import UserError
+from oodometer.protocols.standing import standing
+from oodometer.results import Results
+
+
+def world(means, *, runs, spread, seed=0, sets=("near", "far"), shared=0.02):
+    """Detectors with true means; every run shifts all of them, and each a little on its own."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for run in range(runs):
+        shift = rng.normal(0, shared)
+        for name, mean in means.items():
+            for place, ood in enumerate(sets):
+                value = mean + shift + rng.normal(0, spread) - 0.01 * place
+                lines.append({"detector": name, "ood": ood, "seed": run, "value": value})
+    return Results(pd.DataFrame(lines), ("seed",))
+
+
+def texts(finding):
+    return [(claim.verdict, claim.text) for claim in finding.claims]
+
+
+def judged(results, seed=0):
+    return standing(results, np.random.default_rng(seed))
+
+
+def test_a_best_detector_is_found_although_runs_differ_more_than_detectors():
+    finding = judged(world({"a": 0.85, "b": 0.83, "c": 0.7}, runs=12, spread=0.004, shared=0.05))
+    assert ("holds", "a is ahead of every other detector.") in texts(finding)
+    assert texts(finding)[0][0] == "holds"
+
+
+def test_without_a_difference_none_is_found_more_often_than_the_level():
+    found = 0
+    for seed in range(150):
+        finding = judged(world({"a": 0.8, "b": 0.8, "c": 0.8}, runs=6, spread=0.01, seed=seed))
+        found += any("is ahead of every other" in text for _, text in texts(finding))
+    # The best of three is chosen by its results, and must beat both of the others.
+    assert found <= 150 * 0.05 + 2 * np.sqrt(150 * 0.05 * 0.95)
+
+
+def test_one_run_is_never_a_finding():
+    finding = judged(world({"a": 0.9, "b": 0.1}, runs=1, spread=0.0, sets=("far",)))
+    assert all(verdict == "undecided" for verdict, _ in texts(finding))
+    assert any("one number per detector" in caveat for caveat in finding.caveats)
+
+
+def test_with_one_run_the_outlier_sets_are_the_cases():
+    finding = judged(world({"a": 0.9, "b": 0.5}, runs=1, spread=0.01, sets=tuple("uvwxyz")))
+    assert any("nothing about retraining" in caveat for caveat in finding.caveats)
+    assert ("holds", "a is ahead of every other detector.") in texts(finding)
+
+
+def test_lower_is_better_turns_the_order():
+    table = world({"a": 0.2, "b": 0.5}, runs=8, spread=0.01)
+    finding = judged(Results(table.frame, table.factors, "fpr95", higher_is_better=False))
+    assert texts(finding)[0][1].startswith("a has the lowest mean FPR@95TPR")
+
+
+def test_identical_detectors_cannot_be_told_apart():
+    table = world({"a": 0.8}, runs=10, spread=0.05).frame
+    both = pd.concat([table, table.assign(detector="b")], ignore_index=True)
+    finding = judged(Results(both, ("seed",)))
+    assert any("cannot be told apart" in text for _, text in texts(finding))
+    assert any("No number of runs would tell" in text for _, text in texts(finding))
+
+
+def test_one_dominating_factor_is_named_with_its_share():
+    rng = np.random.default_rng(5)
+    lines = [
+        {"detector": name, "ood": "far", "optimizer": optimizer, "seed": seed,
+         "value": mean + shift + rng.normal(0, 0.002)}
+        for name, mean in (("a", 0.8), ("b", 0.7))
+        for optimizer, shift in (("sgd", 0.0), ("adam", 0.1), ("adagrad", -0.1))
+        for seed in range(6)
+    ]  # fmt: skip
+    finding = judged(Results(pd.DataFrame(lines), ("optimizer", "seed")))
+    (claim,) = [c for c in finding.claims if "of the variance of" in c.text]
+    assert claim.text.startswith("optimizer explains") and claim.verdict == "holds"
+    share = int(claim.text.split("explains ")[1].split("%")[0])
+    assert share >= 97  # truth: 0.0067 / (0.0067 + 0.000004)
+
+
+def test_gaps_leave_out_the_detector_or_the_cell():
+    table = world({"a": 0.9, "b": 0.8, "c": 0.7}, runs=6, spread=0.01).frame
+    few = table[(table["detector"] != "c") | (table["seed"] == 0)]
+    finding = judged(Results(few, ("seed",)))
+    assert any("Left out, because most cells are missing: c" in text for text in finding.caveats)
+    holed = judged(Results(table.drop(index=table.index[3]), ("seed",)))
+    assert any("1 cell (run and outlier set)" in text for text in holed.caveats)
+
+
+def test_detectors_that_never_meet_are_refused():
+    lines = [{"detector": name, "ood": name, "seed": 0, "value": 0.5} for name in ("a", "b")]
+    with pytest.raises(UserError, match="measured on the same runs"):
+        judged(Results(pd.DataFrame(lines), ("seed",)))
+
+
+def test_analyze_takes_a_frame_and_tells_what_it_noticed():
+    table = world({"msp": 0.8, "knn": 0.9}, runs=4, spread=0.01).frame
+    findings = analyze(table.rename(columns={"value": "AUROC", "detector": "method"}))
+    assert findings[0].protocol == "standing"
+    assert ("column method", "detector") in findings[0].facts

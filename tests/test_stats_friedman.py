@@ -1,0 +1,255 @@
+"""Friedman, Nemenyi, places, concordance: SciPy, published tables, brute force, simulation."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from oodometer.errors import UserError
+from oodometer.stats.agreement import kendall_w, spearman, tau_b, tau_matrix
+from oodometer.stats.friedman import critical_difference, friedman
+from oodometer.stats.ranks import mean_ranks, places
+
+relaxed = settings(deadline=None, max_examples=40)
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+# Friedman
+
+
+@relaxed
+@given(
+    hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(3, 6), st.integers(2, 8)),
+        elements=st.integers(0, 4).map(float),
+    )
+)
+def test_statistic_is_scipys(table):
+    found = friedman(table, rng=generator(), resamples=19)
+    if found.method == "all tied":
+        assert all(len(set(column)) == 1 for column in table.T)
+        return
+    expected = scipy.stats.friedmanchisquare(*table).statistic
+    assert found.statistic == pytest.approx(expected, abs=1e-9)
+    assert 0.05 <= found.p_value <= 1.0
+
+
+def test_permutation_is_the_share_of_all_orders():
+    table = np.array([[3, 2, 3], [2, 3, 1], [1, 1, 2]])
+    observed = scipy.stats.friedmanchisquare(*table).statistic
+    orders = list(permutations((1, 2, 3)))
+    everything = [
+        scipy.stats.friedmanchisquare(*np.array(columns).T).statistic
+        for columns in product(orders, repeat=3)
+    ]
+    expected = np.mean(np.array(everything) >= observed - 1e-9)
+    found = friedman(table, rng=generator(), resamples=40_000)
+    assert found.p_value == pytest.approx(expected, abs=0.01)
+    same = friedman([[3, 3], [2, 2], [1, 1]], rng=generator(), resamples=40_000)
+    assert same.p_value == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_large_tables_use_f_and_agree_with_permutation():
+    table = generator(1).normal(size=(6, 40)) + 0.06 * np.arange(6)[:, None]
+    permuted = friedman(table, rng=generator(), resamples=20_000)
+    quick = friedman(table, rng=generator(), resamples=1_000_000)
+    assert (permuted.method, quick.method) == ("permutation", "F approximation")
+    assert quick.p_value == pytest.approx(permuted.p_value, abs=0.01)
+    certain = friedman(np.tile([[3.0], [2.0], [1.0]], 200), rng=generator(), resamples=1_000_000)
+    assert 0.0 <= certain.p_value < 1e-6
+
+
+# Demšar 2006, table 5a: q at 5 % for 2 to 10 classifiers.
+DEMSAR = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
+
+
+@pytest.mark.parametrize("methods", [2, 3, 5, 10])
+def test_critical_difference_is_demsars(methods):
+    table = generator(2).normal(size=(methods, 14))
+    found = critical_difference(table, rng=generator(), resamples=99)
+    expected = DEMSAR[methods] * np.sqrt(methods * (methods + 1) / (6 * 14))
+    assert found.difference == pytest.approx(expected, rel=1e-3)
+
+
+def test_demsars_example():
+    """Demšar 2006, table 6: four classifiers on 14 data sets, with his ranks, chi^2 and CD."""
+    table = np.array(
+        [
+            [.763, .599, .954, .628, .882, .936, .661, .583, .775, 1.0, .940, .619, .972, .957],
+            [.768, .591, .971, .661, .888, .931, .668, .583, .838, 1.0, .962, .666, .981, .978],
+            [.771, .590, .968, .654, .886, .916, .609, .563, .866, 1.0, .965, .614, .9751, .946],
+            [.798, .569, .967, .657, .898, .931, .685, .625, .875, 1.0, .962, .669, .975, .970],
+        ]
+    )  # fmt: skip
+    # One .975 of two that he prints is ranked above the other, hence .9751.
+    found = critical_difference(table, rng=generator())
+    assert found.mean_ranks == pytest.approx([3.143, 2.000, 2.893, 1.964], abs=0.001)
+    # His chi^2 is not corrected for ties; ours is SciPy's.
+    plain = 12 * 14 / (4 * 5) * ((found.mean_ranks**2).sum() - 4 * 5**2 / 4)
+    assert plain == pytest.approx(9.28, abs=0.005)
+    corrected = scipy.stats.friedmanchisquare(*table).statistic
+    assert friedman(table, rng=generator()).statistic == pytest.approx(corrected)
+    assert found.difference == pytest.approx(1.25, abs=0.005)
+    assert found.p_value < 0.05
+
+
+def test_groups_are_the_longest_chains():
+    rng = generator(3)
+    table = np.array([5.0, 4.6, 4.2, 1.0, 0.0])[:, None] + rng.normal(0, 0.6, (5, 60))
+    found = critical_difference(table, rng=rng)
+    assert found.p_value < 0.001
+    ranks = found.mean_ranks
+    for group in found.groups:
+        assert max(ranks[list(group)]) - min(ranks[list(group)]) < found.difference
+    for one, other in product(range(5), repeat=2):
+        together = any(one in group and other in group for group in found.groups)
+        assert together == (abs(ranks[one] - ranks[other]) < found.difference)
+    assert {row for group in found.groups for row in group} == set(range(5))
+
+
+def test_level_of_friedman_and_nemenyi():
+    rng = generator(4)
+    told = rejected = 0
+    for _ in range(400):
+        found = critical_difference(rng.normal(size=(5, 6)), rng=rng, resamples=199)
+        told += len(found.groups) > 1
+        rejected += found.p_value <= 0.05
+    assert told <= rejected <= 0.08 * 400
+    assert rejected >= 0.02 * 400
+
+
+def test_equal_methods_are_one_group():
+    table = np.tile(generator(5).normal(size=8), (4, 1))
+    found = critical_difference(table, rng=generator())
+    assert found.groups == ((0, 1, 2, 3),) and found.p_value == 1.0
+    one = critical_difference([[1.0], [2.0], [3.0]], rng=generator())
+    assert one.p_value == 1.0 and one.groups == ((2, 1, 0),)
+    with pytest.raises(UserError, match="at least two methods"):
+        friedman([[1.0, 2.0]], rng=generator())
+
+
+# Ranks and places
+
+
+def test_mean_ranks_cover():
+    """Expected ranks of three detectors, one of them ahead, from a large simulation."""
+    rng = generator(6)
+    shift = np.array([0.0, 0.0, 1.0])[:, None]
+    draw = rng.normal(size=(3, 200_000)) + shift
+    truth = (draw[None] > draw[:, None]).sum(axis=1).mean(axis=1) + 1
+    for columns, low, high in ((6, 0.90, 0.99), (15, 0.91, 0.98)):
+        hits = np.zeros(3)
+        for _ in range(150):
+            found = mean_ranks(rng.normal(size=(3, columns)) + shift, rng=rng, resamples=300)
+            hits += [i.low <= t <= i.high for i, t in zip(found, truth, strict=True)]
+        assert low <= hits.mean() / 150 <= high
+
+
+def test_a_rank_that_never_changes_could():
+    found = mean_ranks([[3, 3, 3], [2, 2, 2], [1, 1, 1]], rng=generator())
+    unseen = 1 - 0.025 ** (1 / 3)
+    assert found[0][:3] == pytest.approx((1, 1, 1 + unseen))
+    assert found[1][:3] == pytest.approx((2, 2 - unseen, 2 + unseen))
+    assert mean_ranks([[0.9, 0.8]], rng=generator())[0].value == 1.0
+
+
+@pytest.mark.parametrize("columns", [3, 12])
+def test_places_hold_the_true_one(columns):
+    """Two detectors are equal, so that each deserves place 2 and 3: both must be inside."""
+    rng = generator(columns)
+    means = np.array([2.0, 1.0, 1.0, 0.0])[:, None]
+    misses = 0
+    for _ in range(150):
+        noise = rng.normal(size=(1, columns)) + 0.8 * rng.normal(size=(4, columns))
+        found = places(means + noise, rng=rng, resamples=300)
+        misses += found[1].low > 2 or found[1].high < 3
+    assert misses <= 0.08 * 150
+
+
+def test_places_narrow_with_columns_and_permute():
+    rng = generator(7)
+    means = np.array([3.0, 2.0, 1.0, 0.0])[:, None]
+    few = places(means + rng.normal(size=(4, 3)), rng=rng)
+    many = places(means + rng.normal(size=(4, 200)), rng=rng)
+    assert [tuple(place) for place in many] == [(k, k, k) for k in (1.0, 2.0, 3.0, 4.0)]
+    assert sum(p.high - p.low for p in few) > 0
+    worst_first = places(means + rng.normal(size=(4, 200)), rng=rng, higher_is_better=False)
+    assert [place.value for place in worst_first] == [4, 3, 2, 1]
+    assert places([[1.0], [2.0]], rng=rng) == [(2, 1, 2), (1, 1, 2)]
+    equal = places(np.tile(rng.normal(size=5), (3, 1)), rng=rng)
+    assert equal == [(2, 1, 3)] * 3
+    constant = places([[0.9, 0.9], [0.8, 0.8]], rng=rng)
+    assert [place.value for place in constant] == [1, 2]
+
+
+# Agreement
+
+
+@relaxed
+@given(
+    hnp.arrays(
+        np.float64, st.tuples(st.just(2), st.integers(2, 12)), elements=st.integers(0, 5).map(float)
+    )
+)
+def test_correlations_are_scipys(pair):
+    a, b = pair
+    tau, rho = tau_b(a, b), spearman(a, b)
+    if len(set(a)) == 1 or len(set(b)) == 1:
+        assert tau.value is None and rho.value is None and tau.p_value == 1.0
+        assert np.isnan(tau_matrix(pair.T)[0, 1])
+        return
+    assert tau.value == pytest.approx(scipy.stats.kendalltau(a, b).statistic, abs=1e-12)
+    assert rho.value == pytest.approx(scipy.stats.spearmanr(a, b).statistic, abs=1e-12)
+    assert tau_matrix(pair.T)[0, 1] == pytest.approx(tau.value, abs=1e-12)
+    for found in (tau, rho):
+        assert -1 <= found.low <= found.value <= found.high <= 1
+
+
+def test_p_values_of_few_pairs_are_those_of_all_orders():
+    a, b = [1, 2, 3, 4, 5], [1, 2, 3, 5, 4]
+    assert tau_b(a, b).p_value == pytest.approx(scipy.stats.kendalltau(a, b, method="exact").pvalue)
+    assert spearman([1, 2, 3, 4], [1, 2, 3, 4]).p_value == pytest.approx(2 / 24)
+    assert spearman([1, 2], [3, 5]).p_value == 1.0
+    values = generator(8).normal(size=(2, 30))
+    assert spearman(*values).p_value == pytest.approx(scipy.stats.spearmanr(*values).pvalue)
+    assert 0.0 < spearman(range(9), range(9)).p_value < 1e-5
+
+
+def test_correlation_intervals_cover():
+    """Normal pairs: rho_s = 6 asin(r / 2) / pi and tau = 2 asin(r) / pi."""
+    rng = generator(9)
+    r = 0.6
+    rank_truth, tau_truth = 6 * np.arcsin(r / 2) / np.pi, 2 * np.arcsin(r) / np.pi
+    hits = np.zeros(2)
+    for _ in range(400):
+        a = rng.normal(size=15)
+        b = r * a + np.sqrt(1 - r * r) * rng.normal(size=15)
+        rho, tau = spearman(a, b), tau_b(a, b)
+        hits += (rho.low <= rank_truth <= rho.high, tau.low <= tau_truth <= tau.high)
+    assert (hits >= 0.92 * 400).all() and (hits <= 0.99 * 400).all()
+
+
+def test_concordance():
+    rng = generator(10)
+    assert kendall_w([[3, 3, 3], [2, 2, 2], [1, 1, 1]], rng=rng).value == 1.0
+    table = np.round(rng.normal(size=(7, 4)), 1)
+    ranks = scipy.stats.rankdata(-table, axis=0)
+    # W = (mean Spearman over pairs of blocks * (n - 1) + 1) / n, without ties.
+    pairs = np.corrcoef(ranks.T)[np.triu_indices(4, 1)]
+    assert kendall_w(table, rng=rng).value == pytest.approx((pairs.mean() * 3 + 1) / 4, abs=0.02)
+    worlds = rng.normal(size=(1000, 8, 5))
+    unrelated = [kendall_w(world, rng=rng, resamples=1).value for world in worlds]
+    assert np.mean(unrelated) == pytest.approx(1 / 5, abs=0.01)
+    assert kendall_w(np.ones((3, 4)), rng=rng) == (None, 1.0)
+    with pytest.raises(UserError, match="at least two blocks"):
+        kendall_w([[1.0], [2.0]], rng=rng)
+    with pytest.raises(UserError, match="a has 2 values and b 1"):
+        tau_b([1, 2], [1])

@@ -1,0 +1,206 @@
+"""Paired tests: brute force, SciPy, and their level and power under simulation."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oodometer.errors import UserError
+from oodometer.stats.comparison import holm
+from oodometer.stats.paired import sign_flip_test, t_test, wilcoxon_test, win_probability
+
+relaxed = settings(deadline=None, max_examples=60)
+differences = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=9)
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def flipped(values):
+    """Sums of the values under every pattern of signs."""
+    return np.array([np.dot(signs, values) for signs in product((-1, 1), repeat=len(values))])
+
+
+@relaxed
+@given(differences, st.floats(-1, 1))
+def test_flips_are_all_patterns_of_signs(values, offset):
+    values = np.array(values)
+    b = np.full(values.size, offset)
+    expected = (np.abs(flipped(np.abs(values))) >= abs(values.sum()) - 1e-9).mean()
+    found = sign_flip_test(values + b, b, rng=generator())
+    assert found.p_value == pytest.approx(expected, abs=1e-12)
+    assert found.value == pytest.approx(values.mean(), abs=1e-12)
+    assert found.p_value >= found.smallest - 1e-15
+
+
+@relaxed
+@given(differences)
+def test_signed_ranks_are_all_patterns_of_signs(values):
+    ranks = scipy.stats.rankdata(np.abs(values)) * np.sign(values)
+    expected = (np.abs(flipped(np.abs(ranks))) >= abs(ranks.sum()) - 1e-9).mean()
+    found = wilcoxon_test(values, np.zeros(len(values)))
+    assert found.p_value == pytest.approx(expected, abs=1e-12)
+    walsh = [(values[i] + values[j]) / 2 for i in range(len(values)) for j in range(i + 1)]
+    assert found.value == pytest.approx(np.median(walsh))
+
+
+def test_signed_ranks_are_scipys():
+    rng = generator(1)
+    for size in (6, 17, 40):
+        values = rng.normal(0.3, 1, size)
+        expected = scipy.stats.wilcoxon(values, method="exact").pvalue
+        assert wilcoxon_test(values, np.zeros(size)).p_value == pytest.approx(expected, rel=1e-9)
+    values = np.round(rng.normal(0.1, 1, 300), 1)  # ties and zeros
+    expected = scipy.stats.wilcoxon(
+        values, zero_method="pratt", correction=True, method="asymptotic"
+    ).pvalue
+    found = wilcoxon_test(values, np.zeros(300))
+    assert found.p_value == pytest.approx(expected, rel=1e-9)
+    assert found.method == "normal approximation"
+
+
+def test_exact_and_approximate_meet():
+    rng = generator(2)
+    a, b = rng.normal(0.5, 1, 20), rng.normal(size=20)
+    exact = sign_flip_test(a, b, rng=rng)
+    extended = sign_flip_test(np.r_[a, 1.0], np.r_[b, 1.0 - 1e-9], rng=rng, resamples=99_999)
+    assert (exact.method, extended.method) == ("exact", "Monte Carlo")
+    assert extended.p_value == pytest.approx(exact.p_value, abs=0.005)
+    both = rng.normal(0.15, 1, 200)
+    counted = wilcoxon_test(both, np.zeros(200))
+    normal = scipy.stats.wilcoxon(both, method="asymptotic", correction=True).pvalue
+    assert counted.method == "exact"
+    assert counted.p_value == pytest.approx(normal, abs=0.001)
+
+
+def test_t_is_scipys():
+    rng = generator(6)
+    for size in (2, 3, 10):
+        a, b = rng.normal(size=(2, size))
+        found = t_test(a, b)
+        assert found.p_value == pytest.approx(scipy.stats.ttest_rel(a, b).pvalue)
+        assert found.value == pytest.approx((a - b).mean())
+    assert t_test([0.3, 0.8, 0.6], [0.2, 0.7, 0.5])[1:3] == (0.25, 0.25)  # always 0.1
+    assert t_test([0.1 + 0.2, 0.5], [0.3, 0.5]).p_value == 1.0
+    assert t_test([0.9], [0.1]).p_value == 1.0
+
+
+@pytest.mark.parametrize("runs", [5, 8, 12])
+def test_level_is_kept_and_holm_keeps_it_for_many(runs):
+    """Equal methods, skewed but symmetric in difference: at most 5 % are told apart."""
+    rng = generator(runs)
+    simulations, methods = 300, 4
+    values = rng.exponential(size=(simulations, methods, runs))
+    flips, ranks = np.empty((2, simulations, methods - 1))
+    for row in range(simulations):
+        for other in range(1, methods):
+            pair = values[row, 0], values[row, other]
+            flips[row, other - 1] = sign_flip_test(*pair, rng=rng).p_value
+            ranks[row, other - 1] = wilcoxon_test(*pair).p_value
+    for p_values in (flips, ranks):
+        # 900 dependent tests: the standard error is below 1 point.
+        assert (p_values <= 0.05).mean() <= 0.07
+        family = np.mean([(holm(row) <= 0.05).any() for row in p_values])
+        assert family <= 0.08
+        assert family <= (p_values <= 0.05).any(axis=1).mean()
+
+
+def test_power_rises_with_runs():
+    rng = generator(3)
+    shares = [
+        np.mean(
+            [
+                sign_flip_test(rng.normal(1, 1, runs), np.zeros(runs), rng=rng).p_value <= 0.05
+                for _ in range(200)
+            ]
+        )
+        for runs in (5, 7, 10, 16)
+    ]
+    assert shares[0] == 0.0  # 2 / 32 is the smallest p value of five runs
+    assert shares == sorted(shares) and shares[-1] > 0.9
+
+
+def test_equal_methods_and_single_runs():
+    same = [0.9, 0.8, 0.7]
+    for found in (sign_flip_test(same, same, rng=generator()), wilcoxon_test(same, same)):
+        assert (found.value, found.p_value, found.smallest) == (0.0, 1.0, 1.0)
+    assert sign_flip_test([0.9], [0.1], rng=generator()).p_value == 1.0
+    assert wilcoxon_test([0.9], [0.1]).p_value == 1.0
+    many = sign_flip_test(np.ones(50), np.zeros(50), rng=generator(), resamples=999)
+    assert many.p_value == many.smallest == 1e-3
+
+
+def test_differences_of_printed_values_tie():
+    """0.3 - 0.2 and 0.8 - 0.7 differ in their last bit only."""
+    a, b = [0.3, 0.8, 0.5, 0.95], [0.2, 0.7, 0.6, 0.75]
+    whole = wilcoxon_test([30, 80, 50, 95], [20, 70, 60, 75])
+    assert wilcoxon_test(a, b).p_value == whole.p_value
+
+
+def test_exchange_changes_the_sign_only():
+    rng = generator(4)
+    a, b = rng.normal(size=(2, 9))
+    for test in (lambda *pair: sign_flip_test(*pair, rng=rng), wilcoxon_test):
+        there, back = test(a, b), test(b, a)
+        assert there.p_value == pytest.approx(back.p_value)
+        assert there.value == pytest.approx(-back.value)
+
+
+# Chance to win
+
+
+@relaxed
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_wins_have_wilsons_interval(wins, losses):
+    total = wins + losses
+    if not total:
+        return
+    found = win_probability([1.0] * wins + [0.0] * losses, [0.5] * total)
+    expected = scipy.stats.binomtest(wins, total).proportion_ci(0.95, method="wilson")
+    assert found.value == wins / total
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("runs", [5, 10, 30])
+def test_wins_are_covered_on_average(runs):
+    """Summed over all outcomes; a discrete count cannot cover 95 % at every single chance."""
+    intervals = [
+        win_probability([1.0] * w + [0.0] * (runs - w), [0.5] * runs) for w in range(runs + 1)
+    ]
+    chances = np.linspace(0.05, 0.95, 181)
+    coverage = [
+        sum(
+            scipy.stats.binom.pmf(wins, runs, chance)
+            for wins, found in enumerate(intervals)
+            if found.low <= chance <= found.high
+        )
+        for chance in chances
+    ]
+    assert 0.93 <= np.mean(coverage) <= 0.97
+    assert min(coverage) > 0.83
+
+
+def test_unpaired_wins_are_all_pairs():
+    rng = generator(5)
+    a, b = np.round(rng.normal(0.5, 1, 12), 1), np.round(rng.normal(size=9), 1)
+    found = win_probability(a, b, paired=False)
+    pairs = (a[:, None] > b) + 0.5 * (a[:, None] == b)
+    assert found.value == pytest.approx(pairs.mean())
+    assert found.low < found.value < found.high
+    assert win_probability([1, 1, 0], [1, 1, 0]).value == 0.5
+
+
+def test_refusals():
+    for call, message in (
+        (lambda: wilcoxon_test([1, 2], [1]), "a has 2 values and b 1"),
+        (lambda: sign_flip_test([], [], rng=generator()), "a is empty"),
+        (lambda: win_probability([1, np.nan], [1, 2]), "a must be finite"),
+        (lambda: sign_flip_test([1], [2], rng=generator(), resamples=0), "resamples must be"),
+        (lambda: win_probability([1], [2], level=0), "level must be"),
+    ):
+        with pytest.raises(UserError, match=message):
+            call()

@@ -1,0 +1,99 @@
+"""Power: published tables, simulation, and what cannot be told."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from oodometer.errors import UserError
+from oodometer.stats.power import power, runs_needed
+
+
+def generator(seed=0):
+    return np.random.default_rng(seed)
+
+
+def runs_with(effect, spread, size=10):
+    """A pair of vectors whose difference has exactly this mean and standard deviation."""
+    values = np.linspace(-1, 1, size)
+    return effect + values * spread / values.std(ddof=1), np.zeros(size)
+
+
+@pytest.mark.parametrize(
+    ("effect", "wanted", "runs"),
+    # G*Power, difference of dependent means, two-sided 5 %: sample sizes by effect size dz.
+    [(0.2, 0.8, 199), (0.5, 0.8, 34), (0.8, 0.8, 15), (0.5, 0.95, 54), (1.0, 0.8, 10)],
+)
+def test_published_sample_sizes(effect, wanted, runs):
+    assert runs_needed(*runs_with(effect, 1.0), power=wanted).runs == runs
+    assert power(runs, effect, 1.0) >= wanted > power(runs - 1, effect, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("runs", "effect", "comparisons"), [(3, 1.5, 1), (8, 0.8, 1), (8, 1.5, 10), (30, 0.5, 3)]
+)
+def test_power_is_the_share_of_simulated_tests(runs, effect, comparisons):
+    draws = generator(runs).normal(effect, 1.0, size=(40_000, runs))
+    p_values = scipy.stats.ttest_1samp(draws, 0.0, axis=1).pvalue
+    share = (p_values < 0.05 / comparisons).mean()
+    assert power(runs, effect, 1.0, comparisons=comparisons) == pytest.approx(share, abs=0.01)
+
+
+def test_no_effect_has_the_level_for_power():
+    assert power(7, 0.0, 1.0) == pytest.approx(0.05)
+    assert power(7, 0.0, 1.0, comparisons=5) == pytest.approx(0.01)
+    assert power(7, 0.0, 0.0) == pytest.approx(0.05)
+
+
+def test_power_rises_with_runs_and_falls_with_comparisons_and_spread():
+    by_runs = [power(runs, 0.5, 1.0) for runs in range(2, 60)]
+    assert by_runs == sorted(by_runs)
+    by_comparisons = [power(10, 1.0, 1.0, comparisons=k) for k in (1, 2, 10, 100)]
+    assert by_comparisons == sorted(by_comparisons, reverse=True)
+    needed = [runs_needed(*runs_with(0.01, 0.02), comparisons=k).runs for k in (1, 3, 30)]
+    assert needed == sorted(needed) and needed[0] < needed[-1]
+    assert power(10, -1.0, 1.0) == power(10, 1.0, 1.0)
+    assert power(5, 1e6, 1e-6) == 1.0
+
+
+def test_no_difference_is_never_told():
+    a, b = runs_with(0.0, 1.0)
+    found = runs_needed(a, b)
+    assert found.runs is None and found.high is None and found.low is not None
+    same = runs_needed([0.9, 0.8, 0.7], [0.9, 0.8, 0.7])
+    assert same == (None, None, None, 0.0, 0.0)
+    nearly = runs_needed([0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2])  # rounding is no difference
+    assert nearly.runs is None
+    assert runs_needed(*runs_with(1e-4, 1.0)).runs is None  # more than a million
+
+
+def test_the_same_difference_in_every_run():
+    assert runs_needed([0.9, 0.8], [0.7, 0.6]).runs == 2
+
+
+def test_bounds_hold_the_truth():
+    """Few runs observe the difference badly; 95 % of bounds hold what it really takes."""
+    rng = generator(1)
+    truth = runs_needed(*runs_with(0.6, 1.0)).runs
+    hits = 0
+    for _ in range(300):
+        found = runs_needed(rng.normal(0.6, 1.0, 8), np.zeros(8))
+        hits += found.low <= truth <= (found.high or math.inf)
+        assert found.runs is None or found.low <= found.runs <= (found.high or math.inf)
+    assert 0.92 <= hits / 300 <= 0.99
+
+
+def test_refusals():
+    for call, message in (
+        (lambda: runs_needed([0.9], [0.8]), "at least two"),
+        (lambda: runs_needed([0.9, 0.8], [0.8]), "the same runs"),
+        (lambda: runs_needed([0.9, 0.8], [0.8, np.nan]), "b must be finite"),
+        (lambda: runs_needed([0.9, 0.8], [0.8, 0.8], power=1.0), "power must lie between 0.05"),
+        (lambda: runs_needed([0.9, 0.8], [0.8, 0.8], comparisons=0), "comparisons must be"),
+        (lambda: power(1, 0.5, 1.0), "runs must be at least 2"),
+        (lambda: power(3, 0.5, -1.0), "spread not negative"),
+        (lambda: power(3, 0.5, 1.0, level=5), "level must be"),
+    ):
+        with pytest.raises(UserError, match=message):
+            call()
