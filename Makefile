@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test lint format bench docs clean
+.PHONY: setup demo test torture lint format bench docs clean
 
 setup: $(VENV)/.installed
 
@@ -16,6 +16,10 @@ test: $(VENV)/.installed-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# A study that is killed 50 times, at length; make test does the same for seconds.
+torture: $(VENV)/.installed-dev
+	@OMP_NUM_THREADS=1 $(BIN)/python tests/torture.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

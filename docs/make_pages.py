@@ -1,48 +1,169 @@
-"""Write docs/detectors.md from the cards of the detectors."""
+"""Write docs/detectors.md from the cards of the detectors.
+
+    python docs/make_pages.py [--measure]
+
+`--measure` times every detector first, on one thread, and keeps the figures in
+benchmarks/detector_costs.json; without it, the page shows those that are there.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+import time
 from pathlib import Path
 
+import torch
+
 import oodometer.detectors  # noqa: F401 - importing registers them
+from oodometer.calls import Setting
+from oodometer.outputs import PROBE, Head, Outputs
 from oodometer.registry import DETECTORS, Detector
 
-PAGE = Path(__file__).parent / "detectors.md"
+HERE = Path(__file__).parent
+PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
+ORACLES = HERE.parent / "tests" / "oracles"
 HEAD = """# Detectors
 
 Made from the cards in the code by `make docs`. Scores are higher for outliers. "Reads" is all that
-a detector is shown; labels only of the training set. Settings show the default first.
+a detector is shown; labels only of the training set. Settings show the default first. "Cost" is CPU
+time on one core, to fit on 10,000 samples and score 20,000, of width 128 with 10 classes in
+float32: at the default, and for the whole grid, whose settings share what they can. "Agrees with"
+names what its scores are tested against, besides the contract that all of them keep.
 
 """
+# What the tests compare a detector with, beyond pytorch-ood, whose frozen scores speak for
+# themselves: exact arithmetic, another library, or the definition in plain loops.
+WITNESSES = {
+    "ash": "loops over samples and features",
+    "cosine_to_class_mean": "scikit-learn's cosine similarity",
+    "cosine_to_class_weight": "scikit-learn's cosine similarity",
+    "dice": "loops over samples and weights",
+    "energy": "1,000-digit arithmetic",
+    "entropy": "1,000-digit arithmetic",
+    "fdbd": "bisection for the point where two logits meet",
+    "gaussian_mixture": "SciPy's normal densities",
+    "generalized_entropy": "1,000-digit arithmetic",
+    "gradnorm": "autograd",
+    "isolation_forest": "scikit-learn's IsolationForest",
+    "kl_matching": "SciPy's relative entropy",
+    "knn": "scikit-learn's NearestNeighbors",
+    "line": "logits after removing one unit at a time; `dice` after `react`",
+    "local_outlier_factor": "scikit-learn's LocalOutlierFactor",
+    "lts": "loops over samples",
+    "mahalanobis": "SciPy's Mahalanobis distance",
+    "margin": "1,000-digit arithmetic",
+    "max_softmax": "1,000-digit arithmetic",
+    "nci": "loops over samples",
+    "nnguide": "sorting all products",
+    "odin": "1,000-digit arithmetic",
+    "one_class_svm": "scikit-learn's OneClassSVM",
+    "openmax": "SciPy's Weibull fit, sample by sample",
+    "pnml": "200-digit arithmetic",
+    "react": "loops over samples and features",
+    "relative_mahalanobis": "scikit-learn's EmpiricalCovariance",
+    "residual": "a singular value decomposition",
+    "scale": "loops over samples",
+    "she": "loops over samples, with classes without a correct one",
+    "standardized_max_logit": "loops over samples, with classes without spread",
+    "temperature_scaling": "SciPy's minimum of the loss",
+    "vim": "a singular value decomposition",
+    "vra": "loops over samples and features",
+    "weighted_energy": "the sum over weighted exponentials",
+}
 
 
-def entry(card: Detector) -> str:
+def agreements() -> dict[str, str]:
+    """Tell, for every detector, whose numbers its own are tested against."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(ORACLES.glob("pytorch_ood*.json")):
+        frozen = json.loads(path.read_text(encoding="utf-8"))
+        library = frozen["library"].partition(",")[0]
+        for text in frozen["scores"]:
+            names = found.setdefault(text.partition("(")[0], [])
+            if library not in names:
+                names.append(library)
+    for name, witness in WITNESSES.items():
+        found.setdefault(name, []).append(witness)
+    return {name: "; ".join(witnesses) for name, witnesses in found.items()}
+
+
+def cost(card: Detector, costs: dict[str, list[float]]) -> str:
+    """Tell what it costs, if that was measured."""
+    if card.name in costs:
+        default, grid = (f"{seconds:.2g} s" for seconds in costs[card.name])
+        return f"{default}, whole grid {grid}" if len(list(card.settings())) > 1 else default
+    if any(need.startswith(PROBE) for need in card.needs):
+        return "that of the further passes of the network that it reads"
+    return "that of reading the layers that it is given" if "layers" in card.needs else ""
+
+
+def entry(card: Detector, costs: dict[str, list[float]], agrees: dict[str, str]) -> str:
     """Describe one detector."""
     settings = [
         f"`{name}`: **{card.defaults[name]}**"
         + "".join(f", {value}" for value in values if value != card.defaults[name])
         for name, values in card.grid.items()
     ]
-    lines = [
-        f"## {card.name}",
-        card.summary,
-        *([f"```text\n{card.formula}\n```"] if card.formula else []),
-        f"- Paper: {card.paper}",
-        f"- Reads: {', '.join(sorted(card.needs))}",
-        *([f"- Settings: {'; '.join(settings)}"] if settings else []),
-    ]
-    return (
-        "\n\n".join(lines[: 3 if card.formula else 2])
-        + "\n\n"
-        + "\n".join(line for line in lines if line.startswith("- "))
-    )
+    facts = {
+        "Paper": card.paper,
+        "Reads": ", ".join(sorted(card.needs)),
+        "Settings": "; ".join(settings),
+        "Cost": cost(card, costs),
+        "Agrees with": agrees.get(card.name, ""),
+    }
+    text = [f"## {card.name}", card.summary]
+    if card.formula:
+        text.append(f"```text\n{card.formula}\n```")
+    text.append("\n".join(f"- {fact}: {value}" for fact, value in facts.items() if value))
+    return "\n\n".join(text)
+
+
+def built_in() -> list[Detector]:
+    """All detectors of this package, by name."""
+    own = [card for card in DETECTORS.values() if card.build.__module__.startswith("oodometer.")]
+    return sorted(own, key=lambda card: card.name)
 
 
 def page() -> str:
     """Describe every built-in detector."""
-    own = [card for card in DETECTORS.values() if card.build.__module__.startswith("oodometer.")]
-    return HEAD + "\n\n".join(entry(card) for card in sorted(own, key=lambda c: c.name)) + "\n"
+    costs = json.loads(COSTS.read_text(encoding="utf-8")) if COSTS.exists() else {}
+    agrees = agreements()
+    return HEAD + "\n\n".join(entry(card, costs, agrees) for card in built_in()) + "\n"
+
+
+def made_up(seed: int, rows: int = 10_000, width: int = 128, classes: int = 10) -> Outputs:
+    """Outputs of a made-up classifier; the same head for every seed."""
+    fixed, generator = (torch.Generator().manual_seed(number) for number in (0, seed))
+    head = Head(0.2 * torch.randn(classes, width, generator=fixed), torch.zeros(classes))
+    centres = torch.randn(classes, width, generator=fixed)
+    labels = torch.arange(rows) % classes
+    features = centres[labels] + torch.randn(rows, width, generator=generator)
+    return Outputs(features=features.relu(), labels=labels, head=head)
+
+
+@torch.no_grad()
+def measured(card: Detector) -> list[float]:
+    """CPU seconds to fit and score: at the default, and at every setting of the grid."""
+    card.fit(made_up(1, 200))  # what is imported, is imported now
+    found = []
+    once: list[dict[str, Setting]] = [{}]
+    for settings in (once, list(card.settings())):
+        train, *tests = (made_up(seed) for seed in (1, 2, 3))  # nothing is shared with others
+        started = time.process_time()
+        for chosen in settings:
+            score = card.fit(train, validation=None, **chosen)
+            for test in tests:
+                score(test)
+        found.append(time.process_time() - started)
+    return [float(f"{seconds:.2g}") for seconds in found]
 
 
 if __name__ == "__main__":
+    if "--measure" in sys.argv[1:]:
+        torch.set_num_threads(1)
+        usable = [card for card in built_in() if card.needs <= made_up(1, 10).available]
+        figures = {card.name: measured(card) for card in usable}
+        lines = [f"{json.dumps(name)}: {json.dumps(times)}" for name, times in figures.items()]
+        COSTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

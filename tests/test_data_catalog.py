@@ -267,7 +267,7 @@ def test_a_study_may_ask_for_another_size(root):
 def test_made_outliers_keep_the_range_of_bytes(root):
     files.write_svhn(root)
     source = load_source(TrainSpec(data="svhn", held_out_classes=(9,)))
-    for name in KNOWN:
+    for name in (name for name in KNOWN if not name.endswith("_words")):
         outliers = load_outliers(name, source)
         floats = outliers.floats()
         assert 0 <= floats.min() <= floats.max() <= 1, name

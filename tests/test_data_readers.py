@@ -301,7 +301,10 @@ def test_folders_of_texts(tmp_path):
     whole = load_texts(str(tmp_path / "bbc"))["all"]
     assert whole.texts == ("business £", "tech £") and whole.labels.tolist() == [0, 1]
     with pytest.raises(UserError, match="holds texts; images are needed"):
-        load_parts(str(tmp_path / "bbc"))
+        load_part(str(tmp_path / "bbc"))
+    (tmp_path / "bbc" / "tech" / "002.txt").write_text("more")
+    parts = load_parts(str(tmp_path / "bbc"))
+    assert {*parts.train.texts, *parts.test.texts} == {*whole.texts, "more"}
 
 
 def test_the_cache_of_the_newsgroups_is_read_without_running_it(tmp_path):

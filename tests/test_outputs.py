@@ -51,7 +51,10 @@ def spoil(tensor: torch.Tensor, value: float) -> torch.Tensor:
         (lambda o: {"labels": o.labels - 2}, "got -2"),
         (lambda o: {"labels": o.labels.double()}, "labels must be a vector of integers"),
         (lambda o: {"features": o.features.float()}, "one floating type, but.*features is float32"),
-        (lambda o: {"logits": o.logits.half()}, "logits must be float32 or float64, got float16"),
+        (
+            lambda o: {"logits": o.logits.to(torch.int32)},
+            "logits must be float32 or float64, got int32",
+        ),
         (lambda o: {"logits": o.logits[:, :2]}, "logits have 2 classes but head.weight has 3"),
         (
             lambda o: {"features": o.features[:, :3]},

@@ -186,7 +186,7 @@ def test_outputs_of_two_classifiers_are_refused(parts):
 def test_choices_are_read_as_written():
     choice = choose(" knn( k = 10 , normalize=False ) ")
     assert choice.label == "knn(k=10, normalize=False)"
-    assert choice.settings == {"k": 10, "normalize": False}
+    assert choice.settings == {"k": 10, "normalize": False, "share": 1.0}
     assert choose("knn(k=50)").label == "knn" and choose("energy(temperature=10)").settings == {
         "temperature": 10.0
     }

@@ -6,7 +6,7 @@ import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.standing import standing
+from oodometer.protocols.standing import standing, standing_of
 from oodometer.results import Results
 
 
@@ -28,7 +28,7 @@ def texts(finding):
 
 
 def judged(results, seed=0):
-    return standing(results, np.random.default_rng(seed))
+    return standing_of(results, np.random.default_rng(seed))
 
 
 def test_a_best_detector_is_found_although_runs_differ_more_than_detectors():

@@ -123,7 +123,7 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
             "levels of factor 'seed' names '1' twice",
         ),
         ({"factors": [{"field": "seed", "levels": []}]}, "at least one entry"),
-        ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study per data set"),
+        ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study file per data set"),
         ({"design": "gird"}, "'design' is 'gird', but should be 'grid' or 'one_at_a_time'"),
         ({"detectors": "knn"}, "'detectors' is 'knn', but must be 'all' or a list"),
         ({"detectors": []}, "at least one detector"),
@@ -216,3 +216,79 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="it is not UTF-8 text"):
         load_study(tmp_path / "binary.yaml")
+
+
+def test_held_out_classes_can_be_a_factor():
+    made = study(factors=[{"field": "held_out_classes", "levels": [[8, 9], [0], []]}])
+    runs = made.runs()
+    assert list(runs) == [
+        "held_out_classes=8 9",
+        "held_out_classes=0",
+        "held_out_classes=none",
+    ]
+    assert [spec.held_out_classes for spec, _ in runs.values()] == [(8, 9), (0,), ()]
+    with pytest.raises(UserError, match="the same training twice"):
+        study(factors=[{"field": "held_out_classes", "levels": [[8, 9], [9, 8]]}]).runs()
+    with pytest.raises(UserError, match="levels"):
+        study(factors=[{"field": "held_out_classes", "levels": [["a"]]}])
+    with pytest.raises(UserError, match="held_out_classes"):
+        study(factors=[{"field": "held_out_classes", "levels": [8]}]).runs()
+
+
+def test_data_cannot_be_a_factor():
+    with pytest.raises(UserError, match="one study file per data set, and run them into one store"):
+        study(factors=[{"field": "data", "levels": ["mnist", "digits"]}])
+
+
+PATHS = """
+name: a
+base: {data: digits, label_noise: "file(path=labels.txt)", split: "listed(path=sub/list.txt)"}
+factors:
+  - field: label_noise
+    levels:
+      - file(path=labels.txt)
+      - class_conditional(path=elsewhere.npz, key=k)
+      - uniform(rate=0.1)
+ood: [rotated]
+scales:
+  small: {base: {label_noise: file(path= labels.txt )}}
+"""
+
+
+def test_files_are_looked_for_beside_the_study_first(tmp_path):
+    (tmp_path / "sub").mkdir()
+    for name in ("labels.txt", "sub/list.txt"):
+        (tmp_path / name).write_text("0")
+    (tmp_path / "s.yaml").write_text(PATHS)
+    made = load_study(tmp_path / "s.yaml")
+    assert made.base.label_noise == f"file(path={tmp_path / 'labels.txt'})"
+    assert made.base.split == f"listed(path={tmp_path / 'sub' / 'list.txt'})"
+    assert made.at_scale("small").base.label_noise == made.base.label_noise
+    noises = [spec.label_noise for spec, _ in made.runs().values()]
+    # What does not lie there may lie in OODOMETER_DATA; rates have no path.
+    assert noises == [
+        made.base.label_noise,
+        "class_conditional(path=elsewhere.npz, key=k)",
+        "uniform(rate=0.1)",
+    ]
+    assert next(iter(made.runs())) == "label_noise=file(path=labels.txt)"
+
+
+def test_files_of_one_name_in_two_folders_stay_apart(tmp_path):
+    levels = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "labels.txt").write_text("0")
+        levels.append(f"file(path={folder}/labels.txt)")
+    content = GOOD | {"factors": [{"field": "label_noise", "levels": levels}]}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(content))
+    runs = load_study(tmp_path / "s.yaml").runs()
+    assert len(runs) == 2 and len({spec.label_noise for spec, _ in runs.values()}) == 2
+
+
+@pytest.mark.parametrize("value", [-1, 2**32, True, 1.5, ""])
+def test_bad_splits(value):
+    with pytest.raises(
+        UserError, match="must be a whole number from 0, or a split such as od_test"
+    ):
+        study(base={"data": "digits", "split": value})

@@ -19,7 +19,7 @@ from oodometer.lab.optimizers import OPTIMIZERS, make_optimizer, usual_rate
 from oodometer.lab.portions import portion_rows, split_portions
 from oodometer.lab.schedules import make_schedule, make_stopping
 from oodometer.lab.sources import load_source
-from oodometer.lab.train import Training, check_spec, fresh_network, train
+from oodometer.lab.train import Training, _one_thread, check_spec, fresh_network, train
 from oodometer.study import TrainSpec
 
 
@@ -319,11 +319,12 @@ def test_training_is_the_plain_loop(digits):
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7)
     order = torch.Generator().manual_seed(0)
     x, y = torch.from_numpy(digits.train.pixels), torch.from_numpy(digits.train.labels)
-    for _ in range(2):
-        for rows in torch.split(torch.randperm(len(y), generator=order), 32):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
-            optimizer.step()
+    with _one_thread():  # more of them add up in another order
+        for _ in range(2):
+            for rows in torch.split(torch.randperm(len(y), generator=order), 32):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+                optimizer.step()
     assert torch.equal(flat(made.model), flat(model))
 
 
@@ -521,3 +522,27 @@ def test_too_few_images_are_told(digits, changes, sentence):
 def test_specifications_are_checked_before_training(changes, sentence):
     with pytest.raises(UserError, match=sentence):
         check_spec(spec(**changes))
+
+
+# ---- adversarial training ----------------------------------------------------------------------
+
+
+def test_adversarial_training_by_hand(digits):
+    """One step on one batch: loss(x) + loss(x moved by the sign of its gradient, within [0, 1])."""
+    wanted = spec(adversarial=0.05, epochs=1, batch_size=2000, optimizer="sgd", learning_rate=0.1)
+    made = train(wanted, digits.train, 10)
+    model = fresh_network(wanted, (1, 8, 8), 10)
+    order = torch.randperm(len(digits.train), generator=torch.Generator().manual_seed(0))
+    x = torch.from_numpy(digits.train.pixels)[order].requires_grad_()
+    y = torch.from_numpy(digits.train.labels)[order]
+    with _one_thread():
+        first = nn.functional.cross_entropy(model(x), y)
+        first.backward(retain_graph=True)
+        model.zero_grad()
+        moved = (x.detach() + 0.05 * x.grad.sign()).clamp(0, 1)
+        assert float(nn.functional.cross_entropy(model(moved), y).detach()) > float(first.detach())
+        (first + nn.functional.cross_entropy(model(moved), y)).backward()
+        expected = [p.detach() - 0.1 * p.grad for p in model.parameters()]
+    assert made.losses[0] > 1.9 * float(first.detach())
+    for after, wanted_after in zip(made.model.parameters(), expected, strict=True):
+        assert torch.allclose(after, wanted_after, atol=1e-6)

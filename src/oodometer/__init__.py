@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oodometer import metrics, stats
+    from oodometer.analysis import analyze
     from oodometer.errors import UserError
     from oodometer.finding import Finding
     from oodometer.lab.extract import extract
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from oodometer.registry import Detector, Scorer, detector
     from oodometer.reports import report
     from oodometer.scores import ScoreRow, ScoreTable
-    from oodometer.scoring import score
+    from oodometer.scoring import needs_of, score
     from oodometer.study import Factor, Study, TrainSpec, load_study
 
 __version__ = "0.1.0"
@@ -35,9 +36,11 @@ _HOME = {
     "TrainSpec": "study",
     "UserError": "errors",
     "View": "outputs",
+    "analyze": "analysis",
     "detector": "registry",
     "extract": "lab.extract",
     "load_study": "study",
+    "needs_of": "scoring",
     "report": "reports",
     "score": "scoring",
 }
@@ -56,10 +59,12 @@ __all__ = [
     "TrainSpec",
     "UserError",
     "View",
+    "analyze",
     "detector",
     "extract",
     "load_study",
     "metrics",
+    "needs_of",
     "report",
     "score",
     "stats",

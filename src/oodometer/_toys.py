@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import torch
@@ -42,7 +43,50 @@ def toy_outputs(
     head = Head(weight.to(dtype), bias.to(dtype))
     features = features.to(dtype)
     layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
-    return Outputs(features=features, labels=labels, head=head, layers=layers)
+    probes = _toy_probes(features.double(), head(features).double(), 1.5 * _lit_by_class(), dtype)
+    return Outputs(features=features, labels=labels, head=head, layers=layers, probes=probes)
+
+
+def _lit_by_class() -> Tensor:
+    """(classes, width): which units the samples of a class light."""
+    unit = torch.arange(WIDTH)
+    return ((unit // 8 - 2 == torch.arange(CLASSES)[:, None]) | (unit < 16)).double()
+
+
+def _toy_probes(
+    features: Tensor, logits: Tensor, usual: Tensor, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """What asking a made-up network more than once might give; `usual` are its typical features.
+
+    Not what the probes compute, but of their shapes and with their directions: the more certain
+    or the more usual a sample, the lower.
+    """
+    top, place = logits.max(1, keepdim=True)
+    others = math.log(logits.shape[1] - 1)
+    doubts = []
+    for heat in (1.0, 10.0, 100.0, 1000.0):
+        rest = ((logits - top) / heat).scatter(1, place, -torch.inf)
+        doubts.append(heat * (rest.logsumexp(1) - others))
+    steps = torch.tensor([0.0, 0.00035, 0.0007, 0.0014, 0.0028], dtype=torch.float64)
+    far, nearest = torch.cdist(features, usual).min(1)
+    unusual = 0.0002 * (features - usual[nearest]) * (far - 3).clamp(max=8).exp()[:, None]
+    near = torch.cdist(features[:, ::2], usual[:, ::2]).amin(1)
+    more = torch.arange(1, 11, dtype=torch.float64)
+    sure = logits.shape[1] * logits.softmax(1) - 1
+    doubt = doubts[0]
+    minds = torch.stack([doubt, 1.2 * doubt - 0.5], dim=1)
+    closer = torch.tensor([1.0, 0.99, 0.98, 0.97, 0.96, 0.9, 0.8], dtype=torch.float64)
+    made = {
+        "odin": torch.stack(doubts, dim=1)[:, :, None] * (1 + 50 * steps),
+        "mahalanobis": far.square()[:, None] * closer,
+        "gradient_uncertainty": 1.5 * sure.norm(dim=1) * features.norm(dim=1),
+        "rankfeat": torch.stack([0.5 * logits, 0.4 * logits + 0.1], dim=1),
+        "gram": torch.stack([near, 3 * far], dim=1)[:, :, None] * (1 + 0.1 * more),
+        "nac": torch.cat([unusual[:, ::2], unusual], dim=1),
+        "mc_dropout": torch.stack([minds, 1.01 * minds, 1.02 * minds], dim=1),
+        "ensemble": minds,
+    }
+    return {name: values.to(dtype) for name, values in made.items()}
 
 
 @lru_cache(maxsize=2)
@@ -55,15 +99,23 @@ def wide_outputs(rows: int, seed: int) -> Outputs:
     head = Head(weight, weight[:, 0] / 2)
     features, labels = draw.relu(), torch.arange(rows) % 20
     layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
-    return Outputs(features=features, labels=labels, head=head, layers=layers)
+    usual = torch.eye(20, 48, dtype=torch.float64)
+    probes = _toy_probes(features, head(features), usual, torch.float64)
+    return Outputs(features=features, labels=labels, head=head, layers=layers, probes=probes)
 
 
 TRAIN_ROWS = 1200  # more than the largest k of a grid
 
 
 def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Outputs:
-    """What the detectors are fitted on."""
-    return toy_outputs(TRAIN_ROWS, 0, sharpness=sharpness, dtype=dtype)
+    """What detectors are fitted on; of the probes, only those that are asked of training data."""
+    whole = toy_outputs(TRAIN_ROWS, 0, sharpness=sharpness, dtype=dtype)
+    return _with_probes_of_training(whole)
+
+
+@lru_cache(maxsize=8)
+def _with_probes_of_training(outputs: Outputs) -> Outputs:
+    return replace(outputs, probes={name: outputs.probes[name] for name in ("gram", "nac")})
 
 
 def scored_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Outputs:
@@ -98,13 +150,22 @@ class WatchedOutputs(Outputs):
     def of(cls, outputs: Outputs) -> WatchedOutputs:
         """Return these outputs, watched from now on."""
         own = outputs.copy()
-        return cls(own.logits, own.features, own.labels, own.head, own.layers, own.probes)
+        return cls(
+            own.logits, own.features, own.labels, own.head, own.layers, own.probes, own.refused
+        )
 
     def copy(self) -> WatchedOutputs:
         """Return a copy that is watched together with the original."""
         own = super().copy()
         return WatchedOutputs(
-            own.logits, own.features, own.labels, own.head, own.layers, own.probes, self.views
+            own.logits,
+            own.features,
+            own.labels,
+            own.head,
+            own.layers,
+            own.probes,
+            own.refused,
+            self.views,
         )
 
     def only(self, needs: Iterable[str], reader: str) -> View:

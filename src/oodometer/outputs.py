@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from oodometer._mapped import release_pages, tensor_of
 from oodometer.errors import UserError
 
 Shared = TypeVar("Shared")
@@ -18,7 +19,9 @@ PROBE = "probe:"  # before the name of a probe, where detectors say what they ne
 # How far logits may be from head(features), relative to |feature| * |weight row| + |bias|.
 # Rounding in a matrix product stays well below; another activation than the true one stays above.
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
-_CHUNK = 65_536  # rows checked at a time, so that validation never doubles the memory
+_HALF_TOLERANCE = 2 * torch.finfo(torch.bfloat16).eps
+_CHUNK = 2**22  # numbers checked at a time, so that validation never doubles the memory
+_HALF = (torch.float16, torch.bfloat16)  # types that features are saved in, but not computed in
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +31,13 @@ class Head:
     weight: Tensor  # (classes, width)
     bias: Tensor  # (classes,)
 
+    was_half: bool = field(init=False, default=False)  # given in half precision
+
     def __post_init__(self) -> None:
         for name in ("weight", "bias"):
-            object.__setattr__(self, name, _tensor(f"head.{name}", getattr(self, name)))
+            given = _tensor(f"head.{name}", getattr(self, name))
+            object.__setattr__(self, "was_half", self.was_half or given.dtype in _HALF)
+            object.__setattr__(self, name, _in_full(given))
         _require_float("head.weight", self.weight, dimensions=2)
         _require_float("head.bias", self.bias, dimensions=1)
         if not self.weight.numel():
@@ -52,7 +59,9 @@ class Outputs:
 
     Whatever is left out limits the detectors that can be used; what is given must fit together:
     one row per sample, one floating type, finite, and ``logits == head(features)``. Logits that
-    are left out are computed when features and head are there. NumPy arrays become tensors.
+    are left out are computed when features and head are there. NumPy arrays become tensors; a
+    memory-mapped one is read in place. Half precision becomes float32, and logits are then computed
+    again from features and head, where these are there.
     """
 
     logits: Tensor | None = None  # (n, classes)
@@ -62,17 +71,23 @@ class Outputs:
     layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
     probes: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...), what asking the
     # network more than once gave, such as its answers under dropout
+    refused: Mapping[str, str] = field(default_factory=dict)  # need -> why it could not be had
     _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.logits is None and self.features is None:
             raise UserError("Outputs need logits or features; both are missing.")
+        half = False
         for name in ("logits", "features", "labels"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _tensor(name, getattr(self, name)))
+                given = _tensor(name, getattr(self, name))
+                half |= given.dtype in _HALF and name != "labels"
+                object.__setattr__(self, name, given if name == "labels" else _in_full(given))
         for kind in ("layers", "probes"):
             parts = getattr(self, kind)
-            named = {name: _tensor(f"{kind}[{name!r}]", part) for name, part in parts.items()}
+            named = {
+                name: _in_full(_tensor(f"{kind}[{name!r}]", part)) for name, part in parts.items()
+            }
             object.__setattr__(self, kind, MappingProxyType(named))
         if self.head is not None and not isinstance(self.head, Head):
             raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
@@ -83,9 +98,12 @@ class Outputs:
         for name, part in self._named_parts().items():
             _require_float(name, part)
         self._require_one_dtype()
-        self._require_fitting_head()
+        half |= self.head is not None and self.head.was_half
+        self._require_fitting_head(_HALF_TOLERANCE if half else None)
+        if half and self.features is not None and self.head is not None:
+            object.__setattr__(self, "logits", None)  # its rounding would look like wrong features
         if self.logits is None and self.features is not None and self.head is not None:
-            object.__setattr__(self, "logits", self.head(self.features))
+            object.__setattr__(self, "logits", _computed(self.head, self.features))
         self._require_labels()
         self._require_equal_rows()
 
@@ -108,7 +126,7 @@ class Outputs:
             listing = ", ".join(f"{name} is {str(dtype)[6:]}" for name, dtype in floats.items())
             raise UserError(f"Outputs need one floating type, but {listing}.")
 
-    def _require_fitting_head(self) -> None:
+    def _require_fitting_head(self, tolerance: float | None = None) -> None:
         if self.head is None:
             return
         classes, width = self.head.weight.shape
@@ -125,9 +143,11 @@ class Outputs:
             return
         weight_norm = self.head.weight.norm(dim=1).amax()
         bias_size = self.head.bias.abs().amax()
-        tolerance = _TOLERANCE[self.logits.dtype]
-        for start in range(0, len(self.logits), _CHUNK):
-            rows = slice(start, start + _CHUNK)
+        tolerance = tolerance or _TOLERANCE[self.logits.dtype]
+        step = max(1, _CHUNK // (width + classes))
+        for start in range(0, len(self.logits), step):
+            release_pages()
+            rows = slice(start, start + step)
             gap = (self.head(self.features[rows]) - self.logits[rows]).abs().amax(1)
             allowed = tolerance * (self.features[rows].norm(dim=1) * weight_norm + bias_size)
             worst = int((gap - allowed).argmax())
@@ -203,6 +223,7 @@ class Outputs:
             None if self.head is None else Head(own["head.weight"], own["head.bias"]),
             {name: own[f"layers[{name!r}]"] for name in self.layers},
             {name: own[f"probes[{name!r}]"] for name in self.probes},
+            self.refused,
         )
 
     def only(self, needs: Iterable[str], reader: str) -> View:
@@ -215,6 +236,12 @@ class View:
 
     def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
         self._outputs, self._needs, self._reader = outputs, needs, reader
+        self._validation: tuple[View, View] | None = None
+
+    def with_validation(self, inliers: View, outliers: View) -> View:
+        """Show validation data besides: for detectors that learn from outliers."""
+        self._validation = (inliers, outliers)
+        return self
 
     def _require_declared(self, name: str) -> None:
         if name not in self._needs:
@@ -257,16 +284,32 @@ class View:
 
     @property
     def layers(self) -> Mapping[str, Tensor]:
-        """Per-layer statistics, by layer name."""
+        """Mean output of every stage, (n, channels), by its name."""
         self._require_declared("layers")
+        if not self._outputs.layers:
+            why = self._outputs.refused.get("layers", "")
+            raise UserError(
+                f"Detector '{self._reader}' needs layers, which these outputs lack"
+                + (f": {why}" if why else ".")
+            )
         return self._outputs.layers
+
+    @property
+    def validation(self) -> tuple[View, View]:
+        """In-distribution samples and outliers to learn from; both are unlike what is scored."""
+        self._require_declared("outliers")
+        if self._validation is None:
+            raise UserError(f"Detector '{self._reader}' needs validation outliers to learn from.")
+        return self._validation
 
     def probe(self, name: str) -> Tensor:
         """(n, ...): what asking the network more than once gave."""
         self._require_declared(f"{PROBE}{name}")
         if name not in self._outputs.probes:
+            why = self._outputs.refused.get(f"{PROBE}{name}", "")
             raise UserError(
-                f"Detector '{self._reader}' needs the probe '{name}', which these outputs lack."
+                f"Detector '{self._reader}' needs the probe '{name}', which these outputs lack"
+                + (f": {why}" if why else ".")
             )
         return self._outputs.probes[name]
 
@@ -287,7 +330,7 @@ class View:
 
 def _tensor(name: str, value: object) -> Tensor:
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return torch.from_numpy(np.array(value))
+        return tensor_of(value)
     if not isinstance(value, Tensor):
         what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
         raise UserError(f"{name} must be a tensor or an array of numbers, got {what}.")
@@ -306,10 +349,32 @@ def _require_float(name: str, value: Tensor, dimensions: int | None = None) -> N
         )
     if value.dim() > 1 and value[:1].numel() == 0 and len(value):
         raise UserError(f"{name} has shape {tuple(value.shape)}: it holds no numbers.")
-    finite = torch.isfinite(value)
-    if not finite.all():
-        bad = ~finite.reshape(len(value), -1).all(dim=1) if value.dim() > 1 else ~finite
+    step = max(1, _CHUNK * len(value) // max(1, value.numel()))
+    for start in range(0, len(value), step):
+        release_pages()
+        part = value[start : start + step]
+        # A finite sum has finite terms, in one pass without a copy; another may have overflowed.
+        if not part.detach().sum().isfinite():
+            break
+    else:
+        return
+    bad = ~torch.isfinite(value.reshape(len(value), -1)).all(dim=1)
+    if bad.any():
         raise UserError(
             f"{name} must be finite, but {int(bad.sum())} of {len(value)} rows hold NaN or "
             f"infinity, the first at row {int(bad.nonzero()[0])}."
         )
+
+
+def _computed(head: Head, features: Tensor) -> Tensor:
+    """Return the logits, part by part: features in a file are never in memory as a whole."""
+    parts = []
+    for rows in torch.split(features, max(1, _CHUNK // features.shape[1])):
+        release_pages()
+        parts.append(head(rows))
+    return torch.cat(parts)
+
+
+def _in_full(value: Tensor) -> Tensor:
+    """Half precision in float32; anything else as it is."""
+    return value.float() if value.dtype in _HALF else value

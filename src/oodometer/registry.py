@@ -24,7 +24,7 @@ from oodometer.outputs import PROBE, Outputs, View
 
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
 FittedDetector = Callable[[Outputs], Tensor]
-NEEDS = frozenset({"logits", "features", "labels", "head", "layers"})
+NEEDS = frozenset({"logits", "features", "labels", "head", "layers", "outliers"})
 ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announce theirs
 
 
@@ -113,12 +113,28 @@ class Detector:
 
     def lacking(self, available: frozenset[str]) -> list[str]:
         """Names of what it needs and these outputs do not have."""
-        return sorted(self.needs - available)
+        return sorted(self.needs - available - {"outliers"})  # these come apart from the outputs
 
-    def fit(self, train: Outputs, **settings: Setting) -> FittedDetector:
-        """Fit to the training outputs; return the function that scores other outputs."""
+    @property
+    def learns_from_outliers(self) -> bool:
+        """Whether it is fitted on validation outliers too."""
+        return "outliers" in self.needs
+
+    def fit(
+        self,
+        train: Outputs,
+        *,
+        validation: tuple[Outputs, Outputs] | None = None,
+        **settings: Setting,
+    ) -> FittedDetector:
+        """Fit to the training outputs; return the function that scores other outputs.
+
+        `validation`, in-distribution and outliers, is for those that learn from outliers.
+        """
         full = self.complete(settings)
-        if lacking := self.lacking(train.available):
+        # Few detectors read a probe of the training data: reading one that is not there tells.
+        lacking = [need for need in self.lacking(train.available) if not need.startswith(PROBE)]
+        if lacking:
             raise UserError(
                 f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
                 "is fitted on lack."
@@ -126,9 +142,13 @@ class Detector:
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
         shown = self._shown(train)
-        score = self.build(shown.only(self.needs, self.name), **full)
-        self._require_untouched(shown, train)
         readable = self.needs - {"labels"}  # labels of scored data are never shown to a detector
+        view = shown.only(self.needs, self.name)
+        if validation is not None and self.learns_from_outliers:
+            inliers, outliers = (self._shown(part).only(readable, self.name) for part in validation)
+            view.with_validation(inliers, outliers)
+        score = self.build(view, **full)
+        self._require_untouched(shown, train)
 
         def scored(test: Outputs) -> Tensor:
             seen = self._shown(test)

@@ -10,10 +10,13 @@ import numpy as np
 import torch
 
 import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
+from oodometer.detectors._arrays import working_memory
 from oodometer.errors import UserError, unknown
 from oodometer.outputs import Outputs
 from oodometer.registry import DETECTORS, Choice, choose, setting_text
 from oodometer.scores import Missing, ScoreRow, ScoreTable
+
+LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
 
 def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
@@ -34,6 +37,15 @@ def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
     return chosen
 
 
+def needs_of(detectors: Literal["all"] | str | Sequence[str] = "all") -> tuple[str, ...]:
+    """What a model must be asked for so that these detectors can be used: `needs` of `extract`.
+
+    What is made of several models, or of outliers, is not among it.
+    """
+    needs = {need for choice in choices(detectors) for need in choice.detector.needs}
+    return tuple(sorted(needs - {"probe:ensemble", "outliers"}))
+
+
 def score(
     outputs: Mapping[str, Outputs],
     detectors: Literal["all"] | str | Sequence[str] = "all",
@@ -41,11 +53,13 @@ def score(
     train: str = "train",
     id: str = "test",
     grid: bool = False,
+    memory: int | None = None,
 ) -> ScoreTable:
     """Score every data set with every detector; all but `train` and `id` are outlier sets.
 
     Detectors are fitted on `train`. `grid=True` adds the scores of every setting of each grid. A
     detector that cannot be used is left out and named, with the reason, in ``table.missing``.
+    `memory` is how many bytes a detector may hold at once besides its inputs and results.
     """
     if not isinstance(outputs, Mapping):
         raise UserError(f"score needs a mapping of names to Outputs, got {type(outputs).__name__}.")
@@ -64,14 +78,19 @@ def score(
     for name, part in outputs.items():
         if not len(part):
             raise UserError(f"Data set '{name}' is empty.")
+    if memory is not None and (type(memory) is not int or memory < LEAST_MEMORY):
+        raise UserError(
+            f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}."
+        )
     rows: list[ScoreRow] = []
     missing: list[Missing] = []
-    for choice in choices(detectors):
-        for result in score_choice(choice, outputs[train], tests, grid=grid):
-            if isinstance(result, ScoreRow):
-                rows.append(result)
-            else:
-                missing.append(result)
+    with working_memory(memory):
+        for choice in choices(detectors):
+            for result in score_choice(choice, outputs[train], tests, grid=grid):
+                if isinstance(result, ScoreRow):
+                    rows.append(result)
+                else:
+                    missing.append(result)
     if not rows:
         raise UserError(f"No detector could be used. {missing[0]}")
     return ScoreTable(id, tuple(rows), missing=tuple(missing), correct=_correct(tests[id]))
@@ -93,7 +112,7 @@ def score_choice(
         text = setting_text(values)
         try:
             with torch.no_grad():
-                fitted = choice.detector.fit(train, **values)
+                fitted = choice.detector.fit(train, validation=None, **values)
                 scores = {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's detector
             trace = "".join(traceback.format_exception(problem))

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+)
 
 from oodometer.errors import UserError, unknown
 
 Level = bool | int | float | str
+_PATH = re.compile(r"\bpath\s*=\s*([^,()]+?)\s*(?=[,)])")  # of a file, in what a field names
+_NAMING_FILES = ("label_noise", "split")  # fields that may name one
 
 
 def _refuse_bool(value: object) -> object:
@@ -29,6 +40,17 @@ def _number_of_epoch(value: object) -> object:
     return value
 
 
+def _split(value: object) -> object:
+    whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32
+    if not whole and not (isinstance(value, str) and value):
+        raise ValueError("must be a whole number from 0, or a split such as od_test")
+    return value
+
+
+def _in_order(classes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(set(classes)))
+
+
 Number = Annotated[float, BeforeValidator(_refuse_bool)]  # takes "1e-3", a text to YAML
 
 
@@ -38,10 +60,11 @@ class TrainSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     data: str = Field(min_length=1)  # a known name, or the path of an .npz file
-    held_out_classes: tuple[Annotated[StrictInt, Field(ge=0)], ...] = ()  # never trained on
-    split: Annotated[StrictInt, Field(ge=0, lt=2**32)] = (
-        0  # 0: as the data come; else a resampled split
-    )
+    held_out_classes: Annotated[
+        tuple[Annotated[StrictInt, Field(ge=0)], ...], AfterValidator(_in_order)
+    ] = ()  # never trained on
+    # 0: as the data come; another number: train and test drawn anew; or a name, such as od_test
+    split: Annotated[int | str, BeforeValidator(_split)] = 0
     test_size: Annotated[StrictInt, Field(ge=1)] | None = None  # at most so many, outliers too
     ood_draw: Annotated[StrictInt, Field(ge=0)] | None = None  # which subset of each outlier set
     features: Literal["forward", "skip_stem_relu"] = "forward"  # how detectors' features are taken
@@ -56,6 +79,7 @@ class TrainSpec(BaseModel):
     )
     weight_decay: Annotated[Number, Field(ge=0)] = 0.0
     loss: str = "cross_entropy"
+    adversarial: Annotated[Number, Field(ge=0)] = 0.0  # step of images that train as well
     schedule: str = "constant"  # of the learning rate
     stopping: str = "none"
     validation: Annotated[Number, Field(ge=0, lt=1)] = 0.0  # share of the training set set aside
@@ -77,7 +101,7 @@ class Factor(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     field: str
-    levels: tuple[StrictInt | float | bool | str, ...] = Field(min_length=1)
+    levels: tuple[StrictInt | float | bool | str | tuple[StrictInt, ...], ...] = Field(min_length=1)
 
 
 class Scale(BaseModel):
@@ -112,7 +136,11 @@ class Study(BaseModel):
             if name not in TrainSpec.model_fields:
                 raise unknown("factor", name, TrainSpec.model_fields)
         if "data" in fields:
-            raise UserError("'data' cannot be a factor: write one study per data set.")
+            raise UserError(
+                "'data' cannot be a factor, since all runs of a study are compared on one "
+                "in-distribution set: write one study file per data set, and run them into one "
+                "store."
+            )
         _refuse_repeats("factors", fields)
         for factor in self.factors:
             _refuse_repeats(f"levels of factor '{factor.field}'", factor.levels)
@@ -156,8 +184,11 @@ class Study(BaseModel):
         for changed in self._combinations():
             spec = self._spec(changed)
             # As they were understood: 1e-3, which YAML takes for a text, is the number 0.001.
-            levels: dict[str, Level] = {name: _shown(getattr(spec, name)) for name in changed}
-            label = ", ".join(f"{name}={value}" for name, value in levels.items()) or "base"
+            values = {name: getattr(spec, name) for name in changed}
+            levels = {name: _shown(value) for name, value in values.items()}
+            if _label(levels) in runs:  # files of one name in two folders
+                levels = {name: _shown(value, short=False) for name, value in values.items()}
+            label = _label(levels)
             if spec in seen:
                 raise UserError(
                     f"Study '{self.name}' has the same training twice, {label}: two levels of a "
@@ -187,10 +218,18 @@ class Study(BaseModel):
                     yield changed
 
 
-def _shown(value: object) -> Level:
-    """A level as tables show it; what has no value of its own is left to its default."""
+def _label(levels: Mapping[str, Level]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in levels.items()) or "base"
+
+
+def _shown(value: object, *, short: bool = True) -> Level:
+    """A level as tables show it; of files the name is enough, unless two are called alike."""
     if value is None:
         return "default"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, str) and short:
+        return _PATH.sub(lambda match: f"path={Path(match[1]).name}", value)
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -255,6 +294,29 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
         file, suffix, rest = detector.partition(".py:")
         return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
 
+    def beside(match: re.Match[str]) -> str:
+        # What does not lie beside the study may lie where data are looked for.
+        file = (folder / match[1]).resolve()
+        return f"path={file}" if file.exists() else match[0]
+
+    def of_field(field: str, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if field in _NAMING_FILES:
+            return _PATH.sub(beside, value)
+        return absolute(value) if field == "data" else value
+
+    def of_base(fields: Mapping[str, object]) -> dict[str, object]:
+        return {name: of_field(name, value) for name, value in fields.items()}
+
+    def of_factors(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+        return tuple(
+            factor.model_copy(
+                update={"levels": tuple(of_field(factor.field, level) for level in factor.levels)}
+            )
+            for factor in factors
+        )
+
     def located(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(absolute(name) for name in names)
 
@@ -266,7 +328,8 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
     scales = {
         name: scale.model_copy(
             update={
-                "base": {k: absolute(str(v)) if k == "data" else v for k, v in scale.base.items()},
+                "base": of_base(scale.base),
+                "factors": of_factors(scale.factors),
                 "ood": None if scale.ood is None else located(scale.ood),
                 "detectors": found(scale.detectors),
             }
@@ -275,7 +338,8 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
     }
     return study.model_copy(
         update={
-            "base": study.base.model_copy(update={"data": absolute(study.base.data)}),
+            "base": study.base.model_copy(update=of_base(dict(study.base))),
+            "factors": of_factors(study.factors),
             "ood": located(study.ood),
             "detectors": found(study.detectors),
             "scales": scales,
@@ -288,7 +352,7 @@ def _is_path(name: str) -> bool:
     return "/" in plain or plain.endswith((".npz", ".parquet", ".csv", ".jsonl"))
 
 
-def _refuse_repeats(where: str, values: tuple[Level, ...] | list[str]) -> None:
+def _refuse_repeats(where: str, values: Sequence[object]) -> None:
     for index, value in enumerate(values):
         if value in values[:index]:
             raise UserError(f"{where} names '{value}' twice.")

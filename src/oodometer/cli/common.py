@@ -22,11 +22,6 @@ app = typer.Typer(
     help="A meter for out-of-distribution detectors: which conclusions survive retraining?",
 )
 
-CORES = os.cpu_count() or 1
-Workers = Annotated[
-    int, typer.Option(min=1, help="Processes that work at a time; default: one per core.")
-]
-
 
 def main() -> None:
     """Run the command line; what a user did wrong is said in one sentence, without a traceback."""

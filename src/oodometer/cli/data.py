@@ -1,4 +1,4 @@
-"""Commands about data: data get."""
+"""Commands about data: data get, diagnose."""
 
 from __future__ import annotations
 
@@ -50,3 +50,24 @@ def data_get(
             sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
             sys.exit(130)
     typer.echo(f"{name}: {folder.resolve()}")
+
+
+@app.command()
+def diagnose(
+    data: Annotated[str, typer.Option("--id", help="The in-distribution set: a name or path.")],
+    ood: Annotated[list[str], typer.Option(help="An outlier set; may be given several times.")],
+    most: Annotated[
+        int, typer.Option(min=1, help="Look at no more images of each set; drawn if it has more.")
+    ] = 10_000,
+    out: Annotated[Path | None, typer.Option(help="Folder for a report.")] = None,
+) -> None:
+    """Say whether outlier sets are fair: shared images, shared classes, telling statistics."""
+    from oodometer import reports
+    from oodometer.lab.diagnostics import diagnose_sets
+
+    findings = diagnose_sets(data, ood, most)
+    for finding in findings:
+        console().print(reports.terminal(finding))
+    if out is not None:
+        for path in reports.report(findings, out, title=f"Outlier sets for {data}"):
+            typer.echo(f"report: {path.resolve()}")

@@ -17,7 +17,10 @@ from oodometer.errors import unknown
 
 @app.command("list")
 def list_known(
-    what: Annotated[str, typer.Argument(help="detectors, datasets, networks, studies, protocols.")],
+    what: Annotated[
+        str,
+        typer.Argument(help="detectors, datasets, networks, studies, protocols, compatibility."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="As a JSON list of objects.")] = False,
 ) -> None:
     """List what is known: names, what they are, and what they need."""
@@ -27,6 +30,7 @@ def list_known(
         "networks": _list_networks,
         "studies": _list_studies,
         "protocols": _list_protocols,
+        "compatibility": _list_compatibility,
     }
     if what not in listings:
         raise unknown("list", what, listings)
@@ -116,6 +120,29 @@ def _list_protocols() -> list[dict[str, object]]:
     from oodometer.protocols import PROTOCOLS
 
     return [{"name": name, "summary": _first_line(p)} for name, p in PROTOCOLS.items()]
+
+
+def _list_compatibility() -> list[dict[str, object]]:
+    """Which outlier sets OD-test allows for which source, and what they must leave out."""
+    from oodometer.lab import compatibility
+
+    def left_out(source: str, outlier: str, rule: compatibility.Rule) -> str:
+        found = compatibility.overlaps(source, outlier, rule)
+        return ", ".join(
+            f"{overlap.name} {'/'.join(map(str, overlap.second))}" for overlap in found
+        )
+
+    return [
+        {
+            "name": f"{source} / {outlier}",
+            "allowed": "yes" if source in served else "no",
+            "left out (rule=published)": left_out(source, outlier, "published"),
+            "left out (rule=strict)": left_out(source, outlier, "strict"),
+        }
+        for source in compatibility.SOURCES
+        for outlier, served in compatibility.SERVES.items()
+        if outlier != source
+    ]
 
 
 def _first_line(function: object) -> str:

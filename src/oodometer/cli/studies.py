@@ -12,16 +12,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import oodometer
-from oodometer.cli.common import CORES, Workers, app, console
+from oodometer.cli.common import app, console
+from oodometer.cli.running import Display, stoppable, summary
 from oodometer.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from oodometer.engine.collect import Outcome
+    from oodometer.engine.notes import Outcome
+    from oodometer.engine.runner import Settings
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
+
+
+Cores = Annotated[
+    int | None,
+    typer.Option(min=1, help="Tasks at a time; default: one per core, here or in the cluster."),
+]
+Device = Annotated[str, typer.Option(help="Where networks compute: cpu, cuda, cuda:0 or mps.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="What tasks may take together, such as 4GB; one that is larger runs alone."),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|ADDRESS|local",
+        help="Run on a Ray cluster: the one around, the one there, or one of this machine.",
+    ),
+]
 
 
 @app.command()
@@ -29,63 +49,76 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the store and the report.")] = Path(
         "oodometer-demo"
     ),
-    workers: Workers = CORES,
+    workers: Cores = None,
+    cluster: ClusterAddress = None,
 ) -> None:
     """Train 9 small classifiers on handwritten digits, score detectors, and report."""
     from oodometer.study import load_study
 
-    _run(load_study(STUDIES / "demo.yaml"), out / "store", out, workers)
+    _run(load_study(STUDIES / "demo.yaml"), str(out / "store"), out, workers, cluster)
 
 
 @app.command()
 def run(
     study: Annotated[str, typer.Argument(help="A YAML file, or the name of a known study.")],
-    store: Annotated[Path, typer.Option(help="Folder that keeps every result.")] = Path(
-        "oodometer-store"
-    ),
+    store: Annotated[
+        str, typer.Option(help="What keeps every result: a folder, or s3://bucket/name and such.")
+    ] = "oodometer-store",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report; default: in the store.")
     ] = None,
-    workers: Workers = CORES,
+    workers: Cores = None,
     scale: Annotated[
         str | None,
         typer.Option(help="smoke, small or paper; default: small where the study has it."),
     ] = None,
+    cluster: ClusterAddress = None,
+    device: Device = "cpu",
+    gpu_share: Annotated[
+        float,
+        typer.Option(min=0.01, help="Share of a GPU that a training asks the cluster for."),
+    ] = 1.0,
+    memory: Memory = None,
     dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
 ) -> None:
     """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
+    from oodometer.engine.estimates import read_memory
+    from oodometer.engine.runner import Settings
+
     loaded = _at_scale(_find_study(study), scale)
+    most = None if memory is None else read_memory(memory)
+    settings = Settings(device, gpu_share, most)
     if dry_run:
         _say_what_would_be_done(loaded, store)
     else:
-        _run(loaded, store, out or store / "reports" / loaded.name, workers)
+        _run(loaded, store, out, workers, cluster, settings)
 
 
 @app.command()
 def report(
-    store: Annotated[Path, typer.Argument(help="A store that a study has been run in.")],
+    store: Annotated[str, typer.Argument(help="A store that a study has been run in.")],
     study: Annotated[str | None, typer.Option(help="Which study, if there are several.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report; default: in the store.")
     ] = None,
-    format: Annotated[str, typer.Option(help="html or md.")] = "html",
+    format: Annotated[str, typer.Option(help="html, md, latex or csv.")] = "html",
 ) -> None:
-    """Write the report of a finished study again, as HTML or Markdown."""
+    """Write the report of a finished study again, as HTML, Markdown, LaTeX or CSV."""
     from oodometer import reports
-    from oodometer.engine.collect import studies_in
-    from oodometer.engine.store import FolderStore
+    from oodometer.engine.notes import studies_in
+    from oodometer.engine.store import open_store
 
     if format not in reports.FORMATS:
         raise unknown("format", format, reports.FORMATS)
-    if not store.is_dir():
+    if "://" not in store and not Path(store).is_dir():
         raise UserError(f"Store '{store}' does not exist.")
-    outcomes = studies_in(FolderStore(store))
+    outcomes = studies_in(open_store(store))
     if not outcomes:
         raise UserError(f"Store '{store}' holds no finished study; 'oodometer run' makes one.")
     name = study or next(reversed(outcomes))
     if name not in outcomes:
         raise unknown("study in this store", name, outcomes)
-    for path in _write_report(outcomes[name], out or store / "reports" / name, (format,)):
+    for path in _write_report(outcomes[name], out or _report_folder(store, name), (format,)):
         typer.echo(path)
 
 
@@ -110,44 +143,44 @@ def _at_scale(study: Study, scale: str | None) -> Study:
     return study if scale in (None, "paper") else study.at_scale(str(scale))
 
 
-def _run(study: Study, store: Path, out: Path, workers: int) -> None:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from oodometer.engine.run import run_study
-    from oodometer.engine.store import FolderStore
-
+def _run(
+    study: Study,
+    address: str,
+    out: Path | None,
+    workers: int | None,
+    cluster: str | None,
+    settings: Settings | None = None,
+) -> None:
     started = time.monotonic()
     screen = console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(f"study {study.name}", total=None)
-        try:
+    with stoppable():
+        from oodometer.engine.run import run_study
+        from oodometer.engine.store import open_store
+
+        store = open_store(address)
+        with Display(study.name, screen) as display:
             outcome = run_study(
                 study,
-                FolderStore(store),
+                store,
                 workers=workers,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
+                cluster=cluster,
+                settings=settings,
+                progress=display.update,
+                tell=display.tell,
             )
-        except KeyboardInterrupt:
-            bar.stop()
-            sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
-            sys.exit(130)
-    paths = _write_report(outcome, out)
-    _print_outcome(screen, outcome, time.monotonic() - started, paths)
+        paths = _write_report(outcome, out or _report_folder(address, study.name))
+        _print_outcome(screen, outcome, time.monotonic() - started, paths)
+        screen.print(summary(display.last), highlight=False)
+
+
+def _report_folder(address: str, study: str) -> Path:
+    """Return where a report goes by default: into the store, if that is a folder."""
+    from oodometer.engine.store import FolderStore, open_store
+
+    store = open_store(address)
+    if isinstance(store, FolderStore):
+        return store.folder / "reports" / study
+    return Path("oodometer-reports") / study
 
 
 def _print_outcome(
@@ -181,16 +214,16 @@ def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",
     )
 
 
-def _say_what_would_be_done(study: Study, folder: Path) -> None:
+def _say_what_would_be_done(study: Study, address: str) -> None:
     from oodometer.engine.run import count_done, make_plan, read_contents
-    from oodometer.engine.store import FolderStore
+    from oodometer.engine.store import open_store
 
     made = make_plan(study, read_contents(study))
     typer.echo(
         f"study {study.name}: {len(made.runs)} trainings, {len(study.ood)} outlier sets, "
-        f"{len(made.detectors)} detectors; store {folder}"
+        f"{len(made.detectors)} detectors; store {address}"
     )
-    for stage, (done, wanted) in count_done(made, FolderStore(folder)).items():
+    for stage, (done, wanted) in count_done(made, open_store(address)).items():
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
     for run_plan in made.runs:
         typer.echo(f"  run {run_plan.label}")

@@ -1,8 +1,34 @@
 """The built-in detectors, filed by what they read. Importing this package registers all of them."""
 
-from oodometer.detectors import distances, gradients, logits, shaping, subspace
+from oodometer.detectors import (
+    densities,
+    distances,
+    gradients,
+    layers,
+    logits,
+    openmax,
+    perturbation,
+    prototypes,
+    sampling,
+    shaping,
+    subspace,
+    temperature,
+)
 from oodometer.registry import load_plugins
 
-__all__ = ["distances", "gradients", "logits", "shaping", "subspace"]
+__all__ = [
+    "densities",
+    "distances",
+    "gradients",
+    "layers",
+    "logits",
+    "openmax",
+    "perturbation",
+    "prototypes",
+    "sampling",
+    "shaping",
+    "subspace",
+    "temperature",
+]
 
 load_plugins()

@@ -9,11 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-BLOCK_BYTES = 64 * 2**20
+from oodometer._mapped import release_pages
+
+BLOCK_BYTES = 64 * 2**20  # how much a detector may hold at once, besides its inputs and results
+_CACHE_BYTES = 2**20  # what is worked on row by row goes faster in blocks that stay in the cache
+
+
+@contextmanager
+def working_memory(size: int | None) -> Iterator[None]:
+    """Set for a while how many bytes a detector may hold at once; None changes nothing."""
+    global BLOCK_BYTES  # one number for all detectors, put back afterwards
+    before = BLOCK_BYTES
+    BLOCK_BYTES = before if size is None else max(1, size)
+    try:
+        yield
+    finally:
+        BLOCK_BYTES = before
 
 
 def precise(values: Tensor) -> Tensor:
@@ -23,16 +39,19 @@ def precise(values: Tensor) -> Tensor:
     return values.to(torch.float64)
 
 
-def blocks(rows: int, numbers_per_row: int) -> Iterator[slice]:
+def blocks(rows: int, numbers_per_row: int, most: int | None = None) -> Iterator[slice]:
     """Slices that cover the rows, each within BLOCK_BYTES in float64; one if there are none."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, numbers_per_row)))
+    size = BLOCK_BYTES if most is None else min(BLOCK_BYTES, most)
+    step = max(1, size // (8 * max(1, numbers_per_row)))
     for start in range(0, max(rows, 1), step):
         yield slice(start, min(start + step, rows))
+        if step < rows and most is None:
+            release_pages()
 
 
 def by_rows(score: Callable[..., Tensor], *arrays: Tensor, numbers_per_row: int) -> Tensor:
     """Apply a row-wise function to the arrays in float64, block by block."""
-    parts = blocks(len(arrays[0]), numbers_per_row)
+    parts = blocks(len(arrays[0]), numbers_per_row, _CACHE_BYTES)
     return torch.cat([score(*(precise(array[rows]) for array in arrays)) for rows in parts])
 
 

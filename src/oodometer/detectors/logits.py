@@ -9,37 +9,19 @@ the odds against the top class and return logarithms where the plain formula wou
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from oodometer.detectors._arrays import blocks, by_rows, energy_of, precise
-from oodometer.detectors._checks import require_range, require_two_classes
+from oodometer.detectors._checks import require_labelled, require_range, require_two_classes
+from oodometer.detectors._shared import once, posterior
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
+_TOPS = (10, 50, 100, 200, 500, 1000)  # of generalized_entropy
 # The log-probability that stands for "never": the smallest normal number of float32.
 _LOG_NEVER = -87.3365
-
-
-class _Posterior(NamedTuple):
-    """Softmax in logarithms, the top class apart, so that nothing near 0 or 1 is rounded away."""
-
-    log_top: Tensor  # (n,) log p of the top class
-    log_not_top: Tensor  # (n,) log(1 - p) of the top class
-    log_rest: Tensor  # (n, classes) log p of every other class; -inf in the place of the top one
-    log_odds: Tensor  # (n,) log((1 - p) / p) of the top class
-
-
-def _posterior(logits: Tensor, temperature: float = 1.0) -> _Posterior:
-    top, place = logits.max(dim=1, keepdim=True)
-    rest = ((logits - top) / temperature).scatter(1, place, -torch.inf)
-    odds = rest.logsumexp(1)
-    # p = 1 / (1 + odds) and 1 - p = odds / (1 + odds)
-    log_top = logsigmoid(-odds)
-    return _Posterior(log_top, logsigmoid(odds), rest + log_top[:, None], odds)
 
 
 @detector(paper="Hendrycks & Gimpel 2017, arXiv:1610.02136", needs={"logits"})
@@ -52,7 +34,7 @@ def max_softmax(train: View) -> Scorer:
     require_two_classes("max_softmax", train.logits)
 
     def score(logits: Tensor) -> Tensor:
-        return _posterior(logits).log_not_top
+        return posterior(logits).log_not_top
 
     return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
 
@@ -95,7 +77,7 @@ def entropy(train: View) -> Scorer:
     require_two_classes("entropy", train.logits)
 
     def score(logits: Tensor) -> Tensor:
-        p = _posterior(logits)
+        p = posterior(logits)
         # log(-log p) of the top class is log(log(1 + odds)), which tends to log(odds) itself.
         sure = p.log_odds < -36
         log_surprise = torch.where(sure, p.log_odds, (-p.log_top).masked_fill(sure, 1.0).log())
@@ -117,30 +99,72 @@ def margin(train: View) -> Scorer:
     require_two_classes("margin", train.logits)
 
     def score(logits: Tensor) -> Tensor:
-        p = _posterior(logits)
+        p = posterior(logits)
         return torch.logaddexp(p.log_not_top, p.log_rest.amax(1))
 
     return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
 
 
-@detector(
-    paper="Liang et al. 2018, arXiv:1706.02690",
-    needs={"logits"},
-    grid={"temperature": (1.0, 10.0, 100.0, 1000.0)},
-)
-def odin(train: View, *, temperature: float = 1000.0) -> Scorer:
-    """Logarithm of one minus the maximum softmax probability at a high temperature.
+@detector(paper="Jung et al. 2021, arXiv:2107.11264", needs={"logits"})
+def standardized_max_logit(train: View) -> Scorer:
+    """Minus the largest logit, standardised by what is usual for the predicted class.
 
-    log(1 - max_c softmax(z / T)_c). Temperature only: the input perturbation of the paper needs
-    the network and its images, not its outputs. T = 1 is max_softmax.
+    -(max_c z_c - m_k) / s_k, k the predicted class, m_k and s_k mean and standard deviation (not
+    corrected for their number) of the largest logit over the training samples predicted as k. The
+    paper scores pixels and smooths them afterwards; this is one image, one score. A class that is
+    never predicted is standardised by all training samples; one without spread, such as a single
+    sample, by the spread that the classes have on average.
     """
-    require_range("odin", "temperature", temperature, above=0)
-    require_two_classes("odin", train.logits)
+    classes = train.logits.shape[1]
+    top, guess = train.logits.detach().max(1)
+    top = precise(top)
+    guess = guess.to(top.device)
+    count = torch.bincount(guess, minlength=classes).to(top)
+    overall = top.mean()
+    mean = torch.zeros_like(count).index_add_(0, guess, top) / count.clamp_min(1)
+    mean = torch.where(count > 0, mean, overall)
+    squares = torch.zeros_like(count).index_add_(0, guess, (top - mean[guess]).square())
+    rounding = 4 * torch.finfo(train.logits.dtype).eps * top.abs().amax()
+    pooled = (squares.sum() / len(top)).sqrt()
+    pooled = torch.where(pooled > rounding, pooled, torch.where(rounding > 0, rounding, 1.0))
+    spread = (squares / count.clamp_min(1)).sqrt()
+    overall_spread = (top - overall).square().mean().sqrt()
+    spread = torch.where(count > 0, spread, overall_spread)
+    spread = torch.where(spread > rounding, spread, pooled)
 
     def score(logits: Tensor) -> Tensor:
-        return _posterior(logits, temperature).log_not_top
+        largest, place = logits.max(1)
+        return (mean[place] - largest) / spread[place]
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(score, test.logits, numbers_per_row=2 * classes)
+
+
+@detector(
+    paper="Du et al. 2022, arXiv:2202.01197",
+    needs={"logits", "labels"},
+    grid={"weights": ("balanced", "frequency")},
+)
+def weighted_energy(train: View, *, weights: str = "balanced") -> Scorer:
+    """Free energy of the logits with a weight for every class.
+
+    -log sum_c w_c exp(z_c). The paper learns w while it trains the network, against imbalance of
+    the classes. For a network trained without, w follows from the training labels: "balanced" is
+    n / (K n_c), which takes the classes' frequencies out of the logits; "frequency" is its inverse.
+    A class without a training sample counts as having one. Balanced classes give `energy`.
+    """
+    require_labelled("weighted_energy", train.labels)
+    classes = train.logits.shape[1]
+    device = precise(train.logits[:1]).device
+    known = train.labels[train.labels >= 0].to(device)
+    count = torch.bincount(known, minlength=classes).clamp_min(1).double()
+    log_weight = math.log(len(known)) - math.log(classes) - count.log()
+    if weights == "frequency":
+        log_weight = -log_weight
+
+    def score(logits: Tensor) -> Tensor:
+        return energy_of(logits + log_weight)
+
+    return lambda test: by_rows(score, test.logits, numbers_per_row=3 * classes)
 
 
 @detector(
@@ -148,7 +172,7 @@ def odin(train: View, *, temperature: float = 1000.0) -> Scorer:
     needs={"logits"},
     grid={
         "gamma": (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0),
-        "top": (10, 50, 100, 200, 500, 1000),
+        "top": _TOPS,
     },
 )
 def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> Scorer:
@@ -164,17 +188,30 @@ def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> S
     require_range("generalized_entropy", "top", top, at_least=1)
     require_two_classes("generalized_entropy", train.logits)
 
-    def score(logits: Tensor) -> Tensor:
-        p = _posterior(logits)
-        first = gamma * (p.log_top + p.log_not_top)
-        kept = min(top - 1, logits.shape[1] - 1)  # beside the top class, which stands apart
-        if not kept:
-            return first
-        log_p = p.log_rest.topk(kept, dim=1).values
-        rest = gamma * (log_p + torch.log1p(-log_p.exp()))  # p <= 1/2 here: nothing cancels
-        return torch.logaddexp(first, rest.logsumexp(1))
+    classes = train.logits.shape[1]
+    # Every number of classes to sum over at once: they share all but the last sum.
+    tops = sorted({min(value, classes) for value in (*_TOPS, top)})
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=6 * test.logits.shape[1])
+    def score(logits: Tensor) -> Tensor:
+        p = posterior(logits)
+        first = gamma * (p.log_top + p.log_not_top)[:, None]
+        if tops[-1] == 1:
+            return first
+        log_p = p.log_rest.topk(tops[-1] - 1, dim=1).values  # the top class stands apart
+        rest = gamma * (log_p + torch.log1p(-log_p.exp()))  # p <= 1/2 here: nothing cancels
+        ends = [rest[:, : end - 1].logsumexp(1) for end in tops if end > 1]
+        sums = torch.logaddexp(first, torch.stack(ends, dim=1))
+        return torch.cat([first, sums], dim=1) if tops[0] == 1 else sums
+
+    def scored(test: View) -> Tensor:
+        found = once(
+            test,
+            ("generalized entropy", gamma, tuple(tops)),
+            lambda: by_rows(score, test.logits, numbers_per_row=7 * classes),
+        )
+        return found[:, tops.index(min(top, classes))]
+
+    return scored
 
 
 @detector(paper="Hendrycks et al. 2022, arXiv:1911.11132", needs={"logits"})

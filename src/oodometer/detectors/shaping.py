@@ -1,19 +1,24 @@
-"""Detectors that reshape the features or the head and take the energy of the new logits."""
+"""Detectors that reshape the features, the head or the logits and take the energy of the result."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from oodometer.detectors._arrays import blocks, by_rows, energy_of, percentile_of, precise
-from oodometer.detectors._checks import require_range
+from oodometer.detectors._arrays import by_rows, energy_of, percentile_of
+from oodometer.detectors._checks import require_labelled, require_range
+from oodometer.detectors._shared import Same, class_sums, feature_mean, head_of, once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
 
-def _weights(train: View) -> tuple[Tensor, Tensor]:
-    """Weight and bias of the head in float64, cut off from the network that they belong to."""
-    return precise(train.head.weight.detach()), precise(train.head.bias.detach())
+def _level(train: View, percent: float) -> float:
+    """Percentile of all numbers in the training features."""
+    return once(
+        train, ("feature percentile", percent), lambda: percentile_of(train.features, percent)
+    )
 
 
 @detector(
@@ -28,14 +33,50 @@ def react(train: View, *, percentile: int = 90) -> Scorer:
     numbers in the whole training feature matrix, over all units together.
     """
     require_range("react", "percentile", percentile, above=0, at_most=100)
-    weight, bias = _weights(train)
-    ceiling = percentile_of(train.features, percentile)
-
-    def score(features: Tensor) -> Tensor:
-        return energy_of(features.clamp(max=ceiling) @ weight.T + bias)
-
+    weight, bias = head_of(train)
+    ceiling = _level(train, percentile)
+    score = partial(_clipped_energy, ceiling=ceiling, weight=weight, bias=bias)
     per_row = 3 * weight.shape[1] + 3 * len(bias)
     return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+
+
+def _clipped_energy(features: Tensor, ceiling: float, weight: Tensor, bias: Tensor) -> Tensor:
+    return energy_of(features.clamp(max=ceiling) @ weight.T + bias)
+
+
+@detector(
+    paper="Xu et al. 2023, VRA, arXiv:2302.11716",
+    needs={"features", "head"},
+    grid={"low": (60, 75), "high": (90, 95, 99), "below": ("zero", "clip")},
+)
+def vra(train: View, *, low: int = 60, high: int = 95, below: str = "zero") -> Scorer:
+    """Energy after suppressing small features and clipping large ones.
+
+    -log sum_c exp(z_c), z = W x' + b, where x' is 0 below the threshold a, min(x, t) above it; a
+    and t are percentiles of the numbers in the whole training feature matrix. below="clip" lifts
+    small features to a in place of removing them, as OpenOOD does; pytorch-ood does so too, with
+    thresholds of their own for every unit. Both use percentiles up to 15 for a, which after a ReLU
+    are mostly 0 and leave ReAct. The paper's VRA+ adds a constant to what lies between.
+    """
+    require_range("vra", "high", high, above=0, at_most=100)
+    require_range("vra", "low", low, at_least=0, below=high)
+    weight, bias = head_of(train)
+    floor, ceiling = _level(train, low), _level(train, high)
+
+    def score(features: Tensor) -> Tensor:
+        if below == "clip":
+            shaped = features.clamp(floor, ceiling)
+        else:
+            shaped = torch.where(features < floor, 0.0, features.clamp(max=ceiling))
+        return energy_of(shaped @ weight.T + bias)
+
+    per_row = 4 * weight.shape[1] + 3 * len(bias)
+    return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+
+
+def _sparse(weight: Tensor, contribution: Tensor, percentile: float) -> Tensor:
+    """Return the weights whose contribution lies above the percentile of all; zero for the rest."""
+    return torch.where(contribution > percentile_of(contribution, percentile), weight, 0.0)
 
 
 @detector(
@@ -50,27 +91,110 @@ def dice(train: View, *, percentile: int = 70) -> Scorer:
     of all those products. The bias stays whole.
     """
     require_range("dice", "percentile", percentile, at_least=0, below=100)
-    weight, bias = _weights(train)
-    width = weight.shape[1]
-    sums = [precise(train.features[rows].detach()).sum(0) for rows in blocks(len(train), width)]
-    contribution = weight * (torch.stack(sums).sum(0) / len(train))
-    kept = torch.where(contribution > percentile_of(contribution, percentile), weight, 0.0)
+    weight, bias = head_of(train)
+    kept = _sparse(weight, weight * feature_mean(train), percentile)
 
     def score(features: Tensor) -> Tensor:
         return energy_of(features @ kept.T + bias)
 
-    per_row = 2 * width + 3 * len(bias)
+    per_row = 2 * weight.shape[1] + 3 * len(bias)
     return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+
+
+@detector(
+    paper="Ahn, Park & Kim 2023, LINe, arXiv:2303.13995",
+    needs={"features", "logits", "labels", "head"},
+    grid={"weights": (10, 50, 90), "percentile": (90, 95), "masks": ("class", "all")},
+)
+def line(train: View, *, weights: int = 10, percentile: int = 90, masks: str = "class") -> Scorer:
+    """Energy from clipped features, important units and important weights: ReAct with DICE.
+
+    -log sum_c exp(z_c), z = (M_k * W) (a_k * min(x, t)) + b, k the predicted class. The
+    contribution of unit j to class k is s_kj = |mean over the training samples of class k of
+    x_j W_kj|, the first-order Shapley value of the paper, which for a linear head is exact. a_k
+    keeps the units whose s_kj, and M_k the weights whose s_kj W_cj, lie above their `weights`-th
+    percentile; t is a percentile of all training activations. masks="all" is plain DICE after
+    ReAct: one mask for all classes, W_cj mean(x)_j above the percentile, and no unit removed.
+    A class without training samples takes the mean feature of all.
+    """
+    require_range("line", "weights", weights, at_least=0, below=100)
+    require_range("line", "percentile", percentile, above=0, at_most=100)
+    weight, bias = head_of(train)
+    ceiling = _level(train, percentile)
+    per_row = 3 * weight.shape[1] + 3 * len(bias)
+    if masks == "all":
+        kept = _sparse(weight, weight * feature_mean(train), weights)
+
+        energy_of_all = partial(_clipped_energy, ceiling=ceiling, weight=kept, bias=bias)
+        return lambda test: by_rows(energy_of_all, test.features, numbers_per_row=per_row)
+    require_labelled("line", train.labels)
+    sums = once(
+        train, "line sums", lambda: class_sums(train.features.detach(), train.labels, len(bias))
+    )
+    means = torch.where(sums.counts[:, None] > 0, sums.means, feature_mean(train))
+    contribution = (means * weight).abs()
+
+    def scored(test: View) -> Tensor:
+        guess = test.logits.argmax(1)
+        found = bias.new_empty(len(test))
+        for group in sorted(set(guess.tolist())):
+            important = contribution[group]
+            units = important > percentile_of(important, weights)
+            kept = _sparse(weight, important * weight, weights) * units
+            rows = (guess == group).nonzero()[:, 0]
+            energy = partial(_clipped_energy, ceiling=ceiling, weight=kept, bias=bias)
+            values = by_rows(energy, test.features[rows], numbers_per_row=per_row)
+            found = found.index_put((rows.to(found.device),), values)
+        return found
+
+    return scored
 
 
 # exp(_STEEPEST) times any logit is still a number; reached only if fewer than 1 in 500 are kept.
 _STEEPEST = 500.0
+_PERCENTILES = (65, 70, 75, 80, 85, 90, 95)
+
+
+def _kept(width: int, percentile: float) -> int:
+    """How many of the features are not pruned."""
+    return max(1, width - round(width * percentile / 100))
+
+
+def _ladder(view: View, percentile: float, *, rectify: bool = False) -> Tensor:
+    """Per sample: the smallest size kept, the sum of those kept, and the sum of all, (n, 3).
+
+    Size is the absolute value, or what a ReLU leaves. One sort serves all percentiles.
+    """
+    width = view.features.shape[1]
+    grid = _PERCENTILES if percentile in _PERCENTILES else (percentile,)
+    counts = torch.tensor([_kept(width, value) for value in grid]) - 1
+
+    def climb(features: Tensor) -> Tensor:
+        sizes = features.relu() if rectify else features.abs()
+        ordered = sizes.sort(dim=1, descending=True).values
+        sums = ordered.cumsum(1)
+        places = counts.to(sums.device)
+        total = sums[:, -1:].expand(-1, len(grid))
+        return torch.stack([ordered[:, places], sums[:, places], total], dim=2)
+
+    found = once(
+        view,
+        ("ladder", grid, rectify),
+        lambda: by_rows(climb, view.features, numbers_per_row=5 * width),
+    )
+    return found[:, grid.index(percentile)]
+
+
+def _concentration(ladder: Tensor) -> Tensor:
+    """Sum of all over sum of the largest, at least 1; 1 where there is nothing at all."""
+    strong, total = ladder[:, 1], ladder[:, 2]
+    return torch.where(strong > 0, total / torch.where(strong > 0, strong, 1.0), 1.0)
 
 
 @detector(
     paper="Djurisic et al. 2023, arXiv:2209.09858",
     needs={"features", "head"},
-    grid={"percentile": (65, 70, 75, 80, 85, 90, 95), "variant": ("s", "b", "p")},
+    grid={"percentile": _PERCENTILES, "variant": ("s", "b", "p")},
 )
 def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
     """Energy after pruning the small features of each sample and strengthening the rest.
@@ -83,24 +207,84 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
     kept; after a ReLU that is the same. Features that tie with the smallest kept one are kept.
     """
     require_range("ash", "percentile", percentile, at_least=0, below=100)
-    weight, bias = _weights(train)
-    width = weight.shape[1]
-    count = max(1, width - round(width * percentile / 100))
+    weight, bias = head_of(train)
 
-    def score(features: Tensor) -> Tensor:
+    classes, width = weight.shape
+
+    def prune(features: Tensor, ladder: Tensor) -> Tensor:
         size = features.abs()
-        # topk needs no gradient: which features are kept does not change in a neighbourhood.
-        smallest = size.detach().topk(count, dim=1).values[:, -1:]
-        chosen = size >= smallest
+        # Which features are kept does not change in a neighbourhood: no gradient flows there.
+        chosen = size >= ladder[:, :1].detach()
         kept = torch.where(chosen, features, 0.0)
-        total = size.sum(1, keepdim=True)
-        if variant == "b":
-            kept = kept.sign() * total / chosen.sum(1, keepdim=True)
-        elif variant == "s":
-            strong = kept.abs().sum(1, keepdim=True)
-            ratio = torch.where(strong > 0, total / torch.where(strong > 0, strong, 1.0), 1.0)
-            kept = kept * ratio.clamp(max=_STEEPEST).exp()
-        return energy_of(kept @ weight.T + bias)
+        sums = torch.stack([kept.abs().sum(1), chosen.sum(1)], dim=1)
+        return torch.cat([kept @ weight.T, kept.sign() @ weight.T, sums], dim=1)
 
-    per_row = 6 * width + 3 * len(bias)
-    return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+    def scored(test: View) -> Tensor:
+        ladder = _ladder(test, percentile)
+        pruned = once(  # the variants differ in what follows
+            test,
+            ("pruned", percentile, Same(train.head.weight)),
+            lambda: by_rows(prune, test.features, ladder, numbers_per_row=6 * width + 2 * classes),
+        )
+        logits, signs = pruned[:, :classes], pruned[:, classes:-2]
+        strong, count = pruned[:, -2:].T
+        total = ladder[:, 2]
+        if variant == "b":
+            logits = signs * (total / count)[:, None]
+        elif variant == "s":
+            ratio = torch.where(strong > 0, total / torch.where(strong > 0, strong, 1.0), 1.0)
+            logits = logits * ratio.clamp(max=_STEEPEST).exp()[:, None]
+        return energy_of(logits + bias)
+
+    return scored
+
+
+@detector(
+    paper="Xu et al. 2024, SCALE, arXiv:2310.00227",
+    needs={"features", "head"},
+    grid={"percentile": _PERCENTILES},
+)
+def scale(train: View, *, percentile: int = 85) -> Scorer:
+    """Energy after scaling the features by how little the largest ones dominate.
+
+    -log sum_c exp(z_c), z = exp(s1 / s2) W x + b, s1 and s2 the sums of all features and of the
+    n - round(n percentile / 100) largest, at least one: `ash` without its pruning. For features
+    that may be negative the sizes are added, as in `ash`.
+    """
+    require_range("scale", "percentile", percentile, at_least=0, below=100)
+    weight, bias = head_of(train)
+
+    def score(features: Tensor, factor: Tensor) -> Tensor:
+        return energy_of(features @ weight.T * factor[:, None] + bias)
+
+    def scored(test: View) -> Tensor:
+        factor = _concentration(_ladder(test, percentile)).clamp(max=_STEEPEST).exp()
+        return by_rows(
+            score, test.features, factor, numbers_per_row=weight.shape[1] + 4 * len(bias)
+        )
+
+    return scored
+
+
+@detector(
+    paper="Djurisic, Liu & Nikolic 2024, LTS, arXiv:2409.01175",
+    needs={"features", "logits"},
+    grid={"percentile": (80, 85, 90, 95)},
+)
+def lts(train: View, *, percentile: int = 95) -> Scorer:
+    """Energy of the logits, scaled by how little the largest features dominate.
+
+    -log sum_c exp(S z_c), S = (s1 / s2)^2, s1 and s2 the sums of all features and of the
+    n - round(n percentile / 100) largest, at least one. Negative features count as zero in both
+    sums, as in the authors' code; a sample without any positive one keeps its logits.
+    """
+    require_range("lts", "percentile", percentile, at_least=0, below=100)
+
+    def score(logits: Tensor, factor: Tensor) -> Tensor:
+        return energy_of(logits * factor[:, None])
+
+    def scored(test: View) -> Tensor:
+        factor = _concentration(_ladder(test, percentile, rectify=True)).square()
+        return by_rows(score, test.logits, factor, numbers_per_row=4 * test.logits.shape[1])
+
+    return scored

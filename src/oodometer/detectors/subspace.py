@@ -2,13 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from oodometer.detectors._arrays import blocks, by_rows, energy_of, precise
+from oodometer.detectors._arrays import blocks, by_rows, precise
 from oodometer.detectors._checks import require_range
+from oodometer.detectors._shared import energies, once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
+
+
+@dataclass(frozen=True, eq=False)
+class _Complement:
+    """The directions beyond the leading ones of the training features, around an origin."""
+
+    origin: Tensor  # (width,)
+    directions: Tensor  # (width, width - kept), orthonormal
+    size: Tensor  # root mean square distance of the training features from the origin
+
+    def norms(self, outputs: View) -> Tensor:
+        """Length of each feature's part in these directions."""
+
+        def norm(features: Tensor) -> Tensor:
+            rest: Tensor = torch.linalg.vector_norm(
+                (features - self.origin) @ self.directions, dim=1
+            )
+            return rest
+
+        per_row = 3 * len(self.origin)
+        return once(
+            outputs, self, lambda: by_rows(norm, outputs.features, numbers_per_row=per_row)
+        )
+
+
+def _complement(name: str, train: View, kept: int) -> _Complement:
+    """Fit the complement; kept=0 is ViM's rule for how many directions count as leading."""
+    width = train.features.shape[1]
+    require_range(name, "kept", kept, at_least=0, below=width)
+    kept = kept or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)
+    origin, directions, size = train.shared("second moment", lambda: _second_moment(train))
+    return train.shared(
+        ("complement", kept), lambda: _Complement(origin, directions[:, : width - kept], size)
+    )
+
+
+@torch.no_grad()
+def _second_moment(train: View) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the origin, the principal directions around it, weakest first, and the size."""
+    weight, bias = precise(train.head.weight), precise(train.head.bias)
+    origin = -torch.linalg.pinv(weight) @ bias
+    width = len(origin)
+    moment = origin.new_zeros((width, width))
+    for part in blocks(len(train), 3 * width):
+        gap = precise(train.features[part]) - origin
+        moment.addmm_(gap.T, gap, alpha=1 / len(train))
+    return origin, torch.linalg.eigh(moment).eigenvectors, moment.trace().clamp_min(0).sqrt()
+
+
+@detector(
+    paper="Wang et al. 2022, arXiv:2203.10807",
+    needs={"features", "head"},
+    grid={"kept": (0,)},
+)
+def residual(train: View, *, kept: int = 0) -> Scorer:
+    """Norm of the feature outside the main training subspace.
+
+    ||R (x - u)||, where u = -W^+ b is the point at which the head has no opinion, and R projects
+    on the directions beyond the `kept` leading ones of the training features' second moment around
+    u. kept=0 is the authors' rule, as in `vim`, of which this is the half that reads no logits.
+    """
+    outside = _complement("residual", train, kept)
+    return lambda test: outside.norms(test).clone()  # the shared ones stay as they are
 
 
 @detector(
@@ -28,35 +94,10 @@ def vim(train: View, *, kept: int = 0) -> Scorer:
     turn the residual around), and its denominator is at least the rounding of the features, so
     that features without any residual do not turn rounding into a score.
     """
-    width = train.features.shape[1]
-    require_range("vim", "kept", kept, at_least=0, below=width)
-    kept = kept or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)
+    outside = _complement("vim", train, kept)
     with torch.no_grad():
-        weight, bias = precise(train.head.weight), precise(train.head.bias)
-        origin = -torch.linalg.pinv(weight) @ bias
-        moment = origin.new_zeros((width, width))
-        for part in blocks(len(train), 3 * width):
-            gap = precise(train.features[part]) - origin
-            moment.addmm_(gap.T, gap, alpha=1 / len(train))
-        outside = torch.linalg.eigh(moment).eigenvectors[:, : width - kept]
-
-    def residual(features: Tensor) -> Tensor:
-        rest: Tensor = torch.linalg.vector_norm((features - origin) @ outside, dim=1)
-        return rest
-
-    with torch.no_grad():
-        typical = by_rows(residual, train.features, numbers_per_row=3 * width).mean()
-        scale = moment.trace().clamp_min(0).sqrt()
-        rounding = 100 * torch.finfo(train.features.dtype).eps * scale
+        rounding = 100 * torch.finfo(train.features.dtype).eps * outside.size
         rounding = torch.where(rounding > 0, rounding, 1.0)
-        alpha = precise(train.logits.amax(1)).mean().abs() / torch.maximum(typical, rounding)
-
-    def score(features: Tensor, logits: Tensor) -> Tensor:
-        return alpha * residual(features) + energy_of(logits)
-
-    return lambda test: by_rows(
-        score,
-        test.features,
-        test.logits,
-        numbers_per_row=3 * test.features.shape[1] + 2 * test.logits.shape[1],
-    )
+        largest = precise(train.logits.amax(1)).mean().abs()
+        alpha = largest / torch.maximum(outside.norms(train).mean(), rounding)
+    return lambda test: alpha * outside.norms(test) + energies(test)

@@ -1,17 +1,15 @@
-"""From stored scores to findings; and a memory of studies that are finished."""
+"""From stored scores to one table, and from it to findings; both are kept."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import entry_points
+from dataclasses import replace
 
 import numpy as np
 
 from oodometer.engine.codecs import bytes_to_arrays, bytes_to_table, table_to_bytes
-from oodometer.engine.keys import code_version, digest, package_version
-from oodometer.engine.plan import DataContent, Plan, RunPlan
+from oodometer.engine.keys import code_version, digest
+from oodometer.engine.notes import Outcome, announce
+from oodometer.engine.plan import Plan, RunPlan
 from oodometer.engine.store import DamagedError, Store
 from oodometer.errors import UserError
 from oodometer.finding import Finding, from_json, to_json
@@ -19,18 +17,10 @@ from oodometer.protocols import PROTOCOLS
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
 
+# Where a table comes from and what is made of it later do not change what is in it.
+_BESIDE = ("errors", "engine/notes", "engine/keys", "engine/plan", "engine/store", "engine/stores",
+           "finding", "metrics", "protocols", "study")  # fmt: skip
 _PROTOCOL_SEED = 0  # protocols that draw random numbers draw the same ones every time
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a study came to."""
-
-    study: Study
-    findings: tuple[Finding, ...]
-    finding_keys: tuple[str, ...]
-    table_key: str
-    missing: tuple[Missing, ...]
 
 
 def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, ScoreTable] | None:
@@ -38,12 +28,13 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
 
     None: some scores were damaged, and have been discarded so that they are made again.
     """
+    there = store.present("scores", (key for run in made.runs for key in run.score_keys))
     cells = [
         (run, label, name, key)
         for run in made.runs
         for label, keys in run.scores.items()
         for name, key in keys.items()
-        if store.has("scores", key)
+        if key in there
     ]
     if not cells:
         telling = sorted(failed, key=lambda part: bool(part.setting))
@@ -54,10 +45,11 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     parts = [replace(part, traceback="") for part in failed if not part.setting]
     reasons = sorted((part.run, part.detector, part.reason) for part in parts)
     runs = {run.label: dict(run.levels) for run in made.runs}
-    key = digest("table", [(c[0].label, *c[1:]) for c in cells], runs, reasons, made.id)
+    code = code_version("engine/codecs", "engine/collect", apart_from=_BESIDE)
+    key = digest("table", code, [(c[0].label, *c[1:]) for c in cells], runs, reasons, made.id)
     try:
         if store.has("tables", key):
-            return key, bytes_to_table(store.load("tables", key))
+            return key, bytes_to_table(store.view("tables", key))
     except DamagedError:
         store.discard("tables", key)
     rows: list[ScoreRow] = []
@@ -65,8 +57,8 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     damaged = False
     for run, label, name, cell_key in cells:
         try:
-            arrays = bytes_to_arrays(store.load("scores", cell_key))
-            about = store.record("scores", cell_key)["made_from"]
+            payload, record = store.read("scores", cell_key)
+            arrays, about = bytes_to_arrays(payload), record["made_from"]
         except DamagedError:
             store.discard("scores", cell_key)
             damaged = True
@@ -83,7 +75,8 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
         return None
     told = tuple(part for _, part in sorted(missing.items()))
     table = ScoreTable(made.id, tuple(rows), runs, told, correct, made.same_samples)
-    store.save("tables", key, table_to_bytes(table), {"study": made.study.name})
+    about = {"study": made.study.name, "cells": len(cells), "plan": announce(made, store)}
+    store.save("tables", key, table_to_bytes(table), about)
     return key, table
 
 
@@ -95,7 +88,9 @@ def _collect_correct(
     for run in runs:
         if store.has("correct", run.correct):
             try:
-                correct[run.label] = bytes_to_arrays(store.load("correct", run.correct))["correct"]
+                known = bytes_to_arrays(store.load("correct", run.correct))["correct"]
+                if known.size:
+                    correct[run.label] = known
             except DamagedError:
                 store.discard("correct", run.correct)
                 damaged = True
@@ -104,14 +99,17 @@ def _collect_correct(
 
 def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> Outcome:
     """Apply the study's protocols to its table; findings are kept too."""
-    code = code_version("protocols", "stats", "metrics", "scores", "finding")
     findings, keys = [], []
     for name in study.protocols:
+        module = PROTOCOLS[name].__module__.removeprefix("oodometer.").replace(".", "/")
+        code = code_version(module, apart_from=("errors",))
         key = digest("finding", name, code, table_key)
         finding = _load_finding(key, store)
         if finding is None:
             finding = PROTOCOLS[name](table, np.random.default_rng(_PROTOCOL_SEED))
-            store.save("findings", key, to_json(finding).encode(), {"parents": [table_key]})
+            about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
+            about |= {"parents": [table_key]}
+            store.save("findings", key, to_json(finding).encode(), about)
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
@@ -125,72 +123,3 @@ def _load_finding(key: str, store: Store) -> Finding | None:
     except DamagedError:
         store.discard("findings", key)
         return None
-
-
-def remember(
-    study: Study, contents: Mapping[str, DataContent], outcome: Outcome, store: Store
-) -> None:
-    """Note what a study came to, so that the same study is known to be finished at once."""
-    note = {
-        "study": study.model_dump(mode="json"),
-        "findings": outcome.finding_keys,
-        "table": outcome.table_key,
-        "missing": [asdict(part) for part in outcome.missing],
-    }
-    key = _study_key(study, contents)
-    store.save("studies", key, json.dumps(note, indent=1).encode(), {"study": study.name})
-
-
-def recall(study: Study, contents: Mapping[str, DataContent], store: Store) -> Outcome | None:
-    """Return what a finished study came to, if nothing that it depends on has changed.
-
-    Neither PyTorch nor a detector is imported for this, so it is quick.
-    """
-    named = study.detectors if study.detectors != "all" else ()
-    networks = [spec.network for spec, _ in study.runs().values()]
-    own = any(":" in name for name in (*named, *networks))
-    if own or entry_points(group="oodometer.detectors"):
-        return None  # other people's code: only importing it tells whether it changed
-    key = _study_key(study, contents)
-    if not store.has("studies", key):
-        return None
-    try:
-        outcome = read_outcome(key, store)
-    except DamagedError:
-        store.discard("studies", key)
-        return None
-    finished = all(part.setting for part in outcome.missing)
-    return outcome if finished else None  # what failed is tried again
-
-
-def read_outcome(key: str, store: Store) -> Outcome:
-    """Read a remembered study from the store."""
-    note = json.loads(store.load("studies", key))
-    findings = tuple(
-        from_json(store.load("findings", finding).decode()) for finding in note["findings"]
-    )
-    return Outcome(
-        Study.model_validate(note["study"]),
-        findings,
-        tuple(note["findings"]),
-        note["table"],
-        tuple(Missing(**part) for part in note["missing"]),
-    )
-
-
-def _study_key(study: Study, contents: Mapping[str, DataContent]) -> str:
-    spec = study.model_dump(mode="json")
-    spec["base"].pop("data")  # known by its content
-    spec.pop("ood")
-    return digest("study", spec, {k: asdict(v) for k, v in contents.items()}, package_version())
-
-
-def studies_in(store: Store) -> dict[str, Outcome]:
-    """The studies that a store remembers, by name, the latest run of each; latest last."""
-    notes = []
-    for key in store.keys("studies"):
-        try:
-            notes.append((store.saved_at("studies", key), key, read_outcome(key, store)))
-        except DamagedError:
-            continue
-    return {outcome.study.name: outcome for *_, outcome in sorted(notes, key=lambda note: note[:2])}

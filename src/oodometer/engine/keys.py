@@ -24,13 +24,40 @@ def digest(*parts: object) -> str:
 
 
 @cache
-def code_version(*parts: str) -> str:
-    """Hash the code of modules or folders of this package: comments and layout do not count."""
-    files: list[Path] = []
-    for part in parts:
-        path = PACKAGE / part
-        files += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-    return digest(*(_meaning(file.read_text(encoding="utf-8")) for file in files))
+def code_version(*parts: str, apart_from: tuple[str, ...] = ()) -> str:
+    """Hash the code of modules or folders of this package and of all of it that they import.
+
+    Comments and layout do not count. `apart_from` are modules and folders that are not followed,
+    because what they do is told otherwise, such as by the content of the data.
+    """
+    found: dict[Path, str] = {}
+    waiting = [file for part in parts for file in _files_of(PACKAGE / part)]
+    if not waiting:
+        raise FileNotFoundError(f"no code in {', '.join(parts)}")
+    while waiting:
+        path = waiting.pop()
+        name = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        left = any(name == part or name.startswith(f"{part}/") for part in apart_from)
+        if path in found or (left and name not in parts):
+            continue
+        found[path], imported = _code_of(path.read_text(encoding="utf-8"))
+        places = [PACKAGE / part for part in imported]
+        files = [f for place in places for f in (place.with_suffix(".py"), place / "__init__.py")]
+        waiting += [file for file in files if file.is_file()]
+    return digest(*(meaning for _, meaning in sorted(found.items())))
+
+
+def _files_of(path: Path) -> list[Path]:
+    file = path.with_suffix(".py")
+    return sorted(path.rglob("*.py")) if path.is_dir() else [file] if file.is_file() else []
+
+
+@cache
+def _code_of(source: str) -> tuple[str, tuple[str, ...]]:
+    """The meaning of a module of this package, and which parts of the package it imports."""
+    names = (name.split(".", 1) for name in _imported(source, ""))
+    parts = {rest[0].replace(".", "/") for top, *rest in names if top == "oodometer" and rest}
+    return _meaning(source), tuple(sorted(parts))
 
 
 @cache
@@ -41,7 +68,8 @@ def function_version(build: Callable[..., object]) -> str:
     is of the same package. A changed helper is a changed detector.
     """
     if build.__module__.startswith("oodometer.detectors."):
-        return code_version("detectors")
+        module = build.__module__.removeprefix("oodometer.").replace(".", "/")
+        return code_version(module, apart_from=("errors", "detectors/__init__"))
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
         return digest(inspect.getsource(build))

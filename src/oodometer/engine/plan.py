@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oodometer.calls import parse_call
 from oodometer.engine.keys import code_version, digest, function_version
+from oodometer.lab.portions import split_seed
 from oodometer.study import Level, Study, TrainSpec
 
-_TRAINING_MODULES = (
-    "lab/batches", "lab/curves", "lab/losses", "lab/networks", "lab/optimizers", "lab/options",
-    "lab/portions", "lab/schedules", "lab/train",
+# Raised by hand when engine/steps.py changes what it makes of the same call of the same code.
+_STEPS = {"train": 1, "extract": 1, "score": 1}
+
+# What a step imports and does not depend on. What is said in the specification or told by the
+# content of the data needs no code in the key; what comes later cannot matter.
+_READING = (
+    "errors", "study", "lab/__init__", "lab/cards", "lab/catalog", "lab/divisions", "lab/openood",
+    "lab/readers", "lab/sources", "lab/splits",
 )  # fmt: skip
+_AFTER_TRAINING = ("outputs", "lab/extract")
+_BESIDE_SCORING = ("errors", "detectors", "metrics", "scores")  # of a detector: its own module
+_AUGMENTING = ("lab/augment", "lab/color")
+_MISLABELLING = ("lab/label_noise", "lab/label_files")
 
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
     from oodometer.registry import Choice
@@ -27,6 +38,7 @@ class DataContent:
     test: str
     ood: Mapping[str, str]  # name of the outlier set -> digest
     noise: str = ""  # digest of the file that the label noise is read from, if it is
+    validation: str = ""  # digest of what the split sets aside for validation, if it does
 
     @property
     def scored(self) -> dict[str, str]:
@@ -50,6 +62,16 @@ class RunPlan:
     correct: str  # key of: which ID samples were classified right
     scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
 
+    @property
+    def progress(self) -> str:
+        """The key of its unfinished training: what that keeps depends on what is wanted of it."""
+        return digest("progress", sorted(self.checkpoints.values()))
+
+    @property
+    def score_keys(self) -> Iterator[str]:
+        """The keys of all scores of the run."""
+        return (key for keys in self.scores.values() for key in keys.values())
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -66,10 +88,12 @@ class Plan:
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
     """Plan a study. `contents` gives, for each run's label, what its data hold."""
-    extraction = code_version("lab/extract", "lab/inputs", "outputs")
+    extraction = [_STEPS["extract"], code_version("lab/extract", "outputs", apart_from=_READING)]
+    scoring = [_STEPS["score"], code_version("scoring", apart_from=_BESIDE_SCORING)]
     # The grid belongs to the key: scores are kept for every setting of it.
     recipes = {
         choice.label: digest(
+            scoring,
             choice.detector.name,
             function_version(choice.detector.build),
             dict(choice.settings),
@@ -103,7 +127,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
                 model=model,
                 train_outputs=train_outputs,
                 outputs=outputs,
-                correct=digest("correct", outputs[content.id]),
+                correct=digest("correct", _STEPS["extract"], outputs[content.id]),
                 scores={
                     detector: {
                         name: digest("scores", recipe_key, train_outputs, key)
@@ -137,15 +161,17 @@ def _training_key(spec: TrainSpec, content: DataContent) -> str:
     later = {"test_size", "ood_draw", "features", "epoch", "best_by"}
     recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | later)
     if spec.validation or spec.train_size is not None:
-        recipe["split"] = spec.split  # the seed by which these are drawn
-    modules = list(_TRAINING_MODULES)
-    if spec.augment != "none":
-        modules += ["lab/augment", "lab/color"]
-    if spec.label_noise != "none":
-        modules += ["lab/label_noise", "lab/label_files"]
-    code = [code_version(*modules)]
+        recipe["split"] = split_seed(spec)  # by which these are drawn
+    # The file that label noise comes from is told by its content, too.
+    noise, settings = parse_call("label noise", spec.label_noise)
+    recipe["label_noise"] = [noise, {k: v for k, v in settings.items() if k != "path"}]
+    left = [*_READING, *_AFTER_TRAINING]
+    left += _AUGMENTING if spec.augment == "none" else ()
+    left += _MISLABELLING if spec.label_noise == "none" else ()
+    code = [str(_STEPS["train"]), code_version("lab/train", "lab/networks", apart_from=(*left,))]
     if ":" in spec.network:  # somebody's own
         from oodometer.lab.networks import load_factory
 
         code.append(function_version(load_factory(spec.network)))
-    return digest("training", code, recipe, content.train, content.noise)
+    validation = "" if spec.validation else content.validation
+    return digest("training", code, recipe, content.train, content.noise, validation)

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.engine.collect import Outcome, collect, conclude, recall, remember
-from oodometer.engine.plan import DataContent, Plan, RunPlan, plan
-from oodometer.engine.pool import Progress, count_units, run_pool
-from oodometer.engine.store import FolderStore, Kind, Store
+from oodometer.engine.collect import collect, conclude
+from oodometer.engine.estimates import DataSize, estimate
+from oodometer.engine.executors import Executor
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.executors.pool import Pool
+from oodometer.engine.notes import Outcome, announce, recall, remember
+from oodometer.engine.plan import DataContent, Plan, plan
+from oodometer.engine.runner import Progress, Runner, Settings
+from oodometer.engine.store import Kind, MemoryStore, Store
+from oodometer.engine.tasks import forget, lend, warm_up
 from oodometer.errors import UserError, unknown
 from oodometer.lab.outliers import load_outliers
 from oodometer.lab.portions import noise_digest, portion_rows
-from oodometer.lab.sources import load_source
+from oodometer.lab.samples import Samples
+from oodometer.lab.sources import Source, load_source
 from oodometer.protocols import PROTOCOLS
-from oodometer.scores import Missing
 from oodometer.study import Study
 
 
 def read_contents(study: Study) -> dict[str, DataContent]:
     """Load the data of every run and tell what they hold; bad data are found here, early."""
+    return _read_data(study)[0]
+
+
+def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize]]:
+    """What the data of every run hold, and how much that is."""
     contents: dict[str, DataContent] = {}
+    sizes: dict[str, DataSize] = {}
+    known_sizes: dict[tuple[object, ...], DataSize] = {}
     known: dict[tuple[object, ...], DataContent] = {}
     labels: dict[tuple[object, ...], NDArray[np.int64]] = {}
     checked: set[tuple[object, ...]] = set()
@@ -44,12 +59,26 @@ def read_contents(study: Study) -> dict[str, DataContent]:
                 train=source.train.digest,
                 test=source.test.digest,
                 ood={images.name: images.digest for images in sets},
+                validation="" if source.validation is None else source.validation.digest,
             )
+            known_sizes[reads] = _size(source, sets)
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
             portion_rows(spec, labels[reads])  # says so if there are too few images
             checked.add(portion)
         contents[label] = replace(known[reads], noise=noise_digest(spec))
-    return contents
+        sizes[label] = known_sizes[reads]
+    return contents, sizes
+
+
+def _size(source: Source, outliers: Sequence[Samples]) -> DataSize:
+    scored = [source.test, *outliers]
+    return DataSize(
+        train=len(source.train),
+        scored=sum(map(len, scored)),
+        shape=source.train.shape,
+        classes=source.classes,
+        bytes=sum(samples.values.nbytes for samples in (source.train, *scored)),
+    )
 
 
 def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
@@ -88,66 +117,83 @@ def count_done(made: Plan, store: Store) -> dict[str, tuple[int, int]]:
     }
 
 
-def unfinished(made: Plan, store: Store) -> list[RunPlan]:
-    """Runs of which the store lacks a score."""
-    return [
-        run
-        for run in made.runs
-        if not store.has("correct", run.correct)
-        or not all(store.has("scores", k) for keys in run.scores.values() for k in keys.values())
-    ]
-
-
-def _run_in_turns(
-    made: Plan, todo: list[RunPlan], store: FolderStore, workers: int, progress: Progress
-) -> list[Missing]:
-    """Execute the runs; of those that share a training, one first, which trains for all of them."""
-    first: list[RunPlan] = []
-    then: list[RunPlan] = []
-    claimed: set[str] = set()
-    for run in todo:
-        ready = store.has("models", run.model)
-        (then if run.training in claimed and not ready else first).append(run)
-        if not ready:
-            claimed.add(run.training)
-    total = sum(count_units(run) for run in todo)
-    missing: list[Missing] = []
-    before = 0
-    for turn in filter(None, (first, then)):
-
-        def told(done: int, _: int, before: int = before) -> None:
-            progress(before + done, total)
-
-        missing += run_pool(made, turn, store, workers, told)
-        before += sum(count_units(run) for run in turn)
-    return missing
-
-
 def run_study(
     study: Study,
-    store: FolderStore,
+    store: Store,
     *,
-    workers: int,
-    progress: Progress = lambda done, total: None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    executor: Executor | None = None,
+    settings: Settings | None = None,
+    progress: Callable[[Progress], None] = lambda state: None,
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> Outcome:
-    """Do what the store lacks of a study and return its findings."""
+    """Do what the store lacks of a study and return its findings.
+
+    It is done by `workers` processes of this machine, by default one per core; or on a Ray cluster,
+    whose address is `cluster`; or by an executor of the caller, who will close it. No result
+    depends on that.
+    """
+    settings = settings or Settings()
     _check_protocols(study)
-    contents = read_contents(study)
+    contents, sizes = _read_data(study)
     remembered = recall(study, contents, store)
     if remembered is not None:
         return remembered
-    made = make_plan(study, contents)
-    missing: list[Missing] = []
-    for _ in range(3):  # damaged scores are noticed when they are collected, and made again
-        todo = unfinished(made, store)
-        if todo:
-            store.require_writable()
-            missing = _run_in_turns(made, todo, store, workers, progress)
-        collected = collect(made, store, missing)
-        if collected is not None:
-            break
-    else:
-        raise UserError(f"Store '{store.folder}' keeps losing what is written to it.")
+    store.require_writable()
+    with contextlib.ExitStack() as stack:
+        if executor is None:
+            # Its processes start while this one plans.
+            executor = _open_executor(workers, cluster, store, len(contents))
+            stack.callback(executor.close)
+        if isinstance(executor, InProcess):
+            lend(store)
+            stack.callback(forget)
+        check_device(settings.device, here=cluster is None)
+        made = make_plan(study, contents)
+        announce(made, store)
+        detectors = len(made.detectors)
+        costs = {run.label: estimate(run.spec, sizes[run.label], detectors) for run in made.runs}
+        for _ in range(3):  # damaged scores are noticed when they are collected, and made again
+            leader = Runner(made, store, executor, costs, settings, progress=progress, tell=tell)
+            missing = leader.run()
+            collected = collect(made, store, missing)
+            if collected is not None:
+                break
+        else:
+            raise UserError(f"Store '{store.address}' keeps losing what is written to it.")
     outcome = conclude(study, *collected, store)
     remember(study, contents, outcome, store)
     return outcome
+
+
+def _open_executor(workers: int | None, cluster: str | None, store: Store, runs: int) -> Executor:
+    if cluster is not None:
+        from oodometer.engine.executors.cluster import Cluster
+
+        return Cluster(cluster, most=workers)
+    if isinstance(store, MemoryStore):
+        return InProcess()  # nobody else could see it
+    workers = workers or os.cpu_count() or 1
+    return Pool(workers, warm_up=warm_up, sweep=store.sweep, start=min(workers, runs))
+
+
+def check_device(device: str, *, here: bool) -> None:
+    """Check the name of a device, and whether this machine has it, if tasks run `here`."""
+    import torch
+
+    try:
+        place = torch.device(device)
+    except RuntimeError:
+        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"]) from None
+    if place.type not in ("cpu", "cuda", "mps"):
+        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"])
+    number = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }[place.type]
+    if here and (place.index or 0) >= number:
+        raise UserError(
+            f"Device '{device}' cannot be used: this machine has {number} of kind {place.type}."
+        )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import platform
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-import oodometer
 from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays
-from oodometer.engine.keys import digest
+from oodometer.engine.failures import remember_failure
 from oodometer.engine.plan import RunPlan, checkpoint_key
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError
 from oodometer.errors import UserError
-from oodometer.lab.datasets import Images
 from oodometer.lab.extract import extract, stem_relu_skipped
 from oodometer.lab.outliers import load_outliers
 from oodometer.lab.portions import split_portions
+from oodometer.lab.samples import Samples
 from oodometer.lab.sources import Source, load_source
 from oodometer.lab.train import Training, fresh_network, stopped_before
 from oodometer.outputs import Head, Outputs
@@ -35,54 +33,83 @@ SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is
 
 
 def execute(
-    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store
+    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store, device: str = "cpu"
 ) -> list[Missing]:
     """Do all that the store lacks of one run; return what could not be done, with reasons.
 
     `ood` and `detectors` are names as the study gives them. A failure is kept in the store with
     its traceback, and the rest goes on.
     """
-    bench = _Bench(run, ood, store)
-    lacking = {
-        label: [name for name, key in keys.items() if not store.has("scores", key)]
-        for label, keys in run.scores.items()
-    }
-    missing: list[Missing] = []
-    try:
-        bench.prepare(needed=any(lacking.values()))
-    except StoreError:
-        raise
-    except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs go on
-        trace = "".join(traceback.format_exception(problem))
-        failure = Missing(describe(problem), run=run.label, traceback=trace)
-        bench.remember_failure(run.model, failure)
-        return [failure]
-    chosen = {choice.label: choice for choice in choices(detectors)}
-    for label, names in lacking.items():
-        if names:
-            missing += bench.score(chosen[label], names)
-    return missing
+    bench = Bench(run, ood, detectors, store, device)
+    return bench.prepare() or bench.score(list(run.scores))
 
 
-class _Bench:
+class Bench:
     """One run in work: what is needed is loaded or made once, when it is needed."""
 
-    def __init__(self, run: RunPlan, ood: Sequence[str], store: Store) -> None:
-        self.run, self.ood, self.store = run, ood, store
+    def __init__(
+        self,
+        run: RunPlan,
+        ood: Sequence[str],
+        detectors: Sequence[str],
+        store: Store,
+        device: str = "cpu",
+    ) -> None:
+        self.run, self.ood, self.store, self.device = run, ood, store, device
+        self._detectors = detectors
+        self.seconds: dict[str, float] = {}  # that were spent: train, extract, score DETECTOR
+        self._choices: dict[str, Choice] | None = None
         self._outputs: dict[str, Outputs] = {}
-        self._data: tuple[Source, dict[str, Images]] | None = None
+        self._data: tuple[Source, dict[str, Samples]] | None = None
         self._model: nn.Module | None = None
 
-    def prepare(self, *, needed: bool) -> None:
-        """See to it that the model's outputs on every data set are in the store."""
-        if not needed and self.store.has("correct", self.run.correct):
-            return
-        for name in ("", *self.run.outputs):
-            if not self.store.has("outputs", self._key(name)):
-                self.outputs(name)
-        self._note_correct()
+    def prepare(self) -> list[Missing]:
+        """Train and extract what the store lacks; return the failure, if it is one."""
+        if not self.lacking() and self.store.has("correct", self.run.correct):
+            return []
+        try:
+            with _reproducible(self.device):
+                for name in ("", *self.run.outputs):
+                    if not self.store.has("outputs", self._key(name)):
+                        self._outputs[name] = self._make_outputs(name)
+                self._note_correct()
+        except StoreError:
+            raise
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs go on
+            trace = "".join(traceback.format_exception(problem))
+            failure = Missing(describe(problem), run=self.run.label, traceback=trace)
+            remember_failure(self.store, self.run, failure)
+            return [failure]
+        self._model = self._data = None  # scoring needs neither
+        return []
 
-    def score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:
+    def lacking(self) -> dict[str, list[str]]:
+        """Detectors of which the store lacks scores, and on which data sets."""
+        lacking = {
+            label: [name for name, key in keys.items() if not self.store.has("scores", key)]
+            for label, keys in self.run.scores.items()
+        }
+        return {label: names for label, names in lacking.items() if names}
+
+    def score(self, labels: Sequence[str]) -> list[Missing]:
+        """Score what the store lacks with these detectors; return what could not be done."""
+        if self._choices is None:
+            self._choices = {choice.label: choice for choice in choices(self._detectors)}
+        missing: list[Missing] = []
+        with _reproducible(self.device):
+            for label in labels:
+                keys = self.run.scores[label]
+                names = [name for name, key in keys.items() if not self.store.has("scores", key)]
+                if names:
+                    started = time.monotonic()
+                    missing += self._score(self._choices[label], names)
+                    self._spent(f"score {label}", started)
+        return missing
+
+    def _spent(self, on: str, since: float) -> None:
+        self.seconds[on] = self.seconds.get(on, 0.0) + time.monotonic() - since
+
+    def _score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:
         """Score these data sets with one detector, at every setting of its grid."""
         started = time.monotonic()
         scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
@@ -106,7 +133,7 @@ class _Bench:
                 self._save("scores", keys[name], _named(by_setting), about, started)
         for part in missing:
             if not part.setting:
-                self.remember_failure(digest(sorted(keys.values())), part)
+                remember_failure(self.store, self.run, part)
         return missing
 
     def outputs(self, name: str) -> Outputs:
@@ -137,6 +164,7 @@ class _Bench:
         arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
         about = {"data set": name or "training set", "parents": [self.run.model]}
         self._save("outputs", self._key(name), arrays, about, started)
+        self._spent("extract", started)
         return made
 
     def model(self) -> nn.Module:
@@ -146,8 +174,7 @@ class _Bench:
             arrays = self._load("models", self.run.model) or self._train(source)
             if all(self.store.has("models", key) for key in self.run.checkpoints.values()):
                 self.store.discard("progress", self._progress)  # left by a kill at the very end
-            shape = source.train.pixels.shape[1:]
-            self._model = fresh_network(self.run.spec, shape, source.classes)
+            self._model = fresh_network(self.run.spec, source.train.shape, source.classes)
             self._model.load_state_dict(
                 {
                     name.removeprefix("weights/"): torch.from_numpy(value)
@@ -155,6 +182,7 @@ class _Bench:
                     if name.startswith("weights/")
                 }
             )
+            self._model.to(self.device)
         return self._model
 
     def _train(self, source: Source) -> dict[str, NDArray[Any]]:
@@ -162,7 +190,14 @@ class _Bench:
         run = self.run
         self._refuse_what_was_never_reached()
         started = saved = time.monotonic()
-        training = Training(run.spec, source.train, source.classes, checkpoints=run.checkpoints)
+        training = Training(
+            run.spec,
+            source.train,
+            source.classes,
+            validation=source.validation,
+            checkpoints=run.checkpoints,
+            device=self.device,
+        )
         self._resume(training)
         numbers = [number for number in run.checkpoints if isinstance(number, int)]
         # Epochs that nobody asks for are not trained.
@@ -191,6 +226,7 @@ class _Bench:
             self.store.discard("progress", self._progress)
         self._refuse_what_was_never_reached()
         self.store.discard("failures", run.model)
+        self._spent("train", started)
         arrays = self._load("models", run.model)
         if arrays is None:
             raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
@@ -199,7 +235,7 @@ class _Bench:
     @property
     def _progress(self) -> str:
         """The key of an unfinished training: what it keeps depends on what is wanted of it."""
-        return digest("progress", sorted(self.run.checkpoints.values()))
+        return self.run.progress
 
     def _resume(self, training: Training) -> None:
         """Go on with an unfinished training, if it was kept with all that it passed."""
@@ -228,20 +264,20 @@ class _Bench:
         arrays = {f"weights/{name}": v for name, v in training.weights(checkpoint).items()}
         arrays |= {f"curve/{name}": np.array(v) for name, v in training.curve.items()}
         arrays["epoch"] = np.array(training.used_epoch(checkpoint))
-        about = {
-            "specification": self.run.spec.model_dump(exclude={"epoch", "best_by"}),
+        about: dict[str, object] = {
             "data": self.run.content.train,
+            "parents": [],
             "training": self.run.training,
             "checkpoint": checkpoint,
         }
         key = checkpoint_key(self.run.training, checkpoint)
         self._save("models", key, arrays, about, started)
 
-    def _trained_on(self, source: Source) -> Images:
-        """The images that the classifier was trained on, with the labels that it was given."""
+    def _trained_on(self, source: Source) -> Samples:
+        """The samples that the classifier was trained on, with the labels that it was given."""
         return split_portions(self.run.spec, source.train, source.classes)[0]
 
-    def data(self) -> tuple[Source, dict[str, Images]]:
+    def data(self) -> tuple[Source, dict[str, Samples]]:
         """The data of this run, checked to be what the plan was made for."""
         if self._data is None:
             source = load_source(self.run.spec)
@@ -249,10 +285,12 @@ class _Bench:
             outliers = {images.name: images for images in sets}
             content = self.run.content
             found = {name: images.digest for name, images in outliers.items()}
-            if (source.train.digest, source.test.digest, found) != (
+            validation = "" if source.validation is None else source.validation.digest
+            if (source.train.digest, source.test.digest, found, validation) != (
                 content.train,
                 content.test,
                 content.ood,
+                content.validation,
             ):
                 raise UserError("The data changed while the study was running: start it again.")
             self._data = source, outliers
@@ -265,13 +303,10 @@ class _Bench:
         outputs = self.outputs(name)
         assert outputs.logits is not None and outputs.labels is not None
         right = (outputs.logits.argmax(1) == outputs.labels).numpy()
+        if (outputs.labels < 0).any():  # a test part without labels: nobody knows
+            right = right[:0]
         about = {"parents": [self.run.outputs[name]]}
         self._save("correct", self.run.correct, {"correct": right}, about, time.monotonic())
-
-    def remember_failure(self, key: str, failure: Missing) -> None:
-        """Keep a failure as a result, with its traceback."""
-        payload = json.dumps(vars(failure), indent=1).encode()
-        self.store.save("failures", key, payload, {"run": self.run.label})
 
     def _key(self, name: str) -> str:
         return self.run.outputs[name] if name else self.run.train_outputs
@@ -302,9 +337,9 @@ class _Bench:
                 **about,
                 "run": self.run.label,
                 "seconds": round(time.monotonic() - started, 3),
-                "oodometer": oodometer.__version__,
-                "torch": torch.__version__,
-                "machine": platform.platform(),
+                "specification": self.run.spec.model_dump(mode="json"),
+                "seed": self.run.spec.seed,
+                "device": self.device,
             },
         )
 
@@ -312,3 +347,19 @@ class _Bench:
 def _named(by_setting: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Settings as names of arrays; a detector without settings has one, called "-"."""
     return {setting or "-": scores for setting, scores in by_setting.items()}
+
+
+@contextmanager
+def _reproducible(device: str) -> Iterator[None]:
+    """Compute the same bytes in every process: on one thread, by deterministic algorithms."""
+    threads = torch.get_num_threads()
+    strict = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.set_num_threads(1)
+    # On accelerators some operations have no such algorithm.
+    torch.use_deterministic_algorithms(True, warn_only=not device.startswith("cpu"))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict, warn_only=warn_only)

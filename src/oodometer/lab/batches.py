@@ -1,4 +1,4 @@
-"""Batches for training, cut from images in memory."""
+"""Batches for training, cut from samples in memory."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.errors import UserError
-from oodometer.lab.datasets import Images
+from oodometer.lab.samples import Samples
 from oodometer.study import TrainSpec
 
 Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 
 
 class Feed:
-    """Images in memory, from which batches are cut."""
+    """Samples in memory, from which batches are cut."""
 
-    def __init__(self, images: Images, classes: int, place: torch.device) -> None:
-        low, high = int(images.labels.min()), int(images.labels.max())
+    def __init__(self, samples: Samples, classes: int, place: torch.device) -> None:
+        low, high = int(samples.labels.min()), int(samples.labels.max())
         if low < 0 or high >= classes:
             raise UserError(
-                f"Labels of '{images.name}' lie between {low} and {high}, but the classifier has "
+                f"Labels of '{samples.name}' lie between {low} and {high}, but the classifier has "
                 f"the classes 0 to {classes - 1}."
             )
-        self.size = len(images)
+        self.size = len(samples)
         # Copied if they cannot be written to, which PyTorch warns of.
-        self._pixels = torch.from_numpy(np.require(images.pixels, requirements="W"))
-        self._labels = torch.from_numpy(np.require(images.labels, requirements="W"))
+        self._values = torch.from_numpy(np.require(samples.values, requirements="W"))
+        self._labels = torch.from_numpy(np.require(samples.labels, requirements="W"))
         self._place = place
 
     def batch(
@@ -38,13 +38,15 @@ class Feed:
         augment: Augment | None = None,
         chance: torch.Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Cut these rows, as floats from 0 to 1 in the given layout, and their targets."""
-        images, targets = self._pixels.index_select(0, rows), self._labels.index_select(0, rows)
-        if images.dtype == torch.uint8:
-            images = images.to(torch.float32).div_(255)
+        """Cut these rows and their targets: images as floats from 0 to 1 in the given layout."""
+        inputs, targets = self._values.index_select(0, rows), self._labels.index_select(0, rows)
+        if inputs.dtype == torch.uint8:
+            inputs = inputs.to(torch.float32).div_(255)
+        elif inputs.dtype == torch.int32:  # words
+            inputs = inputs.to(torch.int64)
         if augment is not None and chance is not None:
-            images, targets = augment(images, targets, chance)
-        return images.to(self._place, memory_format=layout), targets.to(self._place)
+            inputs, targets = augment(inputs, targets, chance)
+        return inputs.to(self._place, memory_format=layout), targets.to(self._place)
 
 
 def batch_sizes(spec: TrainSpec, images: int, modules: list[nn.Module]) -> list[int]:

@@ -3,95 +3,47 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
 from oodometer.lab import catalog
 from oodometer.lab.cards import CARDS, Card
-from oodometer.lab.readers import FORMATS, Format, Labelled, LabelledTexts, Request, recognise
+from oodometer.lab.readers import (
+    FORMATS,
+    Format,
+    Labelled,
+    LabelledTexts,
+    Request,
+    TextFormat,
+    recognise,
+)
 from oodometer.lab.readers.pictures import recolour, resize
+from oodometer.lab.samples import Images, Raw, Texts
 
-Part = Literal["train", "test", "all"]
+__all__ = [
+    "Images",
+    "Parts",
+    "Texts",
+    "conform",
+    "load_digits",
+    "load_part",
+    "load_parts",
+    "load_texts",
+    "read_part",
+    "split_options",
+]
 
-
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Images with labels: (n, channels, height, width), int64 (n,), -1 = no known class.
-
-    `pixels` are uint8 or float32, as they were read: a set of bytes takes a quarter of the memory.
-    `floats` gives them as networks take them.
-    """
-
-    name: str
-    pixels: NDArray[Any]
-    labels: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        if not len(self.pixels):
-            raise UserError(f"Data set '{self.name}' is empty.")
-        if self.pixels.ndim != 4 or not self.pixels.size:
-            raise UserError(
-                f"Images of '{self.name}' must have shape (n, channels, height, width), "
-                f"got {self.pixels.shape}."
-            )
-        if self.pixels.dtype not in (np.uint8, np.float32):
-            raise UserError(
-                f"Images of '{self.name}' must be uint8 or float32, got {self.pixels.dtype}."
-            )
-        if self.labels.shape != (len(self.pixels),):
-            raise UserError(
-                f"Data set '{self.name}' has {len(self.pixels)} images but labels of shape "
-                f"{self.labels.shape}: it needs one label per image."
-            )
-        if self.pixels.dtype == np.uint8:
-            return
-        finite = np.isfinite(self.pixels).reshape(len(self.pixels), -1).all(axis=1)
-        bad = np.flatnonzero(~finite)
-        if bad.size:
-            raise UserError(
-                f"Data set '{self.name}' holds NaN or infinity in {bad.size} of "
-                f"{len(self.pixels)} images, the first at index {bad[0]}."
-            )
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    @cached_property
-    def digest(self) -> str:
-        """A hash of the content alone: the same images under another name or path agree.
-
-        Bytes and the floats that they stand for are different content.
-        """
-        content = hashlib.blake2b(digest_size=20)
-        for array in (self.pixels, self.labels):
-            content.update(f"{array.dtype.str}{array.shape}".encode())
-            content.update(np.ascontiguousarray(array).data)
-        return content.hexdigest()
-
-    def floats(self, rows: slice | NDArray[np.int64] = slice(None)) -> NDArray[np.float32]:
-        """Return these images as float32; bytes become [0, 1]."""
-        if self.pixels.dtype == np.uint8:
-            return self.pixels[rows].astype(np.float32) / np.float32(255)
-        chosen: NDArray[np.float32] = self.pixels[rows]
-        return chosen
-
-    def batches(self, size: int = 256) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-        """Yield floats and labels in order, a part at a time: never all of them as floats."""
-        for start in range(0, len(self), size):
-            yield self.floats(slice(start, start + size)), self.labels[start : start + size]
-
-    def take(self, rows: NDArray[np.int64], name: str | None = None) -> Images:
-        """Return these rows, in this order."""
-        return Images(name or self.name, self.pixels[rows], self.labels[rows])
+# "unlabelled": images without a class that an official set has beside its parts.
+Part = Literal["train", "test", "all", "unlabelled"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,38 +51,30 @@ class Parts:
     """A labelled data set with its own train and test part, before anything is held out."""
 
     name: str
-    train: Images
-    test: Images
+    train: Raw
+    test: Raw
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts with labels, -1 = no known class."""
+def split_options(data: str, allowed: Collection[str]) -> tuple[str, dict[str, Setting]]:
+    """Take a name or path apart from the settings behind it.
 
-    name: str
-    texts: tuple[str, ...]
-    labels: NDArray[np.int64]
-    taken: str = ""  # from a table: which columns were taken for what
-
-    def __post_init__(self) -> None:
-        if not self.texts or self.labels.shape != (len(self.texts),):
+    >>> split_options("svhn(part=train)", ["part", "size"])
+    ('svhn', {'part': 'train'})
+    """
+    match = re.fullmatch(r"(.+?)\s*\((\s*\w+\s*=[^()]*)\)\s*", data)
+    if match is None:
+        return data, {}
+    _, options = parse_call("data set", f"data({match[2]})")
+    for option, value in options.items():
+        if option not in allowed:
+            raise unknown(f"setting of data set '{match[1]}'", option, allowed)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if option == "size" and not (whole and 1 <= int(value) <= 9999):
             raise UserError(
-                f"Data set '{self.name}' has {len(self.texts)} texts and labels of shape "
-                f"{self.labels.shape}: it needs one label per text, and at least one."
+                f"The size of data set '{data}' must be a number of pixels from 1 to 9999, got "
+                f"{value!r}."
             )
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @cached_property
-    def digest(self) -> str:
-        """A hash of the content alone."""
-        content = hashlib.blake2b(digest_size=20)
-        for text in self.texts:
-            encoded = text.encode("utf-8", "surrogatepass")
-            content.update(f"{len(encoded)} ".encode() + encoded)
-        content.update(np.ascontiguousarray(self.labels).data)
-        return content.hexdigest()
+    return match[1], options
 
 
 def load_digits() -> Parts:
@@ -146,7 +90,7 @@ def load_digits() -> Parts:
 
 
 def load_parts(data: str) -> Parts:
-    """Load train and test of a known data set or of a path.
+    """Load train and test of a known data set or of a path, of images or of texts.
 
     A set that is not divided is: a fifth of it, always the same, becomes the test part.
     """
@@ -155,7 +99,7 @@ def load_parts(data: str) -> Parts:
         return _resized(load_digits(), place.size)
     readers = place.readers()
     if "all" in readers and not {"train", "test"} <= set(readers):
-        whole = place.read("all", readers["all"])
+        whole = readers["all"]()
         _require_labels(place, whole, "labels")
         return _split(place.name, whole, share=0.2)
     if not {"train", "test"} <= set(readers):
@@ -164,20 +108,20 @@ def load_parts(data: str) -> Parts:
             "only serve as outliers; to train on it, it needs both (in an .npz file: train_images, "
             "train_labels, test_images, test_labels)."
         )
-    train, test = (place.read(part, readers[part]) for part in ("train", "test"))
+    train, test = (readers[part]() for part in ("train", "test"))
     _require_labels(place, train, "train_labels")
     _require_labels(place, test, "test_labels")
-    if train.pixels.shape[1:] != test.pixels.shape[1:]:
+    if isinstance(train, Images) and isinstance(test, Images) and train.shape != test.shape:
         if place.size is None:
             raise UserError(
-                f"Train and test images of '{data}' differ in shape: {train.pixels.shape[1:]} and "
-                f"{test.pixels.shape[1:]}."
+                f"Train and test images of '{data}' differ in shape: {train.shape} and "
+                f"{test.shape}."
             )
-        test = conform(test, *train.pixels.shape[1:])
+        test = conform(test, *train.shape)
     return Parts(place.name, train, test)
 
 
-def load_part(data: str, part: Part = "test", size: tuple[int, int] | None = None) -> Images:
+def read_part(data: str, part: Part = "test", size: tuple[int, int] | None = None) -> Raw:
     """Load one part of a known data set or of a path, or all that it has if it is not divided.
 
     `size` (height, width) resizes files of many sizes while they are read.
@@ -185,26 +129,32 @@ def load_part(data: str, part: Part = "test", size: tuple[int, int] | None = Non
     place = _locate(data, size)
     if place.name == "digits" and place.card is not None:
         digits = load_digits()
+        if part == "all":
+            return _joined(digits.train, digits.test)
         return digits.train if part == "train" else digits.test
     readers = place.readers()
-    chosen = next(name for name in (part, "all", "test", "train") if name in readers)
-    return place.read(chosen, readers[chosen])
+    if part == "unlabelled" and part not in readers:
+        raise UserError(f"Data set '{data}' was found without its unlabelled images.")
+    if part == "all" and "all" not in readers and {"train", "test"} <= set(readers):
+        return _joined(readers["train"](), readers["test"]())
+    return readers[next(name for name in (part, "all", "test", "train") if name in readers)]()
+
+
+def load_part(data: str, part: Part = "test", size: tuple[int, int] | None = None) -> Images:
+    """Load one part of a set of images, see `read_part`."""
+    found = read_part(data, part, size)
+    if isinstance(found, Texts):
+        raise UserError(f"Data set '{data}' holds texts; images are needed here.")
+    return found
 
 
 def load_texts(data: str) -> dict[str, Texts]:
     """Load the parts that a set of texts has: "train" and "test", or "all" if it is not divided."""
     place = _locate(data)
     known = FORMATS.get(place.format)
-    if known is None or isinstance(known, Format):
+    if not isinstance(known, TextFormat):
         raise UserError(f"Data set '{data}' holds images; texts are needed.")
-    parts = {part: read() for part, read in known.parts(place.path, place.request).items()}
-    names = sorted({name for part in parts.values() for name in part.names})
-    made = {}
-    for part, found in parts.items():
-        labels = _renumber(found, names)
-        _check_range(place, labels)
-        made[part] = Texts(place.name, found.texts, labels, found.taken)
-    return made
+    return place.texts(known)
 
 
 def conform(images: Images, channels: int, height: int, width: int) -> Images:
@@ -233,14 +183,29 @@ class _Place:
             return Request(size=self.size)
         return Request(self.size, self.card.coarse, self.card.tolerated)
 
-    def readers(self) -> dict[str, Callable[[], Labelled]]:
+    def readers(self) -> Mapping[str, Callable[[], Raw]]:
+        """The parts that there are, each read when called."""
         known = FORMATS[self.format]
-        if not isinstance(known, Format):
-            raise UserError(f"Data set '{self.name}' holds texts; images are needed here.")
-        return dict(known.parts(self.path, self.request))
+        if isinstance(known, Format):
+            parts = known.parts(self.path, self.request)
+            return {part: self._reader(read) for part, read in parts.items()}
+        return {part: partial(_given, texts) for part, texts in self.texts(known).items()}
 
-    def read(self, part: str, reader: Callable[[], Labelled]) -> Images:
-        found = reader()
+    def texts(self, known: TextFormat) -> dict[str, Texts]:
+        """All parts of a set of texts, since classes are numbered over all of them alike."""
+        parts = {part: read() for part, read in known.parts(self.path, self.request).items()}
+        names = sorted({name for part in parts.values() for name in part.names})
+        made = {}
+        for part, found in parts.items():
+            labels = _renumber(found, names)
+            _check_range(self, labels)
+            made[part] = Texts(self.name, found.texts, labels, found.taken)
+        return made
+
+    def _reader(self, read: Callable[[], Labelled]) -> Callable[[], Raw]:
+        return lambda: self._images(read())
+
+    def _images(self, found: Labelled) -> Images:
         pixels = found.pixels
         if self.card is not None and self.card.negative and self.format == "images":
             pixels = np.uint8(255) - pixels
@@ -252,9 +217,9 @@ class _Place:
 
 def _locate(data: str, size: tuple[int, int] | None = None) -> _Place:
     """Find a data set by its name or path; "(size=N)" behind it asks for N x N pixels."""
-    match = re.fullmatch(r"(.+?)\s*\(size=([1-9][0-9]{0,3})\)", data)
-    if match is not None:
-        data, size = match[1], (int(match[2]), int(match[2]))
+    data, options = split_options(data, ["size"])
+    if "size" in options:
+        size = (int(options["size"]), int(options["size"]))
     if data in CARDS:
         found = catalog.find(data)
         if found is None:
@@ -283,10 +248,11 @@ def _check_range(place: _Place, labels: NDArray[np.int64]) -> None:
         )
 
 
-def _require_labels(place: _Place, images: Images, array: str) -> None:
-    if (images.labels >= 0).all():
+def _require_labels(place: _Place, samples: Raw, array: str) -> None:
+    if (samples.labels >= 0).all():
         return
-    needed = f"lacks {array}" if place.format == "npz" else "has images without a class"
+    kind = "texts" if isinstance(samples, Texts) else "images"
+    needed = f"lacks {array}" if place.format == "npz" else f"has {kind} without a class"
     advice = "; to train on a folder, it needs one folder per class"
     raise UserError(
         f"Data set '{place.path}' {needed}, and can only serve as outliers"
@@ -301,17 +267,32 @@ def _renumber(found: LabelledTexts, names: list[str]) -> NDArray[np.int64]:
     return np.array([names.index(name) for name in found.names], np.int64)[found.labels]
 
 
-def _split(name: str, whole: Images, share: float) -> Parts:
+def _split(name: str, whole: Raw, share: float) -> Parts:
     """Divide a set that comes in one piece, always in the same way."""
     order = np.random.default_rng(0).permutation(len(whole))
     cut = len(whole) - round(share * len(whole)) if share < 0.5 else len(whole) // 2
     if not 0 < cut < len(whole):
-        raise UserError(f"Data set '{name}' has {len(whole)} images, too few to be divided.")
+        raise UserError(f"Data set '{name}' has {len(whole)} samples, too few to be divided.")
     return Parts(name, whole.take(order[:cut]), whole.take(order[cut:]))
+
+
+def _joined(first: Raw, second: Raw) -> Raw:
+    if isinstance(first, Images) and isinstance(second, Images):
+        return first.joined(conform(second, *first.shape))
+    assert isinstance(first, Texts) and isinstance(second, Texts)
+    return first.joined(second)
 
 
 def _resized(parts: Parts, size: tuple[int, int] | None) -> Parts:
     if size is None:
         return parts
-    train, test = (conform(p, p.pixels.shape[1], *size) for p in (parts.train, parts.test))
+    train, test = (
+        conform(part, part.shape[0], *size)
+        for part in (parts.train, parts.test)
+        if isinstance(part, Images)
+    )
     return Parts(parts.name, train, test)
+
+
+def _given(texts: Texts) -> Raw:
+    return texts

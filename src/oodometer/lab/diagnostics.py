@@ -10,8 +10,13 @@ from numpy.typing import ArrayLike
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, Verdict
 from oodometer.lab import duplicates, shortcuts
+from oodometer.lab.cards import CARDS
 from oodometer.lab.class_names import SharedName, shared_names
+from oodometer.lab.datasets import load_part, split_options
 from oodometer.lab.duplicates import Copy, Pixels
+from oodometer.lab.outliers import load_outliers
+from oodometer.lab.samples import Images
+from oodometer.lab.sources import Source, at_most
 from oodometer.metrics import Estimate, auroc_interval
 
 NEAR = 0.95  # correlation from which two images are near copies
@@ -101,6 +106,35 @@ def diagnose(
     )
 
 
+def diagnose_sets(data: str, outliers: Sequence[str], most: int | None = None) -> list[Finding]:
+    """Diagnose outlier sets for a data set, all as a study names them; of each at most so many.
+
+    All parts of the data set count, since a copy in either is no outlier.
+    """
+    known = at_most(load_part(data, "all"), most)
+    source = Source(known.name, known, known, None, 0, test_size=most)
+    findings = []
+    for name in outliers:
+        found = load_outliers(name, source)
+        assert isinstance(found, Images), "the outliers of images are images"
+        findings.append(
+            diagnose(
+                known.pixels,
+                found.pixels,
+                id_name=known.name,
+                ood_name=found.name,
+                id_classes=_class_names(data),
+                ood_classes=_class_names(name),
+            )
+        )
+    return findings
+
+
+def _class_names(data: str) -> tuple[str, ...]:
+    card = CARDS.get(split_options(data, ["part", "size", "rule"])[0])
+    return () if card is None else card.class_names
+
+
 def _pixels(images: ArrayLike, name: str) -> Pixels:
     array = np.asarray(images)
     if array.ndim != 4 or not array.size or array.shape[1] not in (1, 3):
@@ -181,17 +215,17 @@ def _shortcut(
     rows = tuple(
         (
             name,
-            shortcuts.MEANINGS[name],
+            single[name],
             float(ours[name].mean()),
             float(theirs[name].mean()),
-            single[name],
+            shortcuts.MEANINGS[name],
         )
         for name in ranked
     )
     table = Table(
         name="shortcuts",
         title="What single statistics of an image tell",
-        columns=("statistic", "what it is", f"mean of {id_name}", f"mean of {ood_name}", "AUROC"),
+        columns=("statistic", "AUROC", f"mean of {id_name}", f"mean of {ood_name}", "what it is"),
         rows=rows,
         note=f"AUROC above 0.5: larger in {ood_name}; below: smaller. 0.5 tells nothing.",
     )

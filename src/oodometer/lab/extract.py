@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from oodometer.errors import UserError, unknown
+from oodometer.lab.asking import asked
 from oodometer.lab.inputs import Batch, Data, batches_of, join_labels, moved, size_of
-from oodometer.outputs import Head, Outputs
+from oodometer.lab.layout import fast_layout
+from oodometer.lab.probes import PROBES, Learner, Probe, Question, State, dropouts
+from oodometer.lab.replay import Prefix
+from oodometer.lab.subject import Answer, StagesError, Subject
+from oodometer.outputs import PROBE, Head, Outputs
+
+ENSEMBLE = PROBE + "ensemble"
+ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
 
 
 def extract(
     model: nn.Module,
     datasets: Mapping[str, Data],
     *,
+    needs: Literal["all"] | Iterable[str] = (),
+    train: str = "train",
+    layers: Sequence[str] | None = None,
     head: str | nn.Linear | None = None,
-    batch_size: int = 256,
+    batch_size: int = 64,
     device: torch.device | str | None = None,
 ) -> dict[str, Outputs]:
     """Return what the classifier says about each data set, in one pass over each.
@@ -29,6 +41,13 @@ def extract(
     is found by itself where the model's output shows which one it is. The model runs in eval mode
     without gradients and is left exactly as it was. `device` is where the model runs meanwhile;
     by default where it is.
+
+    `needs` asks for more than logits, features, labels and head: "layers", the mean output of
+    every stage, and probes such as "probe:odin", for which the model is asked again;
+    ``oodometer.needs_of(detectors)`` names what detectors read. "all" is all that this model and
+    these data allow: what is left out, and why, stands in ``outputs.refused``. `train` is the
+    training set, which some probes learn from. `layers` are names of modules, where the stages
+    that are found by themselves are not those that you want.
     """
     if not isinstance(model, nn.Module):
         raise UserError(f"extract needs a torch.nn.Module, got {type(model).__name__}.")
@@ -40,16 +59,20 @@ def extract(
         )
     if not isinstance(batch_size, int) or batch_size < 1:
         raise UserError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
-    found = _head_by_name(model, head) if head is not None else None
-    outputs = {}
-    with _asked(model, device) as (place, dtype):
-        for name, data in datasets.items():
+    wish = _Wish.of(needs, train, datasets)
+    subject = Subject(model, head, layers)
+    outputs: dict[str, Outputs] = {}
+    with asked(model, device) as (place, dtype), ExitStack() as layout:
+        if place.type == "cpu" and not wish.probes and not wish.layers:
+            layout.enter_context(fast_layout(model))
+        # The training set first: some probes learn from it.
+        for name in sorted(datasets, key=lambda name: name != train):
             batches = (
                 (moved(name, inputs, place, dtype), labels)
-                for inputs, labels in batches_of(name, data, batch_size)
+                for inputs, labels in batches_of(name, datasets[name], batch_size)
             )
-            outputs[name], found = _pass(model, found, name, batches)
-    return outputs
+            outputs[name] = _pass(subject, wish, name, batches, training=name == train)
+    return {name: outputs[name] for name in datasets}
 
 
 @contextmanager
@@ -72,243 +95,204 @@ def stem_relu_skipped(model: nn.Module) -> Iterator[None]:
         hook.remove()
 
 
-@contextmanager
-def _asked(
-    model: nn.Module, device: torch.device | str | None
-) -> Iterator[tuple[torch.device, torch.dtype | None]]:
-    """Put the model into eval mode on the device; put everything back afterwards."""
-    modes = {module: module.training for module in model.modules()}
-    tensors = [*model.parameters(), *model.buffers()]
-    places = {tensor.device for tensor in tensors}
-    home = next(iter(places), torch.device("cpu"))
-    place = home if device is None else _device(device)
-    if device is not None and len(places) > 1 and place != home:
-        raise UserError(
-            f"The model lies on {len(places)} devices ({', '.join(sorted(map(str, places)))}) "
-            f"and cannot be moved to {place}: leave device out."
-        )
-    floats = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
-    try:
-        model.eval()
-        if place != home:
-            model.to(place)
-        with torch.no_grad():
-            yield place, next(floats, None)
-    finally:
-        if place != home:
-            model.to(home)
-        for module, mode in modes.items():
-            module.training = mode
+class _Wish:
+    """What is wanted beside the plain outputs, and what came in the way of it."""
 
+    def __init__(self, layers: bool, probes: Iterable[str], *, lenient: bool) -> None:
+        self.layers, self.lenient = layers, lenient
+        self.probes = {name: PROBES[name] for name in probes}
+        self.states: dict[str, State] = {}
+        self.refused: dict[str, str] = {}  # need -> why it cannot be had
 
-def _device(device: torch.device | str) -> torch.device:
-    """Return the device, if it is one that this machine can compute on."""
-    try:
-        place = torch.device(device)
-        torch.zeros(1, device=place).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
-        said = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        raise UserError(f"Device '{device}' cannot be used here: {said}") from None
-    return place
+    @classmethod
+    def of(
+        cls, needs: Literal["all"] | Iterable[str], train: str, datasets: Mapping[str, Data]
+    ) -> _Wish:
+        """Read what the user asks for; unknown names are refused before anything runs."""
+        if needs == "all":
+            wish = cls(layers=True, probes=PROBES, lenient=True)
+        else:
+            names = [needs] if isinstance(needs, str) else list(needs)
+            known = [*ALWAYS, "layers", *(PROBE + name for name in PROBES)]
+            for name in names:
+                if name == ENSEMBLE:
+                    raise UserError(
+                        f"'{ENSEMBLE}' is made of the answers of several trainings, not of one "
+                        "model: make it with oodometer.lab.votes.summarize_votes."
+                    )
+                if name not in known:
+                    raise unknown("need", name, [*known, "all"])
+            asked_for = [name.removeprefix(PROBE) for name in names if name.startswith(PROBE)]
+            wish = cls("layers" in names, asked_for, lenient=False)
+        for name, probe in list(wish.probes.items()):
+            if probe.learner is not None and train not in datasets:
+                wish.refuse(
+                    name,
+                    UserError(
+                        f"Probe '{name}' learns from the training set, but there is no data set "
+                        f"'{train}' among {', '.join(datasets)}."
+                    ),
+                )
+        return wish
+
+    def refuse(self, probe: str, problem: UserError) -> None:
+        """Go on without a probe, if everything was asked for; else say why it cannot be had."""
+        if not self.lenient:
+            raise problem
+        self.refused[PROBE + probe] = str(problem)
+        del self.probes[probe]
+
+    def refuse_layers(self, problem: UserError) -> None:
+        """Go on without all that reads layers."""
+        if not self.lenient:
+            raise problem
+        self.layers, self.refused["layers"] = False, str(problem)
+        for name in [name for name, probe in self.probes.items() if "stages" in probe.wants]:
+            self.refuse(name, problem)
 
 
 def _pass(
-    model: nn.Module,
-    head: nn.Linear | None,
+    subject: Subject,
+    wish: _Wish,
     name: str,
     batches: Iterable[tuple[Batch, Tensor | None]],
-) -> tuple[Outputs, nn.Linear]:
-    """Run one data set through the model, keeping what enters and leaves the head.
-
-    While the head is not known, every linear layer is listened to, and the first batch tells.
-    """
-    listener = _Listener(_linear_layers(model) if head is None else [head])
-    features, logits, labels = [], [], []
-    try:
-        for inputs, given in batches:
-            answer = listener.call(model, name, inputs)
-            if head is None:
-                head = _identify(model, answer, listener.heard)
-                listener.only(head)
-            heard = listener.heard.get(head, [])
-            rows = size_of(inputs)
-            if len(heard) != 1:
-                raise UserError(
-                    f"The head runs {len(heard)} times in one forward pass on '{name}'; it must "
-                    "run once, on one feature vector per sample."
-                )
-            feature, logit = heard[0]
-            if feature.dim() != 2 or len(feature) != rows:
-                raise UserError(
-                    f"The head takes features of shape {tuple(feature.shape)} for {rows} samples "
-                    f"of '{name}'; it must take one vector per sample, ({rows}, width)."
-                )
-            features.append(feature.cpu())
-            logits.append(logit.cpu())
-            labels.append(torch.full((rows,), -1) if given is None else given)
-    finally:
-        listener.remove()
-    if head is None or not features:
-        raise UserError(f"Data set '{name}' is empty.")
-    weight = head.weight.detach().cpu()
-    bias = torch.zeros(len(weight), dtype=weight.dtype) if head.bias is None else head.bias
-    kept = torch.float64 if weight.dtype == torch.float64 else torch.float32
-    x = torch.cat(features)
-    linear = Head(weight.to(kept, copy=True), bias.detach().cpu().to(kept, copy=True))
-    # In half precision the head's own rounding would look like wrong features: redo it in full.
-    z = torch.cat(logits) if x.dtype == kept else None
-    joined = join_labels(name, labels)
-    try:
-        return Outputs(logits=z, features=x.to(kept), labels=joined, head=linear), head
-    except UserError as problem:
-        raise UserError(f"Data set '{name}': {problem}") from None
-
-
-class _Listener:
-    """Hooks on linear layers that remember what went in and out during one call."""
-
-    def __init__(self, layers: Iterable[nn.Linear]) -> None:
-        self.heard: dict[nn.Linear, list[tuple[Tensor, Tensor]]] = {}
-        self._hooks = {
-            layer: layer.register_forward_hook(self._remember, with_kwargs=True) for layer in layers
+    *,
+    training: bool,
+) -> Outputs:
+    """Run one data set through the model, keeping what enters and leaves the head."""
+    learners: dict[str, Learner] = {}
+    if training:
+        learners = {
+            key: probe.learner() for key, probe in wish.probes.items() if probe.learner is not None
         }
-
-    def _remember(
-        self,
-        layer: nn.Module,
-        inputs: tuple[Tensor, ...],
-        named: dict[str, Tensor],
-        output: Tensor,
-    ) -> None:
-        assert isinstance(layer, nn.Linear)
-        given = inputs[0] if inputs else named["input"]
-        self.heard.setdefault(layer, []).append((given, output))
-
-    def call(self, model: nn.Module, name: str, inputs: Batch) -> object:
-        """Call the model; afterwards `heard` is about this call alone."""
-        self.heard.clear()
+    kept = _Kept()
+    for inputs, labels in batches:
+        question = _ask(subject, wish, name, inputs, labels, kept.rows)
+        for key in [key for key in learners if key in wish.probes]:
+            with _blamed_on(key, question, wish):
+                learners[key].see(question)
+        asked_now = {
+            key: probe
+            for key, probe in wish.probes.items()
+            if key not in learners and (probe.of_training or not training)
+        }
+        kept.add(question, wish, asked_now)
+    if not kept.rows:
+        raise UserError(f"Data set '{name}' is empty.")
+    outputs = kept.outputs(subject, wish, name)
+    for key in [key for key in learners if key in wish.probes]:
         try:
-            return model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
-        except (Exception, SystemExit) as problem:
-            form = (
-                f"shape {tuple(inputs.shape)} of {str(inputs.dtype)[6:]}"
-                if isinstance(inputs, Tensor)
-                else f"the inputs {', '.join(inputs)}"
-            )
-            said = next(iter(str(problem).strip().splitlines()), "")
-            raise UserError(
-                f"The model failed on data set '{name}', on a batch of {form}: "
-                f"{type(problem).__name__}: {said}"
-            ) from problem
-
-    def only(self, layer: nn.Linear) -> None:
-        """Go on listening to this layer alone."""
-        for other in [known for known in self._hooks if known is not layer]:
-            self._hooks.pop(other).remove()
-
-    def remove(self) -> None:
-        """Take all hooks away."""
-        for hook in self._hooks.values():
-            hook.remove()
+            wish.states[key], own = learners[key].learned(outputs)
+        except UserError as problem:
+            wish.refuse(key, problem)
+            continue
+        if own is not None:
+            assert outputs.features is not None
+            own = own.to(outputs.features.dtype)
+            outputs = replace(outputs, probes={**outputs.probes, key: own})
+    return replace(outputs, refused=dict(wish.refused)) if wish.refused else outputs
 
 
-def _linear_layers(model: nn.Module) -> list[nn.Linear]:
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if not layers:
-        if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-            raise UserError(
-                "A TorchScript module cannot be listened to: extract needs the original module."
-            )
-        raise UserError(
-            f"The model {type(model).__name__} has no linear layer, but detectors need a linear "
-            "head: logits = weight @ features + bias."
-        )
-    return layers
-
-
-def _head_by_name(model: nn.Module, head: str | nn.Linear) -> nn.Linear:
-    linears = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
-    if isinstance(head, nn.Linear):
-        if not any(head is linear for linear in linears.values()):
-            raise UserError("The given head is not a layer of this model.")
-        return head
-    if head not in linears:
-        raise unknown("linear layer", head, linears)
-    return linears[head]
-
-
-def _identify(
-    model: nn.Module, answer: object, heard: dict[nn.Linear, list[tuple[Tensor, Tensor]]]
-) -> nn.Linear:
-    """Find the linear layer whose output is the model's output, or turns into its softmax.
-
-    Where a model returns several, the one called logits counts.
-    """
-    results = [
-        (name, tensor)
-        for name, tensor in _tensors(answer)
-        if tensor.dim() == 2 and tensor.is_floating_point()
-    ]
-    called_logits = [(name, tensor) for name, tensor in results if name == "logits"]
-    found = [
-        layer
-        for layer, calls in heard.items()
-        if any(_same_logits(calls[-1][1], tensor) for _, tensor in called_logits or results)
-    ]
-    if len(found) == 1:
-        return found[0]
-    names = {module: path for path, module in model.named_modules()}
-    kind = type(model).__name__
-    if found:
-        raise UserError(
-            f"{kind} returns the outputs of several linear layers: "
-            f"{', '.join(names[layer] for layer in found)}. Say which one is its head: "
-            f"extract(..., head='{names[found[0]]}')."
-        )
-    raise UserError(
-        f"No linear layer's output is the output of {kind}, so its head cannot be found. If it has "
-        "a linear head, name it: extract(..., head='...'). Linear layers that ran: "
-        f"{', '.join(names[layer] for layer in heard) or 'none'}."
+def _ask(
+    subject: Subject, wish: _Wish, name: str, inputs: Batch, labels: Tensor | None, place: int
+) -> Question:
+    """Run the one forward pass that all share; with gradients and with a record, if wanted."""
+    wants = {want for probe in wish.probes.values() for want in probe.wants}
+    stops = dropouts(subject.model) if "prefix" in wants else []
+    prefix = Prefix(subject.model, stops) if stops else None
+    with ExitStack() as stack:
+        if "graph" in wants:
+            stack.enter_context(torch.enable_grad())
+            if isinstance(inputs, Tensor) and inputs.is_floating_point():
+                inputs = inputs.detach().clone().requires_grad_()
+        if prefix is not None:
+            stack.enter_context(prefix.recording())
+        try:
+            answer = subject.ask(name, inputs, stages=wish.layers or "stages" in wants)
+        except StagesError as problem:
+            wish.refuse_layers(problem)
+            return _ask(subject, wish, name, inputs, labels, place)
+    plain = Answer(
+        answer.logits.detach(),
+        answer.features.detach(),
+        {stage: output.detach() for stage, output in answer.stages.items()},
     )
+    graph = answer if "graph" in wants else None
+    return Question(subject, name, inputs, labels, place, plain, graph, prefix)
 
 
-def _same_logits(output: Tensor, result: Tensor) -> bool:
-    if output.shape != result.shape:
-        return False
-    output, result = output.float(), result.float()
-    # NaN is compared too: that it is there will be said of the logits, not of the head.
-    return any(
-        torch.allclose(
-            candidate, result, rtol=1e-3, atol=1e-5 * _size_of(candidate), equal_nan=True
+class _Kept:
+    """What was asked of one data set so far, batch by batch."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._features: list[Tensor] = []
+        self._logits: list[Tensor] = []
+        self._labels: list[Tensor] = []
+        self._layers: dict[str, list[Tensor]] = {}
+        self._probes: dict[str, list[Tensor]] = {}
+
+    def add(self, question: Question, wish: _Wish, probes: Mapping[str, Probe]) -> None:
+        """Keep the answer to one question, and to what the probes ask beside it."""
+        answer, rows = question.answer, size_of(question.inputs)
+        self._features.append(answer.features.cpu())
+        self._logits.append(answer.logits.cpu())
+        labels = question.labels
+        self._labels.append(torch.full((rows,), -1) if labels is None else labels)
+        if wish.layers:
+            for stage, values in question.subject.pooled(answer).items():
+                self._layers.setdefault(stage, []).append(values.cpu())
+        for name, probe in probes.items():
+            with _blamed_on(name, question, wish):
+                value = _finite(name, probe.ask(question, wish.states.get(name, {})), question)
+                self._probes.setdefault(name, []).append(value.cpu())
+        self._probes = {name: parts for name, parts in self._probes.items() if name in wish.probes}
+        self.rows += rows
+
+    def outputs(self, subject: Subject, wish: _Wish, name: str) -> Outputs:
+        """Put the batches together."""
+        weight, own = subject.head.weight.detach().cpu(), subject.head.bias
+        bias = torch.zeros(len(weight), dtype=weight.dtype) if own is None else own.detach().cpu()
+        kept = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        features = torch.cat(self._features)
+        # In half precision the head's own rounding would look like wrong features: redo it in full.
+        logits = torch.cat(self._logits) if features.dtype == kept else None
+        labels = join_labels(name, self._labels)
+        try:
+            return Outputs(
+                logits=logits,
+                features=features.to(kept),
+                labels=labels,
+                head=Head(weight.to(kept, copy=True), bias.to(kept, copy=True)),
+                layers={stage: torch.cat(parts).to(kept) for stage, parts in self._layers.items()},
+                probes={key: torch.cat(parts).to(kept) for key, parts in self._probes.items()},
+            )
+        except UserError as problem:
+            raise UserError(f"Data set '{name}': {problem}") from None
+
+
+@contextmanager
+def _blamed_on(probe: str, question: Question, wish: _Wish) -> Iterator[None]:
+    """Let whatever goes wrong be said of this probe in one sentence, and the others go on."""
+    try:
+        yield
+    except UserError as problem:
+        wish.refuse(probe, problem)
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's network
+        said = next(iter(str(problem).strip().splitlines()), "")
+        blamed = UserError(
+            f"Probe '{probe}' failed on data set '{question.dataset}': "
+            f"{type(problem).__name__}: {said}"
         )
-        for candidate in (output, output.log_softmax(1), output.softmax(1))
-    )
+        blamed.__cause__ = problem
+        wish.refuse(probe, blamed)
 
 
-def _size_of(values: Tensor) -> float:
-    return float(values.abs().nan_to_num(0, 0, 0).amax()) if values.numel() else 0.0
-
-
-def _tensors(
-    answer: object, name: str = "", seen: frozenset[int] = frozenset()
-) -> Iterator[tuple[str, Tensor]]:
-    """All tensors in what a model returned, with the names of their fields."""
-    if isinstance(answer, Tensor):
-        yield name, answer
-        return
-    if id(answer) in seen:
-        return  # it refers to itself
-    within = seen | {id(answer)}
-    fields: Iterable[tuple[str, object]] = ()
-    if isinstance(answer, Mapping):
-        fields = [(str(key), value) for key, value in answer.items()]
-    elif isinstance(answer, Sequence) and not isinstance(answer, str):
-        # A named tuple has names; the items of others have that of the whole.
-        names = getattr(answer, "_fields", [name] * len(answer))
-        fields = list(zip(names, answer, strict=True))
-    elif dataclasses.is_dataclass(answer):
-        fields = [(f.name, getattr(answer, f.name)) for f in dataclasses.fields(answer)]
-    elif hasattr(answer, "__dict__"):
-        fields = list(vars(answer).items())
-    for field, value in fields:
-        yield from _tensors(value, field, within)
+def _finite(probe: str, value: Tensor, question: Question) -> Tensor:
+    bad = ~value.isfinite().reshape(len(value), -1).all(1)
+    if bad.any():
+        raise UserError(
+            f"Probe '{probe}' gives NaN or infinity for {int(bad.sum())} of {len(value)} samples "
+            f"of a batch of data set '{question.dataset}'."
+        )
+    return value

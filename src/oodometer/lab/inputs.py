@@ -133,6 +133,20 @@ def size_of(batch: Batch) -> int:
     return len(next(iter(batch.values()))) if isinstance(batch, Mapping) else len(batch)
 
 
+def copied(batch: Batch) -> Batch:
+    """Return the same samples in memory of their own."""
+    if isinstance(batch, Mapping):
+        return {key: value.clone() for key, value in batch.items()}
+    return batch.clone()
+
+
+def first_rows(batch: Batch, count: int) -> Batch:
+    """Return the first samples of a batch."""
+    if isinstance(batch, Mapping):
+        return {key: value[:count] for key, value in batch.items()}
+    return batch[:count]
+
+
 def join_labels(name: str, labels: list[Tensor]) -> Tensor:
     """Put the labels of all batches together; one integer per sample."""
     joined = torch.cat([part.cpu().reshape(len(part), -1) for part in labels])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oodometer.errors import UserError, unknown
+from oodometer.lab.readers.common import read_all
+from oodometer.lab.readers.tables import npz_names, read_npz_array
 
 Labels = NDArray[np.int64]
 
@@ -37,6 +37,15 @@ def read_labels(path: str, key: str | None, clean: ArrayLike) -> Labels:
     if len(labels) != len(known):
         raise UserError(f"Label file '{path}' has {len(labels)} labels for {len(known)} images.")
     return labels
+
+
+def read_names(path: str) -> list[str]:
+    """Read the image names of a list, one per line, with or without a label behind; also .gz."""
+    lines = [line.split(maxsplit=1) for line in _text_of(locate(path)).splitlines()]
+    names = [words[0] for words in lines if words]
+    if not names:
+        raise UserError(f"List '{path}' is empty.")
+    return names
 
 
 def list_positions(names: Sequence[str], clean: ArrayLike) -> Labels:
@@ -72,23 +81,14 @@ def list_positions(names: Sequence[str], clean: ArrayLike) -> Labels:
 
 
 def _from_npz(path: str, key: str | None) -> Labels:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = list(archive.files)
-            if key is None and len(names) != 1:
-                raise UserError(
-                    f"Label file '{path}' holds several arrays: set key to one of "
-                    f"{', '.join(sorted(names))}."
-                )
-            if key is not None and key not in names:
-                raise unknown(f"key of '{path}'", key, names)
-            array = archive[key or names[0]]
-    except FileNotFoundError:
-        raise UserError(f"Label file '{path}' does not exist.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
-        if isinstance(problem, UserError):
-            raise
-        raise UserError(f"Label file '{path}' cannot be read as .npz: {problem}.") from None
+    names = sorted(npz_names(Path(path)))
+    if key is None and len(names) != 1:
+        raise UserError(
+            f"Label file '{path}' holds several arrays: set key to one of {', '.join(names)}."
+        )
+    if key is not None and key not in names:
+        raise unknown(f"key of '{path}'", key, names)
+    array = read_npz_array(Path(path), key or names[0])
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
         raise UserError(
             f"Labels in '{path}' must be a vector of integers, got {array.dtype} of shape "
@@ -101,16 +101,7 @@ def _from_npz(path: str, key: str | None) -> Labels:
 def _from_text(path: str, key: str | None, clean: NDArray[np.int64]) -> Labels:
     if key is not None:
         raise UserError(f"'{path}' is no .npz file, so it has no key '{key}'.")
-    try:
-        content = Path(path).read_bytes()
-        text = (gzip.decompress(content) if path.endswith(".gz") else content).decode("utf-8")
-    except FileNotFoundError:
-        raise UserError(f"Label file '{path}' does not exist.") from None
-    except (OSError, UnicodeDecodeError, EOFError):
-        raise UserError(
-            f"Label file '{path}' must be .npz, or text with one label per line; save others, such "
-            "as the .pt files of CIFAR-N, with numpy.savez first."
-        ) from None
+    text = _text_of(path)
     lines = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip()]
     named = bool(lines) and len(lines[0]) == 2
     labels = np.empty(len(lines), dtype=np.int64)
@@ -128,3 +119,13 @@ def _from_text(path: str, key: str | None, clean: NDArray[np.int64]) -> Labels:
     ordered = np.empty_like(labels)
     ordered[list_positions([words[0] for words in lines], clean)] = labels
     return ordered
+
+
+def _text_of(path: str) -> str:
+    try:
+        return read_all(Path(path)).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UserError(
+            f"Label file '{path}' must be .npz, or text with one label per line; save others, such "
+            "as the .pt files of CIFAR-N, with numpy.savez first."
+        ) from None

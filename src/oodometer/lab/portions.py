@@ -1,4 +1,4 @@
-"""Which images a specification trains on, and which it sets aside for validation."""
+"""Which samples a specification trains on, and which it sets aside for validation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.calls import parse_call
 from oodometer.errors import UserError
-from oodometer.lab.datasets import Images
+from oodometer.lab.samples import Samples
 from oodometer.study import TrainSpec
 
 _SUBSAMPLE, _VALIDATION = 1, 2  # so that the two draws of one split seed have nothing in common
+
+
+def split_seed(spec: TrainSpec) -> int:
+    """Return the seed of the draws below: the split's own, where it has one, else 0."""
+    if isinstance(spec.split, int):
+        return spec.split
+    seed = parse_call("split", spec.split)[1].get("seed", 0)
+    return seed if isinstance(seed, int) else 0
 
 
 def portion_rows(
@@ -26,22 +35,25 @@ def portion_rows(
     smaller `train_size` of the same seed is a part of a larger one.
     """
     rows = np.arange(len(labels))
+    seed = split_seed(spec)
     if spec.train_size is not None:
-        rows = _subsample(labels, spec.train_size, np.random.default_rng([spec.split, _SUBSAMPLE]))
+        rows = _subsample(labels, spec.train_size, np.random.default_rng([seed, _SUBSAMPLE]))
     if not spec.validation:
         return rows, rows[:0]
-    rng = np.random.default_rng([spec.split, _VALIDATION])
+    rng = np.random.default_rng([seed, _VALIDATION])
     aside = rows[_stratified(labels[rows], spec.validation, rng)]
     return np.setdiff1d(rows, aside, assume_unique=True), aside
 
 
-def split_portions(spec: TrainSpec, images: Images, classes: int) -> tuple[Images, Images | None]:
+def split_portions(
+    spec: TrainSpec, samples: Samples, classes: int
+) -> tuple[Samples, Samples | None]:
     """Return what is trained on, with its label noise, and the validation part, always clean."""
-    rows, aside = portion_rows(spec, images.labels)
-    part = images if len(rows) == len(images) else images.take(rows)
+    rows, aside = portion_rows(spec, samples.labels)
+    part = samples if len(rows) == len(samples) else samples.take(rows)
     if spec.label_noise != "none":
-        part = replace(part, labels=_noisy(spec.label_noise, images.labels, rows, classes))
-    return part, images.take(aside, f"validation part of {images.name}") if len(aside) else None
+        part = replace(part, labels=_noisy(spec.label_noise, samples.labels, rows, classes))
+    return part, samples.take(aside, f"validation part of {samples.name}") if len(aside) else None
 
 
 def noise_digest(spec: TrainSpec) -> str:

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from oodometer.errors import UserError
 from oodometer.lab.batches import Feed, batch_sizes, make_augment
 from oodometer.lab.curves import MEASURES, VALIDATION, Curve, best_epoch
-from oodometer.lab.datasets import Images
+from oodometer.lab.divisions import check_split, gives_validation
 from oodometer.lab.losses import as_classes, make_loss
 from oodometer.lab.networks import build_network, check_network
 from oodometer.lab.optimizers import make_optimizer, usual_rate
 from oodometer.lab.portions import split_portions
+from oodometer.lab.samples import Samples
 from oodometer.lab.schedules import make_schedule, make_stopping
 from oodometer.study import TrainSpec
 
@@ -49,6 +50,7 @@ def check_spec(spec: TrainSpec) -> None:
     make_optimizer(spec.optimizer, [nn.Parameter(torch.zeros(1))], 1.0, spec.weight_decay)
     make_loss(spec.loss)
     make_augment(spec.augment, classes=2)
+    check_split(spec.split)
     if spec.label_noise != "none":
         from oodometer.lab.label_noise import parse_noise
 
@@ -59,7 +61,7 @@ def check_spec(spec: TrainSpec) -> None:
         "epoch 'best'": spec.best_by if spec.epoch == "best" else "",
     }
     for name, measure in reads.items():
-        if measure in VALIDATION and not spec.validation:
+        if measure in VALIDATION and not (spec.validation or gives_validation(spec.split)):
             raise UserError(
                 f"{name[0].upper()}{name[1:]} goes by {measure}, but validation is 0: set a share "
                 "of the training set aside, such as validation: 0.1."
@@ -68,25 +70,29 @@ def check_spec(spec: TrainSpec) -> None:
         raise UserError(f"epoch is {spec.epoch}, but training has {spec.epochs} epochs.")
 
 
-def fresh_network(spec: TrainSpec, image_shape: tuple[int, ...], classes: int) -> nn.Module:
+def fresh_network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
     """Build the network with initial weights that depend on the seed and on nothing else."""
-    channels, height, width = image_shape
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)  # inside the fork: PyTorch's layers draw from the global state
-        return build_network(spec.network, (channels, height, width), classes, spec.width)
+        return build_network(spec.network, shape, classes, spec.width)
 
 
 def train(
-    spec: TrainSpec, images: Images, classes: int, *, device: str | torch.device = "cpu"
+    spec: TrainSpec,
+    samples: Samples,
+    classes: int,
+    *,
+    validation: Samples | None = None,
+    device: str | torch.device = "cpu",
 ) -> Trained:
     """Train from scratch and return the classifier after the epoch that the specification names."""
-    training = Training(spec, images, classes, device=device)
+    training = Training(spec, samples, classes, validation=validation, device=device)
     until = spec.epoch if isinstance(spec.epoch, int) else spec.epochs
     while training.epoch < until and not training.finished:
         training.run_epoch()
     if isinstance(spec.epoch, int) and training.epoch < spec.epoch:
         raise stopped_before(spec.epoch, training.epoch)
-    model = fresh_network(spec, images.pixels.shape[1:], classes)
+    model = fresh_network(spec, samples.shape, classes)
     weights = training.weights(spec.checkpoint)
     model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     return Trained(model.eval(), training.used_epoch(spec.checkpoint), training.curve)
@@ -107,19 +113,22 @@ class Training:
     def __init__(
         self,
         spec: TrainSpec,
-        images: Images,
+        samples: Samples,
         classes: int,
         *,
+        validation: Samples | None = None,
         checkpoints: Collection[int | str] = (),
         device: str | torch.device = "cpu",
     ) -> None:
         check_spec(spec)
         self.spec = spec
         self._place = torch.device(device)
-        part, aside = split_portions(spec, images, classes)
+        part, aside = split_portions(spec, samples, classes)
+        if not spec.validation:
+            aside = validation  # what the split itself sets aside, if it does
         self._train = Feed(part, classes, self._place)
         self._validation = None if aside is None else Feed(aside, classes, self._place)
-        model = fresh_network(spec, images.pixels.shape[1:], classes).to(self._place)
+        model = fresh_network(spec, samples.shape, classes).to(self._place)
         modules = list(model.modules())
         # Convolutions are 1.5 times as fast on a CPU if the channels of a pixel lie together.
         self._layout = (
@@ -211,14 +220,27 @@ class Training:
             group["lr"] = rate
         inputs, targets = self._train.batch(rows, self._layout, self._augment, self._chance)
         self._optimizer.zero_grad()
+        if self.spec.adversarial:
+            inputs.requires_grad_()
         logits = self._model(inputs)
         loss = self._loss(logits, targets)
+        if self.spec.adversarial:
+            loss = loss + self._loss(self._model(self._attacked(inputs, loss)), targets)
         value = loss.item()
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}", rate)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         return value, _hits(logits, targets)
+
+    def _attacked(self, inputs: Tensor, loss: Tensor) -> Tensor:
+        """Move every pixel by a fixed step towards a larger loss, but not out of [0, 1].
+
+        Adversarial training of deep ensembles, Lakshminarayanan et al. 2017, arXiv:1612.01474.
+        """
+        (gradient,) = torch.autograd.grad(loss, inputs, retain_graph=True)
+        moved = inputs.detach() + self.spec.adversarial * gradient.sign()
+        return moved.clamp(0, 1)
 
     def _validate(self, feed: Feed) -> tuple[float, float]:
         """Mean loss and accuracy on the validation part."""

@@ -12,6 +12,8 @@ from oodometer.protocols.label_noise import label_noise
 from oodometer.protocols.od_test import od_test
 from oodometer.protocols.ranking import ranking
 from oodometer.protocols.robustness import robustness
+from oodometer.protocols.standing import standing
+from oodometer.protocols.tuning import tuning
 from oodometer.scores import ScoreTable
 
 Protocol = Callable[[ScoreTable, np.random.Generator], Finding]
@@ -22,4 +24,6 @@ PROTOCOLS: dict[str, Protocol] = {
     "od_test": od_test,
     "instability": instability,
     "label_noise": label_noise,
+    "standing": standing,
+    "tuning": tuning,
 }

@@ -72,8 +72,9 @@ def blocks(results: Results) -> Blocks:
     kept = [name for name in results.detectors if present[name] >= ENOUGH]
     whole = cells[kept].dropna()
     if whole.empty:
+        told = f" (runs are told apart by {', '.join(factors)})" if factors else ""
         raise UserError(
-            "No run and outlier set has a value for every detector that could be compared; "
+            f"No run and outlier set has a value for every detector that could be compared{told}; "
             "give a table in which detectors were measured on the same runs."
         )
     by_unit = whole.groupby(level="unit", sort=False).mean()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import ttest_rel
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.blocks import Blocks, blocks
 from oodometer.protocols.standing_views import (
     difference_table,
     intervals,
     mean_table,
     rank_map,
+    range_table,
     rank_table,
     set_table,
     share_table,
@@ -23,6 +24,7 @@ from oodometer.protocols.standing_views import (
 )
 from oodometer.protocols.words import (
     LEVEL,
+    SHOWN,
     SIGNIFICANT,
     count,
     in_all,
@@ -30,25 +32,35 @@ from oodometer.protocols.words import (
     missing_lines,
     never_otherwise,
     number,
+    points,
     points_and_p,
 )
-from oodometer.results import Results
+from oodometer.results import Results, results
+from oodometer.scores import ScoreTable
 from oodometer.stats.agreement import kendall_w
 from oodometer.stats.comparison import Difference, holm
 from oodometer.stats.intervals import runs_interval
-from oodometer.stats.paired import sign_flip_test, win_probability
+from oodometer.stats.paired import sign_flip_test, t_test, win_probability
 from oodometer.stats.power import runs_needed
-from oodometer.stats.variance import VarianceShares, variance_shares
+from oodometer.stats.variance import FactorRange, VarianceShares, one_at_a_time, variance_shares
 
-REPLICATES = ("seed", "run", "trial", "fold", "repetition", "split")
+# What labels mere repeats, the likeliest first: its share of the variance is all that is within.
+REPLICATES = ("seed", "run", "trial", "repetition", "repeat", "replicate", "fold", "split")
+FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 PAIRS = 200_000  # of runs, looked at per factor; more are not told apart by a reader
 
 
-def standing(results: Results, rng: np.random.Generator) -> Finding:
-    """Compare detectors by the values of a results table."""
-    field = blocks(results)
+def standing(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """Say which detector is best over the runs of a study, how surely, and what explains it."""
+    return standing_of(results(table), rng)
+
+
+def standing_of(table: Results, rng: np.random.Generator) -> Finding:
+    """The same, of a results table."""
+    field = blocks(table)
     differences = _against_best(field, rng)
     shares = _shares(field, rng)
+    ranges = {} if shares else _ranges(field)
     return Finding(
         protocol="standing",
         title=f"Which detector has the best {field.metric}, and how surely?",
@@ -58,6 +70,7 @@ def standing(results: Results, rng: np.random.Generator) -> Finding:
             *_claim_sets(field, rng),
             *_claim_factors(field),
             *_claim_shares(shares),
+            *_claim_ranges(ranges),
             *_claim_power(field, differences),
         ),
         tables=tuple(
@@ -68,12 +81,13 @@ def standing(results: Results, rng: np.random.Generator) -> Finding:
                 difference_table(field, differences),
                 set_table(field),
                 share_table(field, shares),
+                range_table(field, ranges),
             )
             if table is not None
         ),
         series=(*intervals(field, rng), rank_map(field), *strips(field)),
         caveats=_caveats(field),
-        missing=missing_lines(results.missing, len(field.units)),
+        missing=missing_lines(table.missing, len(field.units)),
         facts=(
             ("metric", field.metric),
             ("detectors", str(len(field.detectors))),
@@ -98,19 +112,17 @@ def _against_best(field: Blocks, rng: np.random.Generator) -> dict[str, Differen
     }
 
 
-def _difference(
-    a: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    b: np.ndarray[tuple[int, ...], np.dtype[np.float64]],
-    comparisons: int,
-    rng: np.random.Generator,
-) -> Difference:
-    """A paired difference of means, by permutation; by t where few units leave that no power."""
+def _difference(a: Floats, b: Floats, comparisons: int, rng: np.random.Generator) -> Difference:
+    """A paired difference of means, by permutation; by t where few units leave that no power.
+
+    The permutation test needs no normal differences, but n pairs give no p value below 2^(1 - n):
+    with 5 runs none is below 0.06, whatever the data.
+    """
     interval = runs_interval(a - b, rng=rng, level=LEVEL)
     test = sign_flip_test(a, b, rng=rng)
-    p_value = test.p_value
-    if test.smallest * comparisons > SIGNIFICANT and np.ptp(a - b) > 0:
-        p_value = float(ttest_rel(a, b).pvalue)
-    return Difference(interval.value, interval.low, interval.high, p_value)
+    if test.smallest * comparisons > SIGNIFICANT and len(a) >= FEWEST_FOR_T:
+        test = t_test(a, b)
+    return Difference(interval.value, interval.low, interval.high, test.p_value)
 
 
 def _claim_best(
@@ -132,6 +144,12 @@ def _claim_best(
     alone = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) == 1)
     firsts = in_all(int(leads.sum()), len(field.units), field.unit)
     verdict = never_otherwise(int((~alone).sum()), len(alone))
+    means = field.values.mean(axis=1)
+    equal = [name for name, other in zip(field.detectors, means, strict=True) if other == means[0]]
+    if len(equal) > 1:
+        shown = listing(equal) if len(equal) <= SHOWN else f"{len(equal)} detectors"
+        text = f"{shown} share the {word} mean {field.metric}, {number(mean.value)}, {where}."
+        return [Claim(text, "undecided", f"{count(len(field.units), field.unit)}; all equal")]
     claims = [
         Claim(
             f"{best} has the {word} mean {field.metric}, {number(mean.value)}, {where}, and ranks "
@@ -182,7 +200,7 @@ def _claim_sets(field: Blocks, rng: np.random.Generator) -> list[Claim]:
     if others:
         named = [f"{name} ({winner})" for name, winner in list(others.items())[:4]]
         text += f"; another is best on {listing(named)}{' and more' if len(others) > 4 else ''}"
-    return [Claim(f"{text}.", "flips" if others else "holds", evidence)]
+    return [Claim(f"{text}.", never_otherwise(len(others), len(winners)), evidence)]
 
 
 def _claim_factors(field: Blocks) -> list[Claim]:
@@ -218,40 +236,69 @@ def _shares(field: Blocks, rng: np.random.Generator) -> dict[str, VarianceShares
     if not field.are_runs or len(factors) < 1 or len(field.units) < 4:
         return {}
     columns = {name: [levels[name] for levels in field.levels] for name in factors}
-    replicate = next((name for name in factors if name.casefold() in REPLICATES), None)
     found = {}
     for row, detector in enumerate(field.detectors):
         try:
             found[detector] = variance_shares(
-                field.values[row], columns, rng=rng, replicate=replicate, level=LEVEL
+                field.values[row], columns, rng=rng, replicate=_replicate(factors), level=LEVEL
             )
-        except UserError:  # the runs form no grid, or every value is equal
+        except UserError:  # the runs form no grid
             continue
     return found
 
 
+def _replicate(factors: Sequence[str]) -> str | None:
+    known = {name.casefold(): name for name in factors}
+    return next((known[name] for name in REPLICATES if name in known), None)
+
+
+def _ranges(field: Blocks) -> dict[str, tuple[FactorRange, ...]]:
+    """How far each factor alone moves each detector, for designs without a grid."""
+    factors = list(field.results.factors)
+    if not field.are_runs or len(factors) < 2:
+        return {}
+    columns = {name: [levels[name] for levels in field.levels] for name in factors}
+    found = {
+        detector: one_at_a_time(field.values[row], columns, replicate=_replicate(factors))
+        for row, detector in enumerate(field.detectors)
+    }
+    return {detector: ranges for detector, ranges in found.items() if ranges}
+
+
 def _claim_shares(shares: Mapping[str, VarianceShares]) -> list[Claim]:
-    claims = []
-    for detector, share in list(shares.items())[:1]:
-        effects = sorted(share.effects, key=lambda effect: -effect.share)[:3]
-        parts = [
-            f"{' and '.join(effect.factors)} {'explains' if not n else ''} {effect.share:.0%}"
-            for n, effect in enumerate(effects)
-        ]
-        if not parts:
-            continue
-        first = parts[0].replace("  ", " ") + f" of the variance of {detector}"
-        text = ", ".join([first, *(" ".join(part.split()) for part in parts[1:])])
-        leading = effects[0]
-        known = leading.low is not None and leading.high is not None
-        surely = known and len(effects) > 1 and (leading.low or 0) > effects[1].share
-        evidence = (
-            f"95 % interval {leading.low:.0%} to {leading.high:.0%}"
-            if known
-            else " ".join(share.notes)
-        )
-        claims.append(Claim(f"{text}.", "holds" if surely else "undecided", evidence))
-    return claims
+    """What explains most of the variance of the best detector?"""
+    detector = next(iter(shares), None)
+    if detector is None or len(shares[detector].effects) < 2 or not shares[detector].variance:
+        return []
+    effects = sorted(shares[detector].effects, key=lambda effect: -effect.share)
+    named = [f"{' and '.join(effect.factors)} {effect.share:.0%}" for effect in effects[1:3]]
+    leading, next_ = effects[:2]
+    text = (
+        f"{' and '.join(leading.factors)} explains {leading.share:.0%} of the variance of "
+        f"{detector}, {', '.join(named)}."
+    )
+    if leading.low is None or leading.high is None:
+        return [Claim(text, "undecided", " ".join(shares[detector].notes) or "no interval")]
+    surely = leading.low > (next_.high if next_.high is not None else next_.share)
+    evidence = f"95 % interval {leading.low:.0%} to {leading.high:.0%}"
+    if next_.low is not None and next_.high is not None:
+        evidence += f", of the next {next_.low:.0%} to {next_.high:.0%}"
+    return [Claim(text, "holds" if surely else "undecided", evidence)]
+
+
+def _claim_ranges(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
+    """Which factor alone moves the best detector farthest, where there is no grid?"""
+    detector = next(iter(ranges), None)
+    if detector is None:
+        return []
+    own = sorted(ranges[detector], key=lambda part: part.low - part.high)
+    text = (
+        f"Of the factors that change one at a time, {own[0].factor} moves {detector} farthest: "
+        f"{points(own[0].high - own[0].low)} from {own[0].lowest} to {own[0].highest}."
+    )
+    others = [f"{part.factor} {points(part.high - part.low)}" for part in own[1:4]]
+    evidence = f"{'; '.join(others) or 'no other changes alone'}; ranges, not shares: without a grid"
+    return [Claim(text, "undecided", f"{evidence} nobody knows what factors do together")]
 
 
 def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[Claim]:
@@ -297,9 +344,9 @@ def _caveats(field: Blocks) -> tuple[str, ...]:
         caveats.append("There is one number per detector: nothing can be said about chance.")
     comparisons = count(len(field.detectors) - 1, "comparison")
     caveats.append(
-        f"P values are adjusted by Holm's rule for {comparisons} with the best and judged at "
-        f"{SIGNIFICANT:.0%}; they come from a permutation test, or from Student's t where so few "
-        "cases leave a permutation test no power."
+        f"P values are adjusted by Holm's rule for {comparisons} with the leader and judged at "
+        f"{SIGNIFICANT:.0%}; they come from a permutation test, or from Student's t, which takes "
+        "differences as normal, where so few cases leave a permutation test no power."
     )
     if "spread" in field.results.frame.columns:
         caveats.append(

@@ -14,7 +14,7 @@ from oodometer.stats.comparison import Difference
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.ranks import places, rank_matrix
-from oodometer.stats.variance import VarianceShares
+from oodometer.stats.variance import FactorRange, VarianceShares
 
 
 def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
@@ -75,13 +75,14 @@ def difference_table(field: Blocks, differences: Mapping[str, Difference]) -> Ta
     return Table(
         "differences",
         f"{best} against every other detector",
-        ("detector", f"{best} ahead by", "adjusted p", "told apart"),
+        ("detector", f"{best} ahead by", "adjusted p", "can be the best"),
         tuple(
-            (name, Estimate(*d[:3]), float(d.p_value), "yes" if d.p_value < SIGNIFICANT else "no")
+            (name, Estimate(*d[:3]), float(d.p_value), "no" if d.p_value < SIGNIFICANT else "yes")
             for name, d in differences.items()
         ),
         f"Mean difference in {field.metric} per {field.unit}, with 95 % interval; positive: "
-        f"{best} is better.",
+        f"{best} is better. A detector that is significantly worse than the leader is not the best, "
+        "although the leader was chosen by the same numbers (multiple comparisons with the best).",
     )
 
 
@@ -129,6 +130,25 @@ def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | 
         tuple(rows),
         "Shares of each detector's variance, with 95 % intervals where they can be had. "
         + " ".join(notes),
+    )
+
+
+def range_table(field: Blocks, ranges: Mapping[str, tuple[FactorRange, ...]]) -> Table | None:
+    """How far each factor alone moves every detector."""
+    if not ranges:
+        return None
+    factors = list(dict.fromkeys(part.factor for own in ranges.values() for part in own))
+    rows: list[tuple[TableCell, ...]] = []
+    for detector, own in ranges.items():
+        known = {part.factor: part.high - part.low for part in own}
+        rows.append((detector, *(known.get(factor) for factor in factors)))
+    return Table(
+        "ranges",
+        f"How far each factor alone moves {field.metric}",
+        ("detector", *factors),
+        tuple(rows),
+        "Highest less lowest mean of the factor's levels, all else at its most frequent level. The "
+        "runs form no grid, so shares of the variance cannot be had.",
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
+_REMEMBERED = 1 << 18  # cells: each is asked for several times, and many are equal
 _GAPS = frozenset(
     {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",
      "missing", "oom", "error", "fail", "failed", "tbd", "not available", "#n/a", "#div/0!"}
@@ -32,6 +34,7 @@ class Cell(NamedTuple):
     percent: bool = False  # it carries a percent sign
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def is_gap(text: str) -> bool:
     """Tell whether a cell says that there is no value.
 
@@ -41,6 +44,7 @@ def is_gap(text: str) -> bool:
     return text.strip().casefold() in _GAPS
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def read_cell(text: str) -> Cell | None:
     r"""Read one cell, or return None if it is no number.
 

@@ -22,11 +22,11 @@ def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     suffix = path.suffix.casefold()
+    if suffix in _SPREADSHEETS and path.exists():
+        raise UserError(f"'{path}' is a spreadsheet: export it as CSV, and give that.")
+    if path.is_file() and path.stat().st_size > _LARGEST:
+        raise UserError(f"'{path}' is larger than 1 GiB: a table of results is expected.")
     try:
-        if suffix in _SPREADSHEETS and path.exists():
-            raise UserError(f"'{path}' is a spreadsheet: export it as CSV, and give that.")
-        if path.stat().st_size > _LARGEST:
-            raise UserError(f"'{path}' is larger than 1 GiB: a table of results is expected.")
         if suffix == ".parquet":
             return texts(pd.read_parquet(path)), []
         content = path.read_bytes()
@@ -48,17 +48,20 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
         frame = frame.reset_index()
     if frame.columns.nlevels > 1:
         frame = frame.set_axis([" / ".join(map(str, parts)) for parts in frame.columns], axis=1)
+    double = frame.columns[frame.columns.map(str).duplicated()]
+    if len(double):
+        raise UserError(f"The table has two columns called '{double[0]}'.")
     shown = {
         str(name): ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
         for (name, column), gaps in zip(
             frame.items(), (frame[name].isna() for name in frame.columns), strict=True
         )
     }
-    return type(frame)(shown)
+    return type(frame)(shown, dtype=object)
 
 
 def _text(value: object) -> str:
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(float(value)) if isinstance(value, float) else " ".join(str(value).split())
 
 
 def _decoded(content: bytes, path: Path) -> str:
@@ -100,4 +103,4 @@ def _from_text(text: str, path: Path) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     grid = read_grid(text, f"'{path}'")
-    return pd.DataFrame(grid.rows, columns=grid.titles, dtype=str), grid.notes
+    return pd.DataFrame(grid.rows, columns=grid.titles, dtype=object), grid.notes

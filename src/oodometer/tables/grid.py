@@ -15,6 +15,7 @@ from oodometer.tables.cells import is_gap, read_cell
 Rows = list[list[str]]
 
 _DELIMITERS = (",", ";", "\t", "|", "&")
+_LOOKED_AT = 500  # lines, to find the delimiter
 _HEADER_LINES = 3  # at most: groups of groups of columns
 _MULTICOLUMN = re.compile(r"\\multicolumn\{(\d+)\}\{[^}]*\}\{([^{}]*)\}")
 _MULTIROW = re.compile(r"\\multirow\{[^}]*\}\{[^}]*\}\{([^{}]*)\}")
@@ -69,21 +70,20 @@ def read_grid(text: str, where: str) -> Grid:
 
 def _split(lines: Sequence[str], where: str) -> Rows:
     """Split lines at the delimiter by which most of them have the same number of cells."""
-    best: tuple[float, Rows] = (0.0, [])
+    best: tuple[float, str] = (0.0, "")
     for delimiter in _DELIMITERS:
-        rows = _latex_rows(lines) if delimiter == "&" else _quoted_rows(lines, delimiter, where)
-        if delimiter == "|":
-            rows = [_inside_pipes(row) for row in rows]
-            rows = [row for row in rows if not all(re.fullmatch(r":?-+:?", c) for c in row)]
+        rows = _rows(lines[:_LOOKED_AT], delimiter)
         if not rows:
             continue
         width, times = Counter(len(row) for row in rows).most_common(1)[0]
         # A comma that is a decimal sign splits numbers, and lines unevenly.
         worth = times / len(rows) * (width > 1) * _plausible(rows)
         if worth > best[0]:
-            best = worth, rows
+            best = worth, delimiter
     if best[1]:
-        return best[1]
+        rows = _rows(lines, best[1])
+        _require_closed_quotes(lines, rows, where)
+        return rows
     for gap in (r"\s{2,}", r"\s+"):  # columns that are aligned with spaces
         rows = [re.split(gap, line.strip()) for line in lines]
         widths = {len(row) for row in rows}
@@ -92,17 +92,25 @@ def _split(lines: Sequence[str], where: str) -> Rows:
     return [[line] for line in lines]
 
 
-def _quoted_rows(lines: Sequence[str], delimiter: str, where: str) -> Rows:
+def _rows(lines: Sequence[str], delimiter: str) -> Rows:
+    if delimiter == "&":
+        return _latex_rows(lines)
     try:
         reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=False)
         rows = [[" ".join(cell.split()) for cell in row] for row in reader]
-    except csv.Error as problem:
-        raise UserError(f"{where} cannot be read as a table: {problem}.") from None
-    # A quotation mark that is never closed swallows all lines to the end of the file.
-    if len(rows) < len(lines) and delimiter in "".join(rows[-1][-1:]):
+    except csv.Error:  # a cell of more than 131,072 characters
+        return []
+    if delimiter == "|":
+        rows = [_inside_pipes(row) for row in rows]
+        rows = [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
+    return rows
+
+
+def _require_closed_quotes(lines: Sequence[str], rows: Rows, where: str) -> None:
+    """Refuse a quotation mark that is never closed: it swallows all lines to the end."""
+    if len(rows) < len(lines) and sum(line.count('"') for line in lines) % 2:
         opened = next((n for n, line in enumerate(lines) if line.count('"') % 2), 0)
         raise UserError(f'A quotation mark in line {opened + 1} of {where} is never closed: ".')
-    return rows
 
 
 def _latex_rows(lines: Sequence[str]) -> Rows:
@@ -185,8 +193,8 @@ def _titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
 
 def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
-    kept = []
-    left_out = []
+    kept: Rows = []
+    left_out: Rows = []
     last = max((n for n, row in enumerate(rows) if _has_number(row, numeric)), default=len(rows))
     for number, row in enumerate(rows):
         heading = width > 2 and numeric and sum(map(bool, row)) == 1 and bool(row[0])

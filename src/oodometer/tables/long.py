@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.columns import Roles, mostly_detectors
-from oodometer.tables.names import STATISTICS, metric_named, plain
+from oodometer.tables.names import metric_named, plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COVARIATE = "about "  # before the name of a column that is about a run, not about a condition
+RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
+_ROW, _PERCENT = "\0row", "\0percent"  # no title of a user's can be equal to these
+_PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
+_REPEAT = re.compile(r"(seed|run|fold|trial|repetition|repeat|split)[\s_#=\-]*(\w+)", re.IGNORECASE)
 
 
 def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]:
@@ -24,21 +30,30 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     notes: list[str] = []
     parts = []
     gaps: dict[str, int] = {}
-    what_is_wide = _what_is_wide(roles)
+    wide = _what_is_wide(roles)
     for column, (metric, what) in roles.measured.items():
-        if plain(column) in STATISTICS:
-            continue
-        cells = [None if is_gap(text) else read_cell(text) for text in frame[column]]
-        _require_numbers(column, frame[column].tolist(), cells)
+        cells = _cells(column, frame[column].tolist())
         gaps[column] = sum(cell is None for cell in cells)
-        part = pd.DataFrame({"row": np.arange(len(frame)), "metric": metric})
+        part = pd.DataFrame({_ROW: np.arange(len(frame)), "metric": metric})
         if what:
-            part[what_is_wide] = what
+            part[wide] = _REPEAT.sub(r"\2", what) if wide not in ("ood", "detector") else what
         part["value"] = [np.nan if cell is None else cell.value for cell in cells]
+        stated = roles.spreads.get(column)
+        spreads = cells if stated is None else _cells(stated, frame[stated].tolist())
         part["spread"] = [
-            np.nan if cell is None or cell.spread is None else cell.spread for cell in cells
+            np.nan if cell is None else cell.spread if stated is None else cell.value
+            for cell in spreads
         ]
-        part["percent"] = [cell is not None and cell.percent for cell in cells]
+        part["spread"] = part["spread"].astype(float)
+        by_title = bool(_PERCENT_TITLE.search(column)) and not any(
+            cell.percent for cell in cells if cell
+        )
+        part[_PERCENT] = [cell is not None and (cell.percent or by_title) for cell in cells]
+        if by_title and max(cell.value for cell in cells if cell) <= 1 and "auroc" in metric:
+            raise UserError(
+                f"The title of column '{column}' says percent, but no value is above 1: percent or "
+                "fractions?"
+            )
         parts.append(part[part["value"].notna()])
     long = pd.concat(parts, ignore_index=True)
     if long.empty:
@@ -47,18 +62,29 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     if missing:
         told = ", ".join(f"{column} {number}" for column, number in missing.items())
         notes.append(f"{sum(missing.values())} cells are empty and count as missing ({told})")
-    long = _with_labels(long, frame, roles)
+    long = _with_labels(long, frame, roles, notes)
     if roles.metric is not None:
         long = _named_metrics(long, notes)
-    return _one_unit(long, notes).drop(columns=["row", "percent"]), notes
+    return _one_unit(long, notes).drop(columns=[_ROW, _PERCENT]), notes
 
 
 def _what_is_wide(roles: Roles) -> str:
     """Say what the titles of several columns of one metric tell apart."""
     titles = [what for _, what in roles.measured.values() if what]
+    repeats = [found[1].casefold() for what in titles if (found := _REPEAT.fullmatch(what))]
+    if titles and len(repeats) == len(titles) and len(set(repeats)) == 1:
+        return repeats[0]
     if roles.detector is None and mostly_detectors(titles):
         return "detector"
     return "ood" if roles.ood is None else "condition"
+
+
+def _cells(column: str, texts: list[str]) -> list[Cell | None]:
+    """Read a column; equal texts are read once."""
+    known = {text: None if is_gap(text) else read_cell(text) for text in dict.fromkeys(texts)}
+    cells = [known[text] for text in texts]
+    _require_numbers(column, texts, cells)
+    return cells
 
 
 def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) -> None:
@@ -70,29 +96,61 @@ def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) ->
         )
 
 
-def _with_labels(long: pd.DataFrame, frame: pd.DataFrame, roles: Roles) -> pd.DataFrame:
+def _with_labels(
+    long: pd.DataFrame, frame: pd.DataFrame, roles: Roles, notes: list[str]
+) -> pd.DataFrame:
     """Add to every number what its line says."""
+    rows = long[_ROW].to_numpy()
     for role in ("detector", "id", "ood"):
         column = getattr(roles, role)
         if column is not None:
-            long[role] = frame[column].to_numpy()[long["row"]]
+            long[role] = _filled(frame, column, role, roles, notes)[rows]
         elif role == "ood" and role not in long:
             long[role] = "OOD"
     for column in roles.factors:
-        name = f"{column} column" if column in ("metric", "value", "spread", "row") else column
-        long[name] = frame[column].to_numpy()[long["row"]]
+        name = f"{column} column" if column in RESERVED or column in long.columns else column
+        texts = frame[column].to_numpy()[rows]
+        if not all(texts):
+            notes.append(f"{column} is empty in some lines, which count as a level of their own")
+        long[name] = np.where(texts == "", "(empty)", texts)
     for column in roles.covariates:
-        cells = [read_cell(text) for text in frame[column]]
+        known = {text: read_cell(text) for text in frame[column].unique()}
+        cells = [known[text] for text in frame[column]]
         numbers = np.array([np.nan if cell is None else cell.value for cell in cells])
-        long[f"{COVARIATE}{column}"] = numbers[long["row"]]
+        long[f"{COVARIATE}{_covariate_name(column)}"] = numbers[rows]
     if roles.metric is not None:
-        long["metric"] = frame[roles.metric].to_numpy()[long["row"]]
-    for role in ("detector", "ood"):
-        empty = long[role].map(lambda name: not str(name).strip())
-        if empty.any():
-            line = int(long.loc[empty, "row"].iloc[0]) + 1
-            raise UserError(f"Line {line} of the table names no {role}.")
+        long["metric"] = frame[roles.metric].to_numpy()[rows]
     return long
+
+
+def _covariate_name(column: str) -> str:
+    title = plain(column)
+    if title in ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"):
+        return "accuracy"
+    if title == "noiserate":
+        return "noise_rate"
+    return f"{column} column" if column in RESERVED else column
+
+
+def _filled(
+    frame: pd.DataFrame, column: str, role: str, roles: Roles, notes: list[str]
+) -> NDArray[np.object_]:
+    """Return names; one that is empty below others is theirs, as merged cells are exported."""
+    texts = frame[column].to_numpy(dtype=object)
+    empty = texts == ""
+    if not empty.any():
+        return texts
+    below = frame[column].where(~empty).ffill()
+    labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
+    told = frame[labels].assign(**{column: below})
+    if empty[0] or told.duplicated().any():
+        line = int(np.flatnonzero(empty)[0]) + 1
+        raise UserError(f"Line {line} of the table names no {role}.")
+    notes.append(
+        f"{int(empty.sum())} lines name no {role}: taken for that of the line above, as merged "
+        "cells are exported"
+    )
+    return below.to_numpy(dtype=object)
 
 
 def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -109,31 +167,50 @@ def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Bring percent and fractions to fractions; where they are mixed, say which is which."""
-    percent = long["percent"].to_numpy(dtype=bool, copy=True)
-    bare = ~percent  # numbers whose unit only their size tells
+    percent = long[_PERCENT].to_numpy(dtype=bool, copy=True)
+    values = long["value"].to_numpy()
     for metric in long["metric"].unique():
         here = (long["metric"] == metric).to_numpy()
-        values = long["value"].to_numpy()
         if (values[here] < 0).any() or (values[here] > 100).any():
             bad = values[here & ((values < 0) | (values > 100))][0]
             raise UserError(f"{metric} of {bad:g} is neither a fraction nor a percentage.")
-        above = here & bare & (values > 1)
-        below = here & bare & (values <= 1)
-        if not above.any():
-            continue
-        if below.any() and metric.endswith("auroc"):
-            # No detector that anybody tabulates has an AUROC of 1 %.
-            notes.append(
-                f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are fractions among "
-                "percentages; each was read by its size"
-            )
-            percent |= above
-        elif below.sum() > above.sum():
-            raise UserError(
-                f"{metric} mixes {int(below.sum())} numbers up to 1 with {int(above.sum())} above "
-                "it: percent or fractions? Write all in one unit."
-            )
-        else:
-            percent |= here & bare
+        signed = here & percent
+        above = here & ~percent & (values > 1)
+        below = here & ~percent & (values <= 1)
+        if below.any() and (above.any() or signed.any()):
+            if metric.endswith("auroc"):
+                # No detector that anybody tabulates has an AUROC of 1 %.
+                notes.append(
+                    f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are fractions "
+                    "among percentages; each was read by its size"
+                )
+            else:
+                _require_percent(long, metric, above, below, signed)
+                notes.append(
+                    f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are at most 1 and "
+                    "were read as percentages like the others"
+                )
+                percent |= below
+        percent |= above
     unit = np.where(percent, 100.0, 1.0)
     return long.assign(value=long["value"] / unit, spread=long["spread"] / unit)
+
+
+def _require_percent(
+    long: pd.DataFrame,
+    metric: str,
+    above: NDArray[np.bool_],
+    below: NDArray[np.bool_],
+    signed: NDArray[np.bool_],
+) -> None:
+    """Refuse where small numbers may be fractions: an error of 0.5 is 50 % or half a percent."""
+    whole = above | below
+    names = long["detector"].to_numpy()
+    doubtful = [d for d in dict.fromkeys(names[below]) if not above[whole & (names == d)].any()]
+    if doubtful or signed.any():
+        others = int(above.sum() + signed.sum())
+        only = f", and {doubtful[0]} has only the former" if doubtful else ""
+        raise UserError(
+            f"{metric} mixes {int(below.sum())} numbers up to 1 with {others} percentages{only}: "
+            "percent or fractions? Write all in one unit."
+        )

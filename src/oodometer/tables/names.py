@@ -8,16 +8,19 @@ import re
 DETECTOR_TITLES = frozenset(
     {"detector", "detectors", "method", "methods", "ooddetector", "oodmethod", "postprocessor",
      "algorithm", "approach", "score", "scorefunction", "scoringfunction", "confidence",
-     "methodname", "detectorname", "model_method", "detectionmethod"}
+     "methodname", "detectorname", "modelmethod", "detectionmethod", "verfahren", "methode",
+     "méthode", "méthodes", "método", "metodo", "detektor", "détecteur", "手法", "方法", "방법"}
 )  # fmt: skip
 ID_TITLES = frozenset(
     {"id", "iid", "iddataset", "iiddataset", "indataset", "indistribution", "indist", "idset",
-     "indistributiondataset", "source", "sourcedataset", "din", "idata"}
+     "indistributiondataset", "source", "sourcedataset", "din", "idata", "iddata", "trainedon"}
 )  # fmt: skip
 OOD_TITLES = frozenset(
     {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
      "dataset", "datasets", "testset", "testdataset", "target", "targetdataset", "outlier",
-     "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset"}
+     "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset", "set",
+     "datensatz", "datensätze", "testdatensatz", "donnéesood", "données", "jeudedonnées",
+     "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "outofdist", "oodtestset"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -41,7 +44,7 @@ _METRICS: tuple[tuple[str, str, bool], ...] = (
     (r"aupr|pr_?auc|average_?precision|^ap$", "aupr_out", True),
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", "fpr95", False),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", "tnr95", True),
-    (r"detection_?err(?:or)?|det_?err(?:or)?", "detection_error", False),
+    (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", "detection_error", False),
     (r"detection_?acc(?:uracy)?|dt_?acc", "detection_accuracy", True),
     (r"ccr_?\d+", "", True),  # classification under a false positive rate: another question
 )  # fmt: skip
@@ -55,9 +58,9 @@ KNOWN_DETECTORS = frozenset(
      "gram", "iforest", "iodin", "isolationforest", "klm", "klmatching", "knn", "knnsvm",
      "line", "localoutlierfactor", "lof", "lofc", "lofe", "logisticsvm", "logitnorm", "lts",
      "mah", "maha", "mahalanobis", "margin", "maxlogit", "maxsoftmax", "maxsoftmaxprobability",
-     "mcd", "mcdropout", "mds", "mdsens", "mixoe", "ml", "mls", "msp", "mutualinformation",
-     "nac", "nci", "nnguide", "npos", "ocsvm", "odin", "oe", "oneclasssvm", "openmax",
-     "outlierexposure", "pixelcnn", "pixmix", "pnml", "rankfeat", "react", "relation",
+     "mcd", "mcdropout", "mds", "mdsens", "mdsensemble", "mixoe", "ml", "mls", "msp",
+     "mutualinformation", "nac", "nci", "nnguide", "npos", "ocsvm", "odin", "oe",
+     "oneclasssvm", "openmax", "outlierexposure", "pixelcnn", "pixmix", "pnml", "rankfeat", "react", "relation",
      "relativemahalanobis", "residual", "rmds", "rotpred", "rts", "scale", "scoresvm", "she",
      "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
      "weightedenergy"}
@@ -69,7 +72,21 @@ AVERAGES = frozenset(
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
 _AROUND_METRICS = frozenset({"%", "at", "95", "95%", "tpr", "tpr95", "in", "out"})
-STATISTICS = frozenset({"std", "stdev", "sd", "standarddeviation", "spread"})
+SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
+OTHER_STATISTICS = frozenset(
+    {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
+     "high", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
+)  # fmt: skip
+# Names of data sets that people take for ID or for outliers.
+KNOWN_SETS = frozenset(
+    {"cifar", "cifar10", "cifar100", "cub", "dtd", "eurosat", "fashionmnist", "fmnist", "fer2013",
+     "food101", "gaussian", "gaussiannoise", "gtsrb", "imagenet", "imagenet1k", "imagenet200",
+     "imageneto", "imagenetr", "imagenetc", "inaturalist", "isun", "kmnist", "kuzushijimnist",
+     "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "mnist", "ninco", "noise", "notmnist",
+     "omniglot", "openimage", "openimageo", "openimages", "place365", "places", "places365",
+     "ssbhard", "stl10", "sun", "svhn", "texture", "textures", "tin", "tinyimagenet", "tinyimages",
+     "uniform", "uniformnoise", "usps", "clothing1m", "imagenet21k", "celeba", "coco", "voc"}
+)  # fmt: skip
 
 
 def plain(text: str) -> str:
@@ -112,6 +129,25 @@ def without_metric(title: str) -> str:
             words = words[:start] + words[end:]
             break
     return " ".join(word for word in words if word.casefold() not in _AROUND_METRICS)
+
+
+def is_set(name: str) -> bool:
+    """Tell whether a name is that of a data set that people use.
+
+    >>> is_set("CIFAR-10"), is_set("Places365"), is_set("MSP")
+    (True, True, False)
+    """
+    return plain(name) in KNOWN_SETS
+
+
+def is_average(title: str) -> bool:
+    """Tell whether a title says that its numbers are means of others.
+
+    >>> is_average("Near-OOD"), is_average("Far-OOD Avg."), is_average("SVHN")
+    (True, True, False)
+    """
+    last = re.split(r"[\s_/|:()]+", title.strip())[-1]
+    return plain(title) in AVERAGES or plain(last) in ("avg", "average", "mean", "moyenne")
 
 
 def is_detector(name: str) -> bool:

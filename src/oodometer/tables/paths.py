@@ -41,11 +41,16 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
             notes.append(f"the detector, {detector}, is known by the name of the file only")
         return frame
     told = _told_by_paths(files)
+    taken: dict[str, None] = {}
     for file, frame in frames.items():
         titles = {plain(column) for column in frame.columns}
         levels = dict(told[file])
         if _tells_detectors(frame):
             levels.pop("detector", None)
+        elif "detector" not in levels:
+            levels["detector"] = levels.pop("file", file.stem)
+        if is_set(levels.get("file", "")) and not titles & OOD_TITLES:
+            levels["ood"] = levels.pop("file")
         if titles & REPLICATE_TITLES:
             levels.pop("seed", None)
         if titles & ID_TITLES:
@@ -53,10 +58,9 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
         for name, level in levels.items():
             if name not in frame.columns:
                 frame[name] = level
+                taken.setdefault(name)
     notes.append(f"{len(files)} files were read as one table")
     table = pd.concat(frames.values(), ignore_index=True).fillna("")
-    taken = [name for name in ("detector", "seed", "id", "folder", "file")
-             if any(name in levels for levels in told.values()) and name in table.columns]  # fmt: skip
     if taken:
         notes.append(f"known by the names of files and folders only: {', '.join(taken)}")
     return table
@@ -139,13 +143,6 @@ def _told_by_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
         if len({rest[place] for rest in rests.values()}) > 1:
             for file, rest in rests.items():
                 told[file][name] = rest[place] or file.stem
-    if not any("detector" in levels for levels in told.values()):
-        for file, levels in told.items():
-            levels.setdefault("detector", file.stem)
-            levels.pop("file", None) if levels["detector"] == levels.get("file") else None
-    else:
-        for file, levels in told.items():
-            levels.setdefault("detector", file.stem)
     return told
 
 

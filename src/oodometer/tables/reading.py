@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.results import Results
+from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import Roles, guess, mostly_detectors, parse_columns
-from oodometer.tables.files import SUFFIXES, read_file, texts
+from oodometer.tables.files import texts
 from oodometer.tables.long import COVARIATE, to_long
 from oodometer.tables.names import (
-    AVERAGES,
     HIGHER_IS_BETTER,
-    REPLICATE_TITLES,
-    is_detector,
+    is_average,
     metric_named,
-    plain,
 )
+from oodometer.tables.paths import gather
+from oodometer.tables.runs import once, one_spelling, promote, telling
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +53,13 @@ def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: s
     else:
         named = [given] if isinstance(given, str | os.PathLike) else given
         paths = [Path(part) for part in named]
-        frame = _gather(_files(paths), notes)
+        if not paths:
+            raise UserError("No file was given.")
+        frame = gather(paths, notes)
         stem = paths[0].stem if len(paths) == 1 else ""
     if frame.empty:
         raise UserError("The table has no lines.")
+    frame = _split_pairs(frame, notes)
     double = frame.duplicated()
     if double.any():
         notes.append(f"{int(double.sum())} lines occur twice, word for word; taken once")
@@ -65,78 +68,79 @@ def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: s
     roles = guess(frame, parse_columns(columns, frame), default)
     _require(roles, frame)
     titles = (*roles.measured, stem)
-    if roles.metric is None and not any(metric_named(title) for title in titles):
+    if roles.metric is None and not columns and not any(metric_named(t) for t in titles):
         notes.append(
             f"no column names a metric: the numbers are taken for {default}, higher is better; "
             "--columns fpr95=COLUMN says otherwise"
         )
     long, more = to_long(frame, roles)
     notes += more
+    long = one_spelling(long, notes)
     long = _without_means(long, notes)
-    long = _once(long, notes)
-    factors, set_aside = _factors(long, roles, notes)
+    long = promote(long)
+    long, factors, set_aside = telling(long, notes)
+    long, factors = once(long, factors, notes)
     found = [
         _results(part, str(name), factors, notes)
         for name, part in long.groupby("metric", sort=False)
     ]
     found.sort(key=lambda part: part.metric != "auroc")
+    set_aside = {_title(name, frame): why for name, why in set_aside.items()}
     listing = [(c, r) for c, r in roles.listing() if c not in set_aside]
     listing += [(column, f"not used: {why}") for column, why in set_aside.items()]
     return Reading(tuple(found), tuple(listing), tuple(dict.fromkeys(notes)))
 
 
-def _files(paths: Sequence[Path]) -> list[Path]:
-    files: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
-            if not inside:
-                raise UserError(f"Folder '{path}' holds no table ({', '.join(SUFFIXES)}).")
-            files += inside
-        else:
-            files.append(path)
-    return files
+def _title(name: str, frame: pd.DataFrame) -> str:
+    """Return the title of a column that had to be renamed to be a factor."""
+    original = name.removesuffix(" column")
+    return name if name in frame.columns or original not in frame.columns else original
 
 
-def _gather(files: Sequence[Path], notes: list[str]) -> pd.DataFrame:
-    """Read all files into one table; their names tell detector and seed where columns do not."""
+def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Split columns such as SVHN (FPR95/AUROC) with cells such as 40.1/91.2."""
     import pandas as pd
 
-    frames = []
-    for file in files:
-        frame, remarks = read_file(file)
-        notes += [f"{file.name}: {remark}" for remark in remarks]
-        frames.append(frame)
-    if len(files) == 1 and not _detector_in(files[0]):
-        return frames[0]
-    for file, frame in zip(files, frames, strict=True):
-        titles = {plain(column) for column in frame.columns}
-        if not titles & {"method", "detector", "methods", "postprocessor"}:
-            detector = _detector_in(file) or file.stem
-            if len(files) > 1 or not any(map(is_detector, frame.iloc[:, 0])):
-                frame["detector"] = detector
-        seed = re.search(r"(?:^|[/_\-])(?:seed|s|run)_?(\d+)(?=[/_\-.]|$)", file.as_posix())
-        if seed and not titles & REPLICATE_TITLES and len(files) > 1:
-            frame["seed"] = seed[1]
-    if len(files) > 1:
-        notes.append(f"{len(files)} files were read as one table")
-    return pd.concat(frames, ignore_index=True).fillna("")
-
-
-def _detector_in(file: Path) -> str | None:
-    """Find the name of a detector in that of a file or of its folder."""
-    for name in (file.stem, file.parent.name):
-        if is_detector(name):
-            return name
-        known = [word for word in re.split(r"[_\-.\s]+", name) if is_detector(word)]
-        if known:
-            return known[-1]
-    return None
+    columns: dict[str, list[str]] = {}
+    split = []
+    for title in map(str, frame.columns):
+        texts = frame[title].tolist()
+        if "/" not in title:
+            columns[title] = texts
+            continue
+        found = re.search(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)", title)
+        names = [name.strip() for name in found[1].split("/")] if found else []
+        cells = [[part.strip() for part in text.split("/")] for text in texts]
+        whole = all(len(parts) in (1, len(names)) for parts in cells)
+        several = any(len(parts) == len(names) for parts in cells)
+        if not found or len(names) < 2 or not whole or not several:
+            columns[title] = texts
+            continue
+        metrics = [metric_named(name.split()[-1] if name else "") for name in names]
+        if None in metrics:
+            columns[title] = texts
+            continue
+        what = title.replace(found[1], names[0].removesuffix(names[0].split()[-1])).strip(" ()[]")
+        split.append(title)
+        for place, name in enumerate(names):
+            values = [parts[place] if len(parts) == len(names) else "" for parts in cells]
+            columns[f"{what} {name.split()[-1]}".strip()] = values
+    if not split:
+        return frame
+    notes.append(f"columns that hold several metrics were split: {', '.join(split)}")
+    return pd.DataFrame(columns, dtype=object)
 
 
 def _require(roles: Roles, frame: pd.DataFrame) -> None:
     titles = ", ".join(map(str, frame.columns))
     if not roles.measured:
+        for column in frame.columns:
+            wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
+            if metric_named(column) and wrong:
+                raise UserError(
+                    f"Column '{column}' should hold results, but most of its cells are no numbers, "
+                    f"such as '{wrong[0]}'."
+                )
         raise UserError(
             f"No column holds results; the columns are {titles}: say which with --columns "
             "auroc=COLUMN."
@@ -151,56 +155,12 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
 
 def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     for column in ("ood", "detector"):
-        means = long[column].map(lambda name: plain(str(name)) in AVERAGES)
+        means = long[column].isin([n for n in long[column].unique() if is_average(str(n))])
         if means.any() and not means.all():
             names = ", ".join(dict.fromkeys(long.loc[means, column]))
             notes.append(f"lines that are means of others were left out: {names}")
             long = long[~means]
     return long
-
-
-def _once(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Take equal lines once; number lines that differ only in their value as runs."""
-    long = long.drop_duplicates()
-    cell = [column for column in long.columns if column not in ("value", "spread")]
-    covariates = [column for column in cell if column.startswith(COVARIATE)]
-    cell = [column for column in cell if column not in covariates]
-    if long.duplicated(cell).any():
-        number = long.groupby(cell, dropna=False).cumcount() + 1
-        notes.append(
-            f"{int((number > 1).sum())} lines repeat a cell with another value: taken for "
-            "repeated runs, numbered in the order of the file, so that equal numbers are compared"
-        )
-        long = long.assign(**{"run": number.astype(str)})
-    return long
-
-
-def _factors(
-    long: pd.DataFrame, roles: Roles, notes: list[str]
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Choose the columns that tell runs apart: not constant, not told by another."""
-    set_aside: dict[str, str] = {}
-    fixed = ("detector", "id", "ood", "metric", "value", "spread")
-    factors = [c for c in long.columns if c not in fixed and not c.startswith(COVARIATE)]
-    for column in list(factors):
-        if len(set(long[column])) == 1:
-            factors.remove(column)
-            set_aside[column] = f"always {long[column].iloc[0]}"
-    for column in [c for c in reversed(factors) if plain(c) not in REPLICATE_TITLES]:
-        others = [c for c in factors if c != column and plain(c) not in REPLICATE_TITLES]
-        if "id" in long.columns:
-            others.append("id")
-        for other in others:
-            if long[other].nunique() >= long[column].nunique() and (
-                long.groupby(other)[column].nunique().max() == 1
-            ):
-                factors.remove(column)
-                set_aside[column] = f"told by {other}"
-                break
-    if set_aside:
-        told = "; ".join(f"{column}: {why}" for column, why in set_aside.items())
-        notes.append(f"columns that tell no runs apart were set aside ({told})")
-    return tuple(factors), set_aside
 
 
 def _results(
@@ -212,7 +172,7 @@ def _results(
     if part["spread"].notna().any():
         frame["spread"] = part["spread"]
         notes.append(
-            "cells with ± are means with a standard deviation; the single runs behind them are "
+            "numbers with ± are means with a standard deviation; the single runs behind them are "
             "not known, which supports fewer conclusions"
         )
     if len(frame) > 1 and len(set(frame["value"])) == 1:

@@ -1,4 +1,4 @@
-"""Networks with a linear head: image in, logits out. Each names its stages in `stage_names`."""
+"""Networks with a linear head: images or texts in, logits out. Each has `stage_names`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 from oodometer.errors import UserError, unknown
 from oodometer.lab.networks._parts import Network, Staged
-from oodometer.lab.networks.custom import build_custom, load_factory
+from oodometer.lab.networks.custom import build_custom, inputs_of, load_factory
 from oodometer.lab.networks.mixer import mlp_mixer
 from oodometer.lab.networks.mobilenet import mobilenet_v2
 from oodometer.lab.networks.resnet import (
@@ -19,6 +19,7 @@ from oodometer.lab.networks.resnet import (
     resnet152,
 )
 from oodometer.lab.networks.small import cnn, mlp, small_cnn
+from oodometer.lab.networks.texts import text_bag, text_cnn
 from oodometer.lab.networks.transformers import cct7
 from oodometer.lab.networks.vgg import vgg16, vgg16_od_test
 from oodometer.lab.networks.wide_resnet import wide_resnet_28_10, wide_resnet_40_2
@@ -46,6 +47,9 @@ KNOWN: dict[str, Network] = {
         (cct7, 256),
         (mlp_mixer, 512),
     )
+} | {
+    build.__name__: Network(build, default_width, "texts")
+    for build, default_width in ((text_bag, 64), (text_cnn, 100))
 }
 
 
@@ -58,9 +62,9 @@ def check_network(name: str) -> None:
 
 
 def build_network(
-    name: str, image_shape: tuple[int, int, int], classes: int, units: int | None = None
+    name: str, shape: tuple[int, ...], classes: int, units: int | None = None
 ) -> nn.Module:
-    """Build a network for images of this shape: (channels, height, width).
+    """Build a network for images (channels, height, width) or texts (length) of this shape.
 
     `name` is a known one or ``package.module:factory``; `units` is the width of a study, and None
     means the network's own. Initial weights are drawn from PyTorch's global state.
@@ -71,6 +75,14 @@ def build_network(
     if units is not None and units < 1:
         raise UserError(f"The width of network '{name}' must be at least 1, got {units}.")
     if ":" in name:
-        return build_custom(name, image_shape, classes, units)
+        return build_custom(name, shape, classes, units)
     known = KNOWN[name]
-    return known.build(*image_shape, classes, known.default_width if units is None else units)
+    given = "images" if len(shape) == 3 else "texts"
+    if known.takes != given:
+        others = ", ".join(other for other, network in KNOWN.items() if network.takes == given)
+        raise UserError(
+            f"Network '{name}' takes {known.takes}, but the data are {given}; networks that take "
+            f"{given}: {others}."
+        )
+    width = known.default_width if units is None else units
+    return known.build(*inputs_of(shape).values(), classes, width)

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor, nn
 
-Factory = Callable[[int, int, int, int, int], nn.Module]
+Factory = Callable[..., nn.Module]
 
 
 @dataclass(frozen=True)
 class Network:
     """A known network: ``build(channels, height, width, classes, units)``, and its usual `units`.
 
-    `units` is what studies call width: the base number of channels, from which all other
-    numbers of channels follow in the published proportions.
+    One for texts is built by ``build(length, words, classes, units)``. `units` is what studies call
+    width: the base number of channels, from which all other numbers of channels follow in the
+    published proportions.
     """
 
     build: Factory
     default_width: int  # gives the published size
+    takes: Literal["images", "texts"] = "images"
 
     def __post_init__(self) -> None:
         # Listings show the docstring of an entry: that of the network, not of this class.

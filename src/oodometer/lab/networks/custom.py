@@ -13,6 +13,7 @@ from torch import nn
 
 from oodometer.errors import UserError
 from oodometer.lab.extract import extract
+from oodometer.lab.words import WORDS
 
 
 def load_factory(name: str) -> Callable[..., object]:
@@ -42,16 +43,20 @@ def load_factory(name: str) -> Callable[..., object]:
     return found
 
 
-def build_custom(
-    name: str, image_shape: tuple[int, int, int], classes: int, units: int | None
-) -> nn.Module:
-    """Call a factory with those of channels, height, width, classes (and units) that it takes."""
+def inputs_of(shape: tuple[int, ...]) -> dict[str, int]:
+    """What factories are told of their inputs: sizes of an image, or of a text and all words."""
+    if len(shape) == 1:
+        return {"length": shape[0], "words": WORDS}
+    return dict(zip(("channels", "height", "width"), shape, strict=True))
+
+
+def build_custom(name: str, shape: tuple[int, ...], classes: int, units: int | None) -> nn.Module:
+    """Call a factory with those of `inputs_of`, classes (and units) that it takes."""
     factory = load_factory(name)
-    channels, height, width = image_shape
-    offered = {"channels": channels, "height": height, "width": width, "classes": classes}
+    offered = inputs_of(shape) | {"classes": classes}
     if units is not None:
         offered["units"] = units
-    taken = _taken(name, factory, offered)
+    taken = arguments_of(name, factory, offered)
     if units is not None and "units" not in taken:
         raise UserError(
             f"Network '{name}' takes no argument 'units', so its width cannot be {units}: leave "
@@ -62,11 +67,14 @@ def build_custom(
         raise UserError(
             f"Network '{name}' must make a torch.nn.Module, but made a {type(network).__name__}."
         )
-    _check_head(name, network, image_shape, classes)
+    _check_head(name, network, shape, classes)
     return network
 
 
-def _taken(name: str, factory: Callable[..., object], offered: dict[str, int]) -> dict[str, int]:
+def arguments_of(
+    name: str, factory: Callable[..., object], offered: dict[str, int]
+) -> dict[str, int]:
+    """Return those of the offered arguments that a factory takes."""
     try:
         signature = inspect.signature(factory)
     except ValueError:  # some callables written in C tell nothing
@@ -86,12 +94,12 @@ def _taken(name: str, factory: Callable[..., object], offered: dict[str, int]) -
     return taken
 
 
-def _check_head(
-    name: str, network: nn.Module, image_shape: tuple[int, int, int], classes: int
-) -> None:
-    """Ask the network about two blank images: detectors need a linear head, one output a class."""
+def _check_head(name: str, network: nn.Module, shape: tuple[int, ...], classes: int) -> None:
+    """Ask the network about two blank inputs: detectors need a linear head, one output a class."""
+    kind = torch.float32 if len(shape) == 3 else torch.int64
+    blank = "blank images" if len(shape) == 3 else "empty texts"
     try:
-        outputs = extract(network, {"blank images": torch.zeros(2, *image_shape)})["blank images"]
+        outputs = extract(network, {blank: torch.zeros(2, *shape, dtype=kind)})[blank]
     except UserError as problem:
         raise UserError(f"Network '{name}' cannot be used: {problem}") from problem
     assert outputs.logits is not None

@@ -19,7 +19,10 @@ from oodometer.errors import UserError
 
 LIMIT = 1 << 34  # bytes: a data set is held in memory, and 16 GiB are beyond what is meant here
 DEFLATE = 1032  # zlib shrinks by at most this factor, so what claims more is not there
+HARMLESS = 1 << 28  # bytes that may be unpacked from anything
+RATIO = 200  # beyond that, no data set shrinks by more: what does is a bomb
 _CHUNK = 1 << 22
+_PACKED = (".gz", ".bz2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +62,16 @@ def fault(path: Path | str, what: str) -> UserError:
     return UserError(f"Data file '{path}' {what}.")
 
 
+def refuse_bomb(path: Path, size: int, packed: int | None = None) -> None:
+    """Raise if a file would unpack to so many bytes that it can hold no data."""
+    packed = path.stat().st_size if packed is None else packed
+    if size > max(HARMLESS, RATIO * packed):
+        raise fault(
+            path, f"would unpack to more than {size - 1:,} bytes, over {RATIO} times its size: it "
+            "holds no data"
+        )  # fmt: skip
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, plain, .gz or .bz2; whatever breaks while it is read becomes one sentence."""
@@ -72,9 +85,16 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _open(path: Path) -> IO[bytes]:
+    refuse_special(path)
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
     return bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb")
+
+
+def refuse_special(path: Path) -> None:
+    """Raise if a file is there and none of data: a pipe or a device would be read without end."""
+    if path.exists() and not path.is_file():
+        raise fault(path, "is a folder" if path.is_dir() else "is no file, but a pipe or a device")
 
 
 def _said(problem: Exception) -> str:
@@ -89,6 +109,8 @@ def read_exactly(stream: IO[bytes], count: int, path: Path) -> bytearray:
     """
     if count > LIMIT:
         raise fault(path, f"claims to hold {count:,} bytes, more than the {LIMIT:,} that are read")
+    if path.suffix in _PACKED:
+        refuse_bomb(path, count)
     content = bytearray()
     while left := count - len(content):
         piece = stream.read(min(left, _CHUNK))
@@ -106,7 +128,30 @@ def read_all(path: Path) -> bytearray:
             content += piece
             if len(content) > LIMIT:
                 raise fault(path, f"unpacks to more than {LIMIT:,} bytes")
+            if path.suffix in _PACKED:
+                refuse_bomb(path, len(content))
     return content
+
+
+def read_lines(path: Path, longest: int) -> str:
+    """Read a whole text whose lines are at most `longest` bytes long."""
+    content = bytearray()
+    since = 0  # the last line began
+    with opened(path) as stream:
+        while piece := stream.read(_CHUNK):
+            end = piece.rfind(b"\n")
+            since = since + len(piece) if end < 0 else len(piece) - end - 1
+            content += piece
+            if since > longest:
+                raise fault(path, f"has a line of more than {longest:,} bytes")
+            if len(content) > LIMIT:
+                raise fault(path, f"unpacks to more than {LIMIT:,} bytes")
+            if path.suffix in _PACKED:
+                refuse_bomb(path, len(content))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise fault(path, "is not UTF-8 text") from None
 
 
 def read_records(path: Path, width: int) -> NDArray[np.uint8]:

@@ -21,7 +21,8 @@ from oodometer.lab.readers.common import (
     fault,
     read_all,
 )
-from oodometer.lab.readers.pictures import SUFFIXES, decode_all
+from oodometer.lab.readers.decoded import decode_once
+from oodometer.lab.readers.pictures import SUFFIXES
 
 # What the first level of folders is called if it divides a set; of several for a part, the first.
 _TRAIN = ("train", "training", "images_background", "20news-bydate-train")
@@ -73,14 +74,23 @@ def matches_tiny_imagenet(path: Path) -> bool:
 def tiny_imagenet(path: Path, request: Request) -> ImageParts:
     """Tiny ImageNet: train by folder, the official validation part as test.
 
-    Classes are numbered by their WordNet identifiers in alphabetical order.
+    The official test part has no labels, and is there for those who ask for it. Classes are
+    numbered by their WordNet identifiers in alphabetical order.
     """
     found: dict[str, Callable[[], Labelled]] = {}
     if (path / "train").is_dir():
         found["train"] = partial(_read_tiny_train, path, request)
     if (path / "val" / "val_annotations.txt").is_file():
         found["test"] = partial(_read_tiny_validation, path, request)
+    if (path / "test" / "images").is_dir():
+        found["unlabelled"] = partial(_read_tiny_test, path / "test" / "images", request)
     return found
+
+
+def _read_tiny_test(path: Path, request: Request) -> Labelled:
+    """Read the official test part, whose labels were never published."""
+    files = [folder / name for folder, name in _walk(path) if _is_image(name)]
+    return _decode(path, files, np.full(len(files), -1), request)
 
 
 def _read_tiny_train(path: Path, request: Request) -> Labelled:
@@ -213,8 +223,8 @@ def _read_images(files: list[Path], labels: NDArray[np.int64], request: Request)
 def _decode(path: Path, files: list[Path], labels: NDArray[np.int64], request: Request) -> Labelled:
     if not files:
         raise fault(path, "leads to no images")
-    named = ((str(file), file) for file in files)
-    pixels, kept = decode_all(named, len(files), request.size, request.tolerated)
+    named = [(str(file), file) for file in files]
+    pixels, kept = decode_once(named, request.size, request.tolerated)
     return Labelled(pixels, labels[kept])
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.lab.readers.common import DEFLATE, LIMIT, fault, read_all
+from oodometer.lab.readers.common import HARMLESS, RATIO, fault, read_all
 
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {
@@ -74,7 +74,10 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
 
 def _inflate(payload: memoryview) -> memoryview:
     unpacker = zlib.decompressobj()
-    content = unpacker.decompress(payload, min(LIMIT, DEFLATE * (len(payload) + 1)))
+    most = max(HARMLESS, RATIO * len(payload))
+    content = unpacker.decompress(payload, most + 1)
+    if len(content) > most:
+        raise _DamagedError(f"an element would unpack to over {RATIO} times its size")
     if not unpacker.eof:
         raise _DamagedError("a compressed element is cut short")
     return memoryview(content)

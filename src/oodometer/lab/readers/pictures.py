@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.lab.readers.common import LIMIT, fault
+from oodometer.lab.readers.common import LIMIT, fault, refuse_special
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -77,6 +77,8 @@ def decode(name: str, picture: Path | bytes, size: Size | None = None) -> NDArra
     """Decode one picture to uint8 (channels, height, width), 1 channel if it is grey."""
     from PIL import Image
 
+    if isinstance(picture, Path):
+        refuse_special(picture)
     try:
         source: Any = io.BytesIO(picture) if isinstance(picture, bytes) else picture
         with Image.open(source, formats=FORMATS) as image:

@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.lab.readers.common import (
-    LIMIT,
+    HARMLESS,
+    RATIO,
     LabelledTexts,
     Request,
     TextParts,
     fault,
     read_all,
+    read_lines,
+    refuse_bomb,
 )
 from oodometer.lab.readers.pickled import PickledArray, read_pickle
 from oodometer.lab.readers.tables import columns_of, read_columns, shards
@@ -99,10 +102,7 @@ def _pair(path: Path) -> dict[str, Path]:
 
 def read_table(path: Path) -> LabelledTexts:
     """Read one file of texts with labels."""
-    try:
-        content = read_all(path).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise fault(path, "is not UTF-8 text") from None
+    content = read_lines(path, _FIELD_LIMIT)
     rows = _json_rows(path, content) if ".jsonl" in path.name else _csv_rows(path, content)
     if len(rows) < 2:
         raise fault(path, "is empty")
@@ -233,10 +233,13 @@ def _read_parquet(files: list[Path], request: Request) -> LabelledTexts:
 
 def _read_newsgroups(path: Path, part: str) -> LabelledTexts:
     unpack = zlib.decompressobj()
+    packed = read_all(path)
+    most = max(HARMLESS, RATIO * len(packed))
     try:
-        content = unpack.decompress(read_all(path), LIMIT)
+        content = unpack.decompress(packed, most + 1)
     except zlib.error as problem:
         raise fault(path, f"cannot be read: {problem}") from None
+    refuse_bomb(path, len(content))
     cache = read_pickle(content, path)
     group = cache.get(part) if isinstance(cache, dict) else None
     if not isinstance(group, dict) or not isinstance(group.get("data"), list):

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.lab.readers.common import (
     DEFLATE,
+    HARMLESS,
     LIMIT,
     ImageParts,
     Labelled,
@@ -29,8 +30,10 @@ from oodometer.lab.readers.common import (
     fault,
     first_file,
     read_all,
+    refuse_bomb,
+    refuse_special,
 )
-from oodometer.lab.readers.pictures import decode_all
+from oodometer.lab.readers.decoded import decode_once
 
 _USPS = {"train": ("usps.bz2", "usps"), "test": ("usps.t.bz2", "usps.t")}
 _IMAGE_COLUMNS = ("image", "img")
@@ -39,12 +42,12 @@ _LABEL_COLUMNS = ("label", "fine_label", "labels", "coarse_label", "label-alphan
 
 def matches_npz(path: Path) -> bool:
     """Whether this is an .npz file."""
-    return path.suffix == ".npz"
+    return path.suffix == ".npz" and (path.is_file() or not path.exists())
 
 
 def npz(path: Path, request: Request) -> ImageParts:
     """Arrays train_images, train_labels, test_images, test_labels; or images, and labels."""
-    names = _npz_names(path)
+    names = npz_names(path)
     found: dict[str, Callable[[], Labelled]] = {}
     for part, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
         if f"{prefix}images" in names:
@@ -52,22 +55,24 @@ def npz(path: Path, request: Request) -> ImageParts:
     if not found:
         raise UserError(
             f"Data file '{path}' lacks an array test_images or images; it holds "
-            f"{', '.join(sorted(names)) or 'nothing'}."
+            f"{', '.join(sorted(names)[:10]) or 'nothing'}{', ...' if len(names) > 10 else ''}."
         )
     return found
 
 
-def _npz_names(path: Path) -> set[str]:
+def npz_names(path: Path) -> set[str]:
+    """Return the names of the arrays in an .npz file."""
     with _opened_npz(path) as archive:
         return {name.removesuffix(".npy") for name in archive.namelist()}
 
 
-def _read_npz_array(path: Path, name: str) -> NDArray[Any]:
+def read_npz_array(path: Path, name: str) -> NDArray[Any]:
     """Read one array, after a look at its header: what it claims must be there."""
     with _opened_npz(path) as archive:
         member = archive.getinfo(f"{name}.npy")
         if member.file_size > min(LIMIT, DEFLATE * (member.compress_size + 1)):
             raise fault(path, f"claims {member.file_size:,} bytes for {name}, too many for it")
+        refuse_bomb(path, member.file_size, member.compress_size)
         with archive.open(member) as stream:
             version = np.lib.format.read_magic(stream)
             header = (
@@ -106,14 +111,15 @@ def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         tokenize.TokenError, lzma.LZMAError,
     ) as problem:  # fmt: skip
         said = str(problem).splitlines()[0].rstrip(".")[:200] if str(problem) else "it is damaged"
+        said = "a header is damaged" if "header" in said else said
         raise fault(path, f"cannot be read as .npz: {said}") from None
 
 
 def _read_npz_part(path: Path, prefix: str, labelled: bool) -> Labelled:
-    pixels = _to_pixels(_read_npz_array(path, f"{prefix}images"), path, f"{prefix}images")
+    pixels = _to_pixels(read_npz_array(path, f"{prefix}images"), path, f"{prefix}images")
     if not labelled:
         return Labelled(pixels, np.full(len(pixels), -1))
-    labels = _read_npz_array(path, f"{prefix}labels")
+    labels = read_npz_array(path, f"{prefix}labels")
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels < 0).any():
         raise UserError(
             f"{prefix}labels of '{path}' must be a vector of integers from 0, got "
@@ -207,9 +213,21 @@ def read_columns(path: Path, request: Request, kind: str) -> tuple[list[Any], li
         label = "coarse_label"
     try:
         columns = [kinds[kind]] + ([label] if label else [])
-        table = pyarrow.parquet.ParquetFile(path).read(columns=columns)
-        values = table.column(kinds[kind]).to_pylist()
-        return values, table.column(label).to_pylist() if label else None
+        refuse_special(path)
+        values: list[Any] = []
+        labels: list[Any] = []
+        unpacked = 0
+        with pyarrow.parquet.ParquetFile(path) as file:
+            if file.metadata.num_rows > max(HARMLESS // 1024, path.stat().st_size):
+                raise fault(path, f"claims {file.metadata.num_rows:,} rows, too many for its size")
+            for batch in file.iter_batches(128, columns=columns):
+                unpacked += batch.nbytes
+                refuse_bomb(path, unpacked)
+                values += batch.column(kinds[kind]).to_pylist()
+                labels += batch.column(label).to_pylist() if label else []
+        return values, labels if label else None
+    except UserError:
+        raise
     except Exception as problem:
         raise _not_parquet(path, problem) from problem
 
@@ -225,7 +243,7 @@ def _read_parquet(files: list[Path], request: Request) -> Labelled:
         numbers += [-1] * len(pictures) if labels is None else labels
     if not values:
         raise fault(files[0], "is empty")
-    pixels, kept = decode_all(values, len(values), request.size, request.tolerated)
+    pixels, kept = decode_once(values, request.size, request.tolerated)
     try:
         labels_read = np.array(numbers, np.int64)[kept]
     except OverflowError:

@@ -1,0 +1,248 @@
+"""Price every detector in forward passes, beside pytorch-ood's, in one run on the same arrays.
+
+    python benchmarks/detectors.py [--rows N] [--network NAME] [--pytorch-ood-python PATH] [--slow]
+
+A network of two convolutions on 28 x 28 and a ResNet-18 of width 16 on 32 x 32; 10,000 samples to
+fit, as many in-distribution and as many outliers to score. A bare pass is the loop that anybody
+would write, over all three sets. Single-threaded CPU time. A quantity that several detectors share
+is paid for by the first. PATH is the interpreter of an environment with pytorch-ood: see
+tests/oracles/make_pytorch_ood.py. `--slow` adds what is reported apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from oodometer.detectors._neighbors import Neighbors, as_given
+from oodometer.lab.extract import extract
+from oodometer.lab.networks import build_network
+from oodometer.outputs import Outputs
+from oodometer.registry import DETECTORS, Detector, choose
+from oodometer.scores import Missing
+from oodometer.scoring import score_choice
+
+NETWORKS = {"small_cnn": ((1, 28, 28), 16), "cnn": ((1, 28, 28), 32), "resnet18": ((3, 32, 32), 16)}
+# Their cost is that of the algorithm itself, in scikit-learn or here.
+APART = {"local_outlier_factor", "one_class_svm", "isolation_forest"}
+CLASSES = 10
+
+
+def made_up(shape: tuple[int, ...], rows: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """Noisy copies of one pattern per class to fit and to score, and plain noise as outliers."""
+    generator = torch.Generator().manual_seed(0)
+    patterns = torch.rand(CLASSES, *shape, generator=generator)
+    data = {}
+    for name in ("train", "test", "noise"):
+        labels = torch.randint(CLASSES, (rows,), generator=generator)
+        noise = torch.rand(rows, *shape, generator=generator)
+        images = noise if name == "noise" else 0.35 * patterns[labels] + 0.65 * noise
+        data[name] = (images, labels)
+    return data
+
+
+def trained(name: str, data: tuple[Tensor, Tensor]) -> nn.Module:
+    """Return the network after a few steps: its scores spread as those of a trained one do."""
+    shape, width = NETWORKS[name]
+    torch.manual_seed(0)
+    model = build_network(name, shape, CLASSES, width)
+    optimizer = torch.optim.Adam(model.parameters(), 2e-3)
+    for images, labels in zip(
+        torch.split(data[0][:3200], 64), torch.split(data[1][:3200], 64), strict=True
+    ):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return model.eval()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU time of one call."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+@torch.no_grad()
+def bare_pass(model: nn.Module, data: dict[str, tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+    """Run the loop that anybody would write."""
+    return {
+        name: torch.cat([model(batch) for batch in torch.split(images, 128)])
+        for name, (images, _) in data.items()
+    }
+
+
+def family(card: Detector) -> str:
+    """Where the detector is reported."""
+    if card.name in APART:
+        return "apart"
+    return "all" if card.needs <= {"logits", "features", "labels", "head"} else "other"
+
+
+def time_detectors(
+    outputs: dict[str, Outputs], names: list[str], *, grid: bool
+) -> dict[str, float]:
+    """CPU time of fitting and scoring, one detector after the other on the same outputs."""
+    # Outputs of their own: what an earlier run computed is not there to be shared.
+    own = {
+        name: Outputs(part.logits, part.features, part.labels, part.head, part.layers, part.probes)
+        for name, part in outputs.items()
+    }
+    tests = {name: part for name, part in own.items() if name != "train"}
+    found = {}
+    for name in names:
+        started = time.process_time()
+        for result in score_choice(choose(name), own["train"], tests, grid=grid):
+            if isinstance(result, Missing):
+                print(f"  missing: {result}")
+        found[name] = time.process_time() - started
+    return found
+
+
+def run_pytorch_ood(
+    python: str,
+    model: nn.Module,
+    data: dict[str, tuple[Tensor, Tensor]],
+    outputs: dict[str, Outputs],
+) -> dict[str, float]:
+    """CPU time of pytorch-ood in its own interpreter, on the same images and weights."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (images, labels) in data.items():
+            np.save(f"{folder}/{name}.npy", images.numpy())
+            np.save(f"{folder}/{name}_labels.npy", labels.numpy())
+        example = data["train"][0][:128]
+        linear = outputs["train"].head
+        assert linear is not None
+        np.savez(f"{folder}/head.npz", weight=linear.weight.numpy(), bias=linear.bias.numpy())
+        torch.jit.save(torch.jit.trace(Body(model), example), f"{folder}/body.pt")  # type: ignore[no-untyped-call]
+        script = Path(__file__).with_name("pytorch_ood_times.py")
+        done = subprocess.run([python, str(script), folder], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+        return times
+
+
+class Body(nn.Module):
+    """Everything before the last linear layer."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        head = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
+        head.register_forward_pre_hook(self._remember)
+        self.features: Tensor
+
+    def _remember(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self.features = inputs[0]
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features."""
+        self.model(images)
+        return self.features
+
+
+def compare(name: str, rows: int, python: str | None, *, slow: bool) -> None:
+    """Print the prices on one network."""
+    shape, width = NETWORKS[name]
+    data = made_up(shape, rows)
+    model = trained(name, data["train"])
+    bare_pass(model, {"train": (data["train"][0][:256], data["train"][1][:256])})
+    passes, extractions = [], []
+    for _ in range(2):
+        passes.append(seconds(lambda: bare_pass(model, data)))
+        extractions.append(seconds(lambda: extract(model, data)))
+    bare, extraction = min(passes), min(extractions)
+    outputs = extract(model, data)
+    logits = bare_pass(model, data)
+    gap = max(float((logits[key] - outputs[key].tensors()["logits"]).abs().max()) for key in data)
+    print(f"\n{name} of width {width} on {shape}, {rows:,} samples to fit, 2 x {rows:,} to score")
+    print(
+        f"bare pass {bare:8.2f} s       extraction {extraction:.2f} s, {extraction / bare:.2f} "
+        f"bare passes, logits within {gap:.1g}"
+    )
+    groups: dict[str, list[str]] = {"all": [], "apart": [], "other": []}
+    for card in sorted(DETECTORS.values(), key=lambda card: card.name):
+        if not card.lacking(outputs["train"].available):
+            groups[family(card)].append(card.name)
+    measured = {}
+    for title, names in groups.items():
+        if title == "all" or slow:
+            measured[title] = [time_detectors(outputs, names, grid=grid) for grid in (False, True)]
+    for title, (default, grid) in measured.items():
+        print(f"{'detector':28}{'default':>10}{'grid':>10}{'settings':>10}   (ms; {title})")
+        for key in sorted(grid, key=grid.__getitem__, reverse=True):
+            count = len(list(DETECTORS[key].settings()))
+            print(f"{key:28}{1000 * default[key]:10.1f}{1000 * grid[key]:10.1f}{count:10}")
+        for what, times in (("defaults", default), ("grids", grid)):
+            total = sum(times.values())
+            print(
+                f"{len(times)} detectors, {what:9}{total:7.2f} s = {total / bare:.2f} bare passes; "
+                f"with the pass {(total + extraction) / bare:.2f}"
+            )
+    if python:
+        theirs = run_pytorch_ood(python, model, data, outputs)
+        print(
+            f"\n{'pytorch-ood':28}{'theirs':>10}{'ours':>10}   (ms, defaults, theirs with passes)"
+        )
+        known = measured["all"][0]
+        both = {key: spent for key, spent in theirs.items() if key in known}
+        for key, spent in sorted(theirs.items(), key=lambda pair: -pair[1]):
+            ours = f"{1000 * known[key]:10.1f}" if key in known else f"{'-':>10}"
+            print(f"{key:28}{1000 * spent:10.1f}{ours}")
+        total, own = sum(both.values()), sum(known[key] for key in both)
+        print(
+            f"{len(both)} that both have: theirs {total:.2f} s = {total / bare:.1f} bare passes; "
+            f"ours {own + extraction:.2f} s with the pass; {total / (own + extraction):.1f} times"
+        )
+
+
+def neighbours(queries: int, bank: int, width: int) -> None:
+    """Print the price of exact neighbours beside a matrix product and torch's topk."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(bank, width, generator=generator).relu()
+    asked = torch.randn(queries, width, generator=generator).relu()
+    half = rows.square().sum(1) / 2
+
+    def plain(count: int) -> None:
+        for part in torch.split(asked, 256):
+            torch.addmm(half, part, rows.T, alpha=-1).topk(count, dim=1, largest=False)
+
+    ranks = (50, 100, 200, 500, 1000)
+    ours = seconds(lambda: Neighbors(rows, as_given).ranked(asked, ranks))
+    few, many = (seconds(lambda count=count: plain(count)) for count in (50, 1000))  # type: ignore[misc]
+    print(
+        f"\nneighbours {queries:,} x {bank:,} x {width}: ranks {ranks} {ours:.2f} s; addmm + topk "
+        f"of 50 {few:.2f} s, {ours / few:.2f} x; of 1000 {many:.2f} s, {ours / many:.2f} x"
+    )
+
+
+def main() -> None:
+    """Read the arguments and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--network", choices=NETWORKS, action="append")
+    parser.add_argument("--pytorch-ood-python", metavar="PATH")
+    parser.add_argument("--slow", action="store_true", help="add what is reported apart")
+    parser.add_argument("--neighbours", action="store_true", help="only the search for neighbours")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    if not given.neighbours:
+        for name in given.network or ("small_cnn", "resnet18"):
+            compare(name, given.rows, given.pytorch_ood_python, slow=given.slow)
+    neighbours(given.rows, 5 * given.rows, 512)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""How a running study shows itself, and how it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from oodometer.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+    from oodometer.engine.runner import Progress
+
+SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+GOES_ON = "the same command goes on where this ended"
+
+
+class Display:
+    """Shows progress: bars on a terminal, else a line now and then."""
+
+    def __init__(self, name: str, screen: Console) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        self.last: Progress | None = None
+        self._name, self._screen = name, screen
+        self._last_line = time.monotonic()
+        self._bars = Bars(
+            TextColumn("{task.description:8}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=screen,
+            transient=True,
+        )
+        self._stages: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Display:
+        if self._screen.is_terminal:
+            self._bars.start()
+            self._stages[""] = self._bars.add_task(f"study {self._name}", total=None, note="")
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._bars.stop()
+
+    def tell(self, sentence: str) -> None:
+        """Say something that the user should know."""
+        if self._screen.is_terminal:
+            self._bars.console.print(sentence, highlight=False)
+        else:
+            sys.stderr.write(f"oodometer: {sentence}\n")
+
+    def update(self, state: Progress) -> None:
+        """Show how far the study is."""
+        self.last = state
+        if self._screen.is_terminal:
+            self._draw(state)
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            counts = ", ".join(f"{stage} {done}/{of}" for stage, (done, of) in _stages(state))
+            notes = "".join(f", {note}" for note in _notes(state))
+            self.tell(f"study {self._name}: {counts}{notes}")
+
+    def _draw(self, state: Progress) -> None:
+        if "" in self._stages:
+            self._bars.remove_task(self._stages.pop(""))
+            for stage, _ in _stages(state):
+                self._stages[stage] = self._bars.add_task(stage, total=None, note="")
+        for stage, (done, wanted) in _stages(state):
+            note = ", ".join(_notes(state)) if stage == "score" else ""
+            self._bars.update(self._stages[stage], completed=done, total=wanted, note=note)
+
+
+def _stages(state: Progress) -> list[tuple[str, tuple[int, int]]]:
+    return [("train", state.train), ("extract", state.extract), ("score", state.score)]
+
+
+def _notes(state: Progress) -> Iterator[str]:
+    if state.failed:
+        yield f"{state.failed} failed"
+    if state.elsewhere:
+        yield f"{state.elsewhere} with another runner"
+    if state.seconds_left is not None:
+        yield f"about {_duration(state.seconds_left)} left"
+
+
+def _duration(seconds: float) -> str:
+    """Say a duration in the unit that suits it."""
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def summary(state: Progress | None) -> str:
+    """Say what was made and what was found; None: the study was finished before."""
+    if state is None:
+        return "everything was in the store"
+    names = ("trainings", "extractions", "scores")
+    made = ", ".join(f"{n} {name}" for n, name in zip(state.made, names, strict=True))
+    names = ("models", "extractions", "scores")
+    there = ", ".join(f"{n} {name}" for n, name in zip(state.found, names, strict=True) if n)
+    words = f"made: {made}" + (f"; found in the store: {there}" if there else "")
+    return words + (f"; failed: {state.failed}" if state.failed else "")
+
+
+class _Stopped(KeyboardInterrupt):
+    """Somebody asked the study to stop, by Ctrl-C or SIGTERM."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end what runs here tidily; a second one ends it at once."""
+
+    def leave(number: int, frame: FrameType | None) -> NoReturn:
+        os._exit(128 + number)
+
+    def stop(number: int, frame: FrameType | None) -> NoReturn:
+        for each in signals:
+            signal.signal(each, leave)
+        raise _Stopped(number)
+
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in signals}
+    try:
+        yield
+    except _Stopped as request:
+        sys.stderr.write(f"oodometer: stopped; {GOES_ON}.\n")
+        sys.exit(128 + request.number)
+    except UserError:
+        raise
+    except Exception as problem:
+        raise _unexpected(problem) from problem
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _unexpected(problem: Exception) -> UserError:
+    """Say it in one sentence; the traceback is for whoever is going to mend it."""
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="oodometer-error-", suffix=".txt", delete=False, encoding="utf-8"
+    ) as file:
+        file.write("".join(traceback.format_exception(problem)))
+    words = " ".join(str(problem).split())
+    return UserError(
+        f"An error that should not happen: {type(problem).__name__}: {words[:300]} - what led to "
+        f"it is in {file.name}; {GOES_ON}."
+    )

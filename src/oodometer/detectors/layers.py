@@ -1,0 +1,220 @@
+"""Detectors that read every stage of a network, not its end alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from oodometer.detectors._arrays import blocks, by_rows, energy_of, precise
+from oodometer.detectors._checks import require_labelled, require_range, usable_neighbors
+from oodometer.detectors._neighbors import Neighbors, on_unit_sphere
+from oodometer.detectors.distances import _Gaussians, _moments
+from oodometer.errors import UserError
+from oodometer.outputs import View
+from oodometer.registry import Scorer, detector
+
+_NEIGHBORS = (1, 10, 50, 200)
+
+
+@detector(paper="Lee et al. 2018, arXiv:1807.03888", needs={"layers", "labels"})
+def mahalanobis_ensemble(train: View) -> Scorer:
+    """Half the squared Mahalanobis distances to the nearest class mean, added up over the layers.
+
+    sum_l min_c d_lc^2 / 2, d_lc as in `mahalanobis` on the mean output of layer l over its
+    positions, with a covariance of its own. Every layer has weight one and the inputs are not
+    perturbed, as in OpenOOD's label-noise study (Humblot-Renaud et al. 2024); the paper learns the
+    weights on outliers.
+    """
+    require_labelled("mahalanobis_ensemble", train.labels)
+    fitted = {name: _classes_of(train, name) for name in train.layers}
+
+    def score(test: View) -> Tensor:
+        _require_layers("mahalanobis_ensemble", fitted, test)
+        parts = [
+            by_rows(
+                gaussians.squared_distance,
+                test.layers[name],
+                numbers_per_row=4 * test.layers[name].shape[1] + len(gaussians.means),
+            )
+            for name, gaussians in fitted.items()
+        ]
+        return torch.stack(parts).sum(0) / 2
+
+    return score
+
+
+def _classes_of(train: View, name: str) -> _Gaussians:
+    """One mean per class and one covariance of a layer."""
+
+    def fit() -> _Gaussians:
+        known = _moments(train.layers[name], train.labels)
+        return _Gaussians.of(known.origin, known.means, known.within, known.rounding)
+
+    return train.shared(("classes of layer", name), fit)
+
+
+@detector(
+    paper="Sun et al. 2022, arXiv:2204.06507; Papernot & McDaniel 2018, arXiv:1803.04765",
+    needs={"layers"},
+    grid={"k": _NEIGHBORS},
+)
+def multi_layer_knn(train: View, *, k: int = 50) -> Scorer:
+    """Distance to the k-th nearest training sample, added up over the layers.
+
+    sum_l ||x_l - x_l(k)||, x_l the mean output of layer l over its positions, scaled to length
+    one: `knn` in every layer (the first paper) where the second looks for neighbours. No layer has
+    more say than another, since all distances lie in [0, 2]. The default k shrinks to the size of
+    a smaller training set; any other k that is too large is an error.
+    """
+    k = usable_neighbors("multi_layer_knn", "k", k, default=50, available=len(train))
+    ranks = tuple(sorted({k, *(other for other in _NEIGHBORS if other <= len(train))}))
+    banks = {name: _neighbors_of(train, name) for name in train.layers}
+
+    def distance(bank: Neighbors, name: str, test: View) -> Tensor:
+        rows = test.layers[name]
+        places = test.shared((bank, ranks), lambda: bank.ranked(rows.detach(), ranks))
+        column = ranks.index(k)
+        return bank.distances(rows, places[:, column : column + 1])[:, 0]
+
+    def score(test: View) -> Tensor:
+        _require_layers("multi_layer_knn", banks, test)
+        return torch.stack([distance(bank, name, test) for name, bank in banks.items()]).sum(0)
+
+    return score
+
+
+def _neighbors_of(train: View, name: str) -> Neighbors:
+    values = train.layers[name]
+    return train.shared(("neighbors of layer", name), lambda: Neighbors(values, on_unit_sphere))
+
+
+def _require_layers(detector: str, known: Iterable[str], test: View) -> None:
+    lacking = [name for name in known if name not in test.layers]
+    if lacking:
+        raise UserError(
+            f"Detector '{detector}' was fitted on the layers {', '.join(known)}, but these outputs "
+            f"lack {', '.join(lacking)}."
+        )
+
+
+@detector(
+    paper="Sastry & Oore 2020, arXiv:1912.12510",
+    needs={"probe:gram", "logits"},
+    grid={"variant": ("paper", "code", "openood")},
+)
+def gram(train: View, *, variant: str = "paper") -> Scorer:
+    """How far Gram matrices of the layers lie outside their range over the predicted class.
+
+    sum_l d_l / E[d_l]; d_l adds up, over channels and powers p = 1..10, how far the row sums of the
+    p-th order Gram matrix of layer l, under a signed p-th root, lie below the smallest or above
+    the largest value of the training samples that are predicted as the same class, relative to
+    that value. E[d_l] is the mean over the training samples, each left out of its own range; the
+    paper estimates it on a tenth of the test data, and pytorch-ood on a tenth of the training data.
+    variant="code" divides by the maximum softmax probability, as the authors' code does beside
+    what the paper says; "openood" does so too and leaves E[d_l] out, so that the layer with the
+    largest numbers decides (Humblot-Renaud et al. 2024). Published code has returned minus this.
+    """
+
+    def usual() -> Tensor:
+        mean = precise(train.probe("gram")).sum(2).mean(0)
+        # Without any deviation in training (copies of one sample), a layer counts as it is.
+        return torch.where(mean > 0, mean, 1.0)
+
+    expected = None if variant == "openood" else train.shared("gram of layers", usual)
+
+    def score(test: View) -> Tensor:
+        deviation = precise(test.probe("gram")).sum(2)
+        total = (deviation if expected is None else deviation / expected).sum(1)
+        if variant == "paper":
+            return total
+        return by_rows(
+            lambda z, d: d / z.softmax(1).amax(1),
+            test.logits,
+            total,
+            numbers_per_row=3 * test.logits.shape[1],
+        )
+
+    return score
+
+
+@detector(
+    paper="Liu et al. 2024, arXiv:2306.02879",
+    needs={"probe:nac", "layers"},
+    grid={"steepness": (10.0, 100.0, 1000.0), "bins": (50, 500), "full": (50, 500)},
+)
+def nac(train: View, *, steepness: float = 100.0, bins: int = 50, full: int = 50) -> Scorer:
+    """Minus the share of neurons whose state is one that training has covered.
+
+    -sum_l mean over the neurons i of layer l of min(count_i(u_i) / full, 1).
+    u = sigmoid(steepness * z dL/dz) is the neuron's state, z its output and L the divergence of
+    the softmax from the uniform one; count_i is how many training samples are in the same of
+    `bins` even bins of [0, 1]. The mean of z dL/dz over positions stands for a map. Counts are
+    whole numbers, so samples can tie. pytorch-ood spaces its bins geometrically; even ones are
+    the paper's.
+    """
+    require_range("nac", "steepness", steepness, above=0)
+    require_range("nac", "bins", bins, at_least=2)
+    require_range("nac", "full", full, at_least=1)
+    widths = [values.shape[1] for values in train.layers.values()]
+    known = train.probe("nac")
+    if known.dim() != 2 or known.shape[1] != sum(widths):
+        raise UserError(
+            f"Detector 'nac' needs one number per neuron of the layers, ({sum(widths)}), in its "
+            f"probe, got shape {tuple(known.shape)}."
+        )
+
+    def places(values: Tensor) -> Tensor:
+        """Return the bin of each neuron, counted through all neurons."""
+        which = (torch.sigmoid(steepness * precise(values)) * bins).long().clamp(max=bins - 1)
+        return which + bins * torch.arange(values.shape[1], device=which.device)
+
+    @torch.no_grad()
+    def count() -> Tensor:
+        size = known.shape[1] * bins
+        parts = blocks(len(known), 3 * known.shape[1])
+        return torch.stack(
+            [torch.bincount(places(known[rows]).flatten(), minlength=size) for rows in parts]
+        ).sum(0)
+
+    counts = train.shared(("nac", steepness, bins), count)
+
+    def score(values: Tensor) -> Tensor:
+        covered = (counts[places(values)].double() / full).clamp(max=1.0)
+        return -torch.stack([part.mean(1) for part in torch.split(covered, widths, dim=1)]).sum(0)
+
+    return lambda test: by_rows(
+        score, test.probe("nac"), numbers_per_row=4 * test.probe("nac").shape[1]
+    )
+
+
+@detector(
+    paper="Song et al. 2022, arXiv:2209.08590",
+    needs={"probe:rankfeat"},
+    grid={"blocks": ("both", "last", "previous")},
+)
+def rankfeat(train: View, *, blocks: str = "both") -> Scorer:
+    """Free energy of the logits when the last maps lack their leading singular direction.
+
+    -log sum_c exp(z_c), z the mean of the logits that the network gives when the part of rank one
+    is taken out of the map of its last stage, and of the stage before; or one of them alone. The
+    singular vectors are exact where the published code takes 20 power iterations from a random
+    start. A network of which one stage alone gives a map uses that.
+    """
+
+    def score(test: View) -> Tensor:
+        logits = test.probe("rankfeat")
+        if blocks == "previous" and logits.shape[1] < 2:
+            raise UserError(
+                "Setting blocks of 'rankfeat' cannot be previous: one stage of this network alone "
+                "gives a map."
+            )
+        if blocks != "both":
+            place = 0 if blocks == "last" else 1
+            logits = logits[:, place : place + 1]
+        return by_rows(
+            lambda z: energy_of(z.mean(1)), logits, numbers_per_row=4 * logits[:1].numel()
+        )
+
+    return score

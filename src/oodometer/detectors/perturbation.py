@@ -1,0 +1,127 @@
+"""Detectors that move the inputs by a gradient, or read the gradient of all weights.
+
+The network was asked beforehand, at all settings of the grid: see the probes of the same names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from oodometer.detectors._arrays import by_rows, precise
+from oodometer.detectors._checks import require_range, require_two_classes
+from oodometer.detectors._shared import posterior
+from oodometer.errors import UserError
+from oodometer.outputs import View
+from oodometer.registry import Scorer, detector
+
+TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
+ODIN_STEPS = (0.0, 0.00035, 0.0007, 0.0014, 0.0028)
+MAHALANOBIS_STEPS = (0.0, 0.0005, 0.001, 0.0014, 0.002, 0.005, 0.01)
+
+
+def place_of(detector: str, setting: str, value: float, asked: Sequence[float]) -> int:
+    """Where a setting stands in what the network was asked; refuse one that it was not."""
+    if value not in asked:
+        raise UserError(
+            f"Setting {setting} of '{detector}' must be one of "
+            f"{', '.join(f'{each:g}' for each in asked)}, for which the network was asked, got "
+            f"{value:g}."
+        )
+    return asked.index(value)
+
+
+@detector(
+    paper="Liang et al. 2018, arXiv:1706.02690",
+    needs={"logits"},
+    grid={"temperature": TEMPERATURES},
+)
+def odin(train: View, *, temperature: float = 1000.0) -> Scorer:
+    """Logarithm of one minus the maximum softmax probability at a high temperature.
+
+    log(1 - max_c softmax(z / T)_c). Temperature only, which needs no network; with the input
+    perturbation of the paper: `odin_perturbed`. T = 1 is max_softmax.
+    """
+    require_range("odin", "temperature", temperature, above=0)
+    require_two_classes("odin", train.logits)
+
+    def score(logits: Tensor) -> Tensor:
+        return posterior(logits, temperature).log_not_top
+
+    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+
+
+@detector(
+    paper="Liang et al. 2018, arXiv:1706.02690",
+    needs={"logits", "probe:odin"},
+    grid={"temperature": TEMPERATURES, "step": ODIN_STEPS},
+)
+def odin_perturbed(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
+    """Logarithm of one minus the maximum softmax at a temperature, on inputs moved towards it.
+
+    log(1 - max_c softmax(z(x') / T)_c) at x' = x - step * sign(gradient by x of
+    -log max_c softmax(z(x) / T)_c), sign(0) = 1, nothing clipped. step=0 is `odin`. Steps are in
+    the space of the model's inputs: for inputs that were divided by a standard deviation s, a step
+    of this size is one of s times as much in pixels.
+    """
+    require_two_classes("odin_perturbed", train.logits)
+    row = place_of("odin_perturbed", "temperature", temperature, TEMPERATURES)
+    column = place_of("odin_perturbed", "step", step, ODIN_STEPS)
+    others = math.log(train.logits.shape[1] - 1)
+
+    def score(test: View) -> Tensor:
+        gap = precise(test.probe("odin")[:, row, column])
+        return logsigmoid(gap / temperature + others)
+
+    return score
+
+
+@detector(
+    paper="Lee et al. 2018, arXiv:1807.03888",
+    needs={"probe:mahalanobis"},
+    grid={"step": MAHALANOBIS_STEPS},
+)
+def mahalanobis_perturbed(train: View, *, step: float = 0.002) -> Scorer:
+    """Squared Mahalanobis distance to the nearest class mean, on inputs moved towards it.
+
+    min_c d_c(x')^2 at x' = x - step * sign(gradient by x of min_c d_c(x)^2), d_c as in
+    `mahalanobis` on features with one covariance for all classes. step=0 is `mahalanobis`. Steps
+    are in the space of the model's inputs, as those of `odin_perturbed`.
+    """
+    column = place_of("mahalanobis_perturbed", "step", step, MAHALANOBIS_STEPS)
+    return lambda test: precise(test.probe("mahalanobis")[:, column])
+
+
+@detector(
+    paper="Lee & AlRegib 2020, arXiv:2008.08030",
+    needs={"features", "logits", "probe:gradient_uncertainty"},
+    grid={"weights": ("all", "head")},
+)
+def gradient_uncertainty(train: View, *, weights: str = "all") -> Scorer:
+    """Minus the length of the gradient by the weights when every class is the target.
+
+    -||gradient of -sum_c log p_c||, by all weights of the network, or with weights="head" by
+    weight and bias of the head, where it is ||K p - 1|| sqrt(||x||^2 + 1) and needs no backward
+    pass (OpenOOD's choice). The paper trains a classifier on the squared lengths per layer; their
+    sum, as in pytorch-ood, is the square of this: the same order. The head's bias counts even if
+    it has none, for then the gradient by one that is 0 is meant.
+    """
+
+    def head(features: Tensor, logits: Tensor) -> Tensor:
+        pull = logits.shape[1] * logits.softmax(1) - 1
+        lever = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
+        product: Tensor = pull.square().sum(1) * lever.square().sum(1)
+        return -product.sqrt()
+
+    if weights == "all":
+        return lambda test: -precise(test.probe("gradient_uncertainty"))
+    return lambda test: by_rows(
+        head,
+        test.features,
+        test.logits,
+        numbers_per_row=3 * test.features.shape[1] + 3 * test.logits.shape[1],
+    )

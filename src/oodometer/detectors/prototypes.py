@@ -1,0 +1,265 @@
+"""Detectors that compare a feature with one vector per class, or with stored training features."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from oodometer.detectors._arrays import by_rows, precise
+from oodometer.detectors._checks import (
+    require_labelled,
+    require_range,
+    require_two_classes,
+    usable_neighbors,
+)
+from oodometer.detectors._shared import (
+    Same,
+    class_sums,
+    energies,
+    feature_mean,
+    head_of,
+    labelled_sums,
+    once,
+    posterior,
+)
+from oodometer.outputs import View
+from oodometer.registry import Scorer, detector
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Return the rows at length one; a row of zeros has no direction and stays zero."""
+    length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / torch.where(length > 0, length, 1.0)
+
+
+@detector(
+    paper="Zhang et al. 2023, SHE, ICLR, openreview.net/forum?id=KkazG4lgKL",
+    needs={"features", "logits", "labels"},
+    grid={"metric": ("inner", "cosine", "euclidean")},
+)
+def she(train: View, *, metric: str = "inner") -> Scorer:
+    """Simplified Hopfield energy: minus the inner product with the predicted class's pattern.
+
+    -x . s_c, c the predicted class, s_c the mean feature of the training samples of class c that
+    are classified correctly: the paper's simplified form, not its HE, which stores every sample.
+    The other metrics are ablations of the paper: minus the cosine, and ||x - s_c||. A class
+    without a correct sample (which pytorch-ood refuses) stores the mean of those that are labelled
+    OR predicted c; one without these too stores the mean of all training features.
+    """
+    require_labelled("she", train.labels)
+    patterns = once(train, "she patterns", lambda: _patterns(train))
+    if metric == "cosine":
+        patterns = _unit(patterns)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        stored = patterns[logits.argmax(1)]
+        if metric == "euclidean":
+            distance: Tensor = torch.linalg.vector_norm(features - stored, dim=1)
+            return distance
+        rows = _unit(features) if metric == "cosine" else features
+        return -(rows * stored).sum(1)
+
+    return lambda test: by_rows(
+        score,
+        test.features,
+        test.logits,
+        numbers_per_row=4 * test.features.shape[1] + test.logits.shape[1],
+    )
+
+
+@torch.no_grad()
+def _patterns(train: View) -> Tensor:
+    """Return the stored pattern of every class, (classes, width)."""
+    classes, labels = train.logits.shape[1], train.labels
+    guess = train.logits.argmax(1).to(labels.device)
+    right = torch.where(guess == labels, labels, -1)
+    correct = class_sums(train.features, right, classes)
+    # Labelled OR predicted: every row counts for its guess, a wrong one for its label too.
+    guessed = class_sums(train.features, guess, classes)
+    sums, counts = guessed.sums, guessed.counts
+    wrong = torch.where(guess != labels, labels, -1)
+    if bool((wrong >= 0).any()):
+        also = class_sums(train.features, wrong, classes)
+        sums, counts = sums + also.sums, counts + also.counts
+    either = sums / counts.clamp_min(1)[:, None]
+    stored = torch.where(counts[:, None] > 0, either, feature_mean(train))
+    return torch.where(correct.counts[:, None] > 0, correct.means, stored)
+
+
+@detector(paper="Mensink et al. 2013, doi:10.1109/TPAMI.2013.83", needs={"features", "labels"})
+def cosine_to_class_mean(train: View) -> Scorer:
+    """Minus the cosine between the feature and the nearest class mean.
+
+    -max_c cos(x, m_c), m_c the mean feature of the training samples labelled c: the nearest-mean
+    rule of the paper with the angle in place of its learned distance. A class without samples has
+    no mean; a row of zeros has no direction and cosine 0.
+    """
+    require_labelled("cosine_to_class_mean", train.labels)
+    sums = labelled_sums(train)
+    means = _unit(sums.means[sums.counts > 0])
+
+    def score(features: Tensor) -> Tensor:
+        return -(_unit(features) @ means.T).amax(1)
+
+    per_row = 3 * train.features.shape[1] + len(means)
+    return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+
+
+@detector(
+    paper="Ming et al. 2022, MCM, arXiv:2211.13445",
+    needs={"features", "head"},
+    grid={"temperature": (0.01, 0.1, 1.0)},
+)
+def cosine_to_class_weight(train: View, *, temperature: float = 1.0) -> Scorer:
+    """Maximum concept matching: how clearly one class's weight points the feature's way.
+
+    log(1 - max_c softmax(cos(x, w_c) / T)_c). The paper matches images with the texts of a
+    vision-language model, whose head has the texts as its weights; for any other network the
+    weights stand in for them. The bias plays no part. The paper's confidence is the softmax
+    itself: the same order.
+    """
+    require_range("cosine_to_class_weight", "temperature", temperature, above=0)
+    weight, _ = head_of(train)
+    require_two_classes("cosine_to_class_weight", weight.T)
+    directions = _unit(weight)
+
+    def score(features: Tensor) -> Tensor:
+        return posterior(_unit(features) @ directions.T, temperature).log_not_top
+
+    per_row = 3 * weight.shape[1] + 5 * len(weight)
+    return lambda test: by_rows(score, test.features, numbers_per_row=per_row)
+
+
+@detector(
+    paper="Liu & Qin 2025, NCI, arXiv:2311.01479",
+    needs={"features", "logits", "head"},
+    grid={"alpha": (0.0001, 0.0, 0.001, 0.01, 0.1)},
+)
+def nci(train: View, *, alpha: float = 0.0001) -> Scorer:
+    """Neural collapse inspired: how well the centred feature fits its class weight, and its size.
+
+    -(x - m) . w_c / ||x - m|| - alpha ||x||_1, m the mean training feature, c the predicted class.
+    The projection is the cosine times ||w_c||, as in the authors' code. alpha weighs the second
+    term and has to be tuned, because features have no common scale; alpha=0 leaves the projection
+    alone (the default of pytorch-ood). At the mean itself the first term is 0.
+    """
+    require_range("nci", "alpha", alpha, at_least=0)
+    weight, _ = head_of(train)
+    mean = feature_mean(train)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        direction = _unit(features - mean)
+        projection = (direction * weight[logits.argmax(1)]).sum(1)
+        return torch.stack([-projection, -features.abs().sum(1)], dim=1)
+
+    def scored(test: View) -> Tensor:
+        per_row = 4 * weight.shape[1] + len(weight)
+        terms = once(
+            test,
+            ("nci", Same(mean)),
+            lambda: by_rows(score, test.features, test.logits, numbers_per_row=per_row),
+        )
+        return terms[:, 0] + alpha * terms[:, 1]
+
+    return scored
+
+
+@detector(
+    paper="Liu & Qin 2024, fDBD, arXiv:2312.11536",
+    needs={"features", "logits", "head"},
+    grid={"normalizer": ("mean", "origin")},
+)
+def fdbd(train: View, *, normalizer: str = "mean") -> Scorer:
+    """Minus the mean distance to the decision boundaries, relative to that to the training mean.
+
+    -mean over c != k of (z_k - z_c) / (||w_k - w_c|| ||x - m||), k the predicted class, m the mean
+    training feature. normalizer="origin" divides by ||x||, as OpenOOD tries too. Classes with
+    equal weights have no boundary between them and are left out; if all are equal the score is 0.
+    The last distance is at least the rounding of the features.
+    """
+    require_two_classes("fdbd", train.logits)
+    weight, _ = head_of(train)
+    mean = feature_mean(train)
+    between = torch.cdist(weight, weight, compute_mode="donot_use_mm_for_euclid_dist")
+    apart = between > 0
+    share = torch.where(apart, 1 / torch.where(apart, between, 1.0), 0.0)
+    share = share / apart.sum(1, keepdim=True).clamp_min(1)
+    origin = mean if normalizer == "mean" else torch.zeros_like(mean)
+    size = precise(train.features.detach().abs().amax())
+    smallest = (torch.finfo(train.features.dtype).eps * size).clamp_min(1e-30)
+
+    def score(features: Tensor, logits: Tensor) -> Tensor:
+        top, place = logits.max(1, keepdim=True)
+        distance = ((top - logits) * share[place[:, 0]]).sum(1)
+        length = torch.linalg.vector_norm(features - origin, dim=1)
+        return -distance / torch.maximum(length, smallest)
+
+    per_row = 3 * weight.shape[1] + 4 * len(weight)
+    return lambda test: by_rows(score, test.features, test.logits, numbers_per_row=per_row)
+
+
+_ASKED, _TILE = 256, 16_384  # samples that are compared at once with rows of the bank
+_GROUP = 8  # products of which only the largest is sorted
+_NEIGHBORS = (10, 50, 100)
+
+
+@detector(
+    paper="Park et al. 2023, NNGuide, arXiv:2309.14888",
+    needs={"features", "logits"},
+    grid={"k": _NEIGHBORS},
+)
+def nnguide(train: View, *, k: int = 10) -> Scorer:
+    """Energy, guided by the similarity to training features of low energy.
+
+    E(x) times the mean of the k largest values of e_i cos(x, x_i) over the training samples, where
+    e_i = log sum_c exp(z_c) of sample i and E(x) is minus that of x. The whole training set is the
+    bank; the authors draw a share of it at random. The default k shrinks to the size of a smaller
+    training set; any other k that is too large is an error.
+    """
+    k = usable_neighbors("nnguide", "k", k, default=10, available=len(train))
+    bank = once(train, "nnguide bank", lambda: _bank(train))
+    # One search serves every k of the grid.
+    most = max([k, *(value for value in _NEIGHBORS if value <= len(train))])
+
+    def scored(test: View) -> Tensor:
+        nearest = once(
+            test, ("nnguide", Same(bank), most), lambda: _largest_products(test, bank, most)
+        )
+        guidance = precise(nearest[:, :k]).mean(1)
+        return guidance * energies(test)
+
+    return scored
+
+
+@torch.no_grad()
+def _bank(train: View) -> Tensor:
+    """Training features of length one times -energy, in their own type: a search, not a sum."""
+    scale = -energies(train).to(train.features)
+    return _unit(train.features.detach()) * scale[:, None]
+
+
+def _largest_products(test: View, bank: Tensor, count: int) -> Tensor:
+    """Return the `count` largest inner products of each unit feature with the bank, descending."""
+    found = [bank.new_empty((0, count))]
+    for start in range(0, len(test), _ASKED):
+        rows = _unit(test.features[start : start + _ASKED])
+        best = rows.new_empty((len(rows), 0))
+        for first in range(0, len(bank), _TILE):
+            products = rows @ bank[first : first + _TILE].T
+            best = torch.cat([best, _largest(products, count)], dim=1)
+        found.append(best.topk(count, dim=1).values)
+    return torch.cat(found)
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Return the `count` largest of each row, or all if there are fewer.
+
+    They lie in the `count` groups with the largest maxima: most numbers are looked at once only.
+    """
+    whole = values.shape[1] // _GROUP * _GROUP
+    if whole < 4 * _GROUP * count:
+        return values.topk(min(count, values.shape[1]), dim=1).values
+    groups = values[:, :whole].view(len(values), _GROUP, -1)
+    chosen = groups.amax(1).topk(count, dim=1).indices
+    likely = groups.gather(2, chosen[:, None].expand(-1, _GROUP, -1)).flatten(1)
+    return torch.cat([likely, values[:, whole:]], dim=1).topk(count, dim=1).values

@@ -1,0 +1,191 @@
+"""Claims: who is working on what, so that two runners on a store share the work.
+
+A wrong claim costs double work and never a wrong result: what is saved under a key is the same
+whoever saves it. So a claim need not be a lock, and nobody waits for one for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oodometer.engine.stores.base import File, Store
+
+FOLDER = "claims"
+_FILE = re.compile(r"(?P<name>[0-9A-Za-z_-]+)\.(?P<turn>\d+)")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A piece of work and who has it."""
+
+    name: str
+    owner: str
+    seconds: float  # that it holds without being renewed
+    age: float  # seconds since it was renewed, by the clock on the wall
+    turn: int  # how often it was taken over, and one
+    beat: str  # another one whenever it is renewed
+
+    @property
+    def stale(self) -> bool:
+        """Its owner is known to be gone, or has been silent for far longer than agreed."""
+        return owner_is_gone(self.owner) or self.age > max(10 * self.seconds, 600.0)
+
+
+class Claims:
+    """The claims of one store, as files ``claims/<name>.<turn>``.
+
+    Who takes a claim over creates the file of the next turn, which only one can do. Clocks of
+    machines are never compared: a claim is taken over when this object has itself seen it
+    unrenewed for as long as it holds, by a clock that neither jumps nor is set; or at once, if its
+    owner was a process of this machine that is no more.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, tuple[str, float]] = {}  # name -> beat, and since when
+
+    def claim(self, name: str, owner: str, seconds: float) -> bool:
+        """Take a piece of work; False: somebody else has it. One's own claim is renewed."""
+        current = self._current(name)
+        if current is not None and current.owner == owner:
+            return self.renew(name, owner, seconds)
+        if current is not None and not self._expired(current):
+            return False
+        turn = 1 if current is None else current.turn + 1
+        if not self._store.create_file(_path(name, turn), _content(owner, seconds)):
+            return False
+        self._seen.pop(name, None)
+        return True
+
+    def renew(self, name: str, owner: str, seconds: float) -> bool:
+        """Say that the work goes on; False: somebody else has taken it over."""
+        current = self._current(name)
+        if current is None:  # swept away while this process slept
+            return self._store.create_file(_path(name, 1), _content(owner, seconds))
+        if current.owner != owner:
+            return False
+        self._store.write_file(_path(name, current.turn), _content(owner, seconds))
+        return True
+
+    def release(self, name: str, owner: str) -> None:
+        """Give a piece of work back, done or not; silent if somebody else has it by now."""
+        current = self._current(name)
+        if current is not None and current.owner == owner:
+            self.remove(current)
+
+    def remove(self, claim: Claim) -> None:
+        """Remove a claim, whosever it is, and the turns before it."""
+        for turn in sorted(self._turns(claim.name)):
+            if turn <= claim.turn:
+                self._store.remove_file(_path(claim.name, turn))
+
+    def listed(self) -> list[Claim]:
+        """All claims, by name."""
+        latest: dict[str, Claim] = {}
+        for path, file in self._store.list_files(FOLDER).items():
+            claim = self._read(path, file)
+            if claim is not None and claim.turn > getattr(latest.get(claim.name), "turn", 0):
+                latest[claim.name] = claim
+        return [claim for _, claim in sorted(latest.items())]
+
+    def _current(self, name: str) -> Claim | None:
+        if _FILE.fullmatch(f"{name}.1") is None:
+            raise ValueError(f"a claim's name is letters, digits, - and _, not {name!r}")
+        turns = self._turns(name)
+        for turn in sorted(turns, reverse=True):
+            if (claim := self._read(f"{name}.{turn}", turns[turn])) is not None:
+                return claim
+        # Released while we looked: somebody's until the next look.
+        return Claim(name, "unknown", 60.0, 0.0, max(turns), "") if turns else None
+
+    def _turns(self, name: str) -> dict[int, File]:
+        return {
+            int(match["turn"]): file
+            for path, file in self._store.list_files(FOLDER).items()
+            if (match := _FILE.fullmatch(path)) and match["name"] == name
+        }
+
+    def _read(self, path: str, file: File) -> Claim | None:
+        match = _FILE.fullmatch(path)
+        if match is None:
+            return None
+        age = max(0.0, time.time() - file.changed)
+        try:
+            content = bytes(self._store.read_file(f"{FOLDER}/{path}"))
+        except FileNotFoundError:  # released in the meantime
+            return None
+        try:
+            told = json.loads(content)
+            owner, seconds, beat = str(told["owner"]), float(told["seconds"]), str(told["beat"])
+        except (ValueError, TypeError, KeyError):
+            # Unreadable, so nobody's, but its turn is taken: it can be watched and taken over.
+            owner, seconds, beat = "unknown", 60.0, content.hex()
+        return Claim(match["name"], owner, seconds, age, int(match["turn"]), beat)
+
+    def _expired(self, claim: Claim) -> bool:
+        if owner_is_gone(claim.owner):
+            return True
+        now = time.monotonic()
+        beat, since = self._seen.get(claim.name, (None, now))
+        if beat != claim.beat:
+            self._seen[claim.name] = claim.beat, now
+            return False
+        return now - since >= claim.seconds
+
+
+def this_owner() -> str:
+    """Name this process for claims: machine, its last start, number and start of the process."""
+    process = os.getpid()
+    return f"{_machine()}:{process}:{_started(process) or 0}:{uuid.uuid4().hex[:8]}"
+
+
+def owner_is_gone(owner: str) -> bool:
+    """Tell whether the owner was a process of this machine that is no more; False if unknown."""
+    machine, _, rest = owner.rpartition(":")[0].partition(":")
+    process, _, started = rest.partition(":")
+    if machine != _machine() or not process.isdecimal():
+        return False
+    found = _started(int(process))
+    if found is None:  # no such process, or a system that does not tell
+        return Path("/proc/self/stat").exists()
+    return started != found
+
+
+@cache
+def _machine() -> str:
+    """A name of this machine since its last start, in which processes are numbered."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        # Containers share a kernel and have numbers of their own.
+        space = os.readlink("/proc/self/ns/pid").strip("pid:[]")  # noqa: PTH115 - not a path
+    except OSError:
+        boot, space = f"{uuid.getnode():x}", "0"
+    return f"{platform.node()}.{boot}.{space}".replace(":", "-")
+
+
+def _started(process: int) -> str | None:
+    """When a process was started, in ticks of its machine."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]
+
+
+def _path(name: str, turn: int) -> str:
+    return f"{FOLDER}/{name}.{turn}"
+
+
+def _content(owner: str, seconds: float) -> bytes:
+    return json.dumps({"owner": owner, "seconds": seconds, "beat": uuid.uuid4().hex}).encode()

@@ -1,0 +1,24 @@
+"""Probes: ways to ask a classifier about a batch more than once, each one function.
+
+What one returns is kept in ``Outputs.probes``; a detector declares that it needs ``probe:NAME``.
+"""
+
+from __future__ import annotations
+
+from oodometer.lab.probes._question import Learner, Probe, Question, State
+from oodometer.lab.probes.dropout import dropouts, mc_dropout
+from oodometer.lab.probes.gradients import gradient_uncertainty
+from oodometer.lab.probes.layers import ClassRanges, gram, nac, rankfeat
+from oodometer.lab.probes.perturbation import ClassMeans, mahalanobis, odin
+
+__all__ = ["PROBES", "Learner", "Probe", "Question", "State", "dropouts"]
+
+PROBES: dict[str, Probe] = {
+    "odin": Probe(odin, frozenset({"graph"})),
+    "mahalanobis": Probe(mahalanobis, frozenset({"graph"}), learner=ClassMeans),
+    "gradient_uncertainty": Probe(gradient_uncertainty),
+    "rankfeat": Probe(rankfeat, frozenset({"stages"})),
+    "gram": Probe(gram, frozenset({"stages"}), learner=ClassRanges, of_training=True),
+    "nac": Probe(nac, frozenset({"graph", "stages"}), of_training=True),
+    "mc_dropout": Probe(mc_dropout, frozenset({"prefix"})),
+}

@@ -1,0 +1,142 @@
+"""Which columns tell runs apart, and what repeated lines are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.long import COVARIATE
+from oodometer.tables.names import REPLICATE_TITLES, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIXED = ("detector", "id", "ood", "metric", "value", "spread")
+_SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
+_SHARED = 0.5  # of the lines must lie at levels that several detectors have
+EMPTY = "(empty)"
+
+
+def one_spelling(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Take names that differ in capitals or spaces only for the same."""
+    for column in [c for c in long.columns if c in ("detector", "id", "ood")]:
+        first: dict[str, str] = {}
+        spelling = {}
+        for name in map(str, long[column].unique()):
+            spelling[name] = first.setdefault("".join(name.casefold().split()), name)
+        other = [f"{name} = {known}" for name, known in spelling.items() if name != known]
+        if other:
+            long[column] = long[column].replace(spelling)
+            notes.append(f"names that differ in capitals only are the same: {', '.join(other)}")
+    return long
+
+
+def factor_columns(long: pd.DataFrame) -> list[str]:
+    """The columns that may tell runs apart."""
+    return [c for c in long.columns if c not in _FIXED and not c.startswith(COVARIATE)]
+
+
+def promote(long: pd.DataFrame) -> pd.DataFrame:
+    """Make a setting that was taken for a fact about runs a factor, if nothing else tells it."""
+    for name in _SETTINGS:
+        column = f"{COVARIATE}{name}"
+        if column not in long.columns:
+            continue
+        keys = [*factor_columns(long), *(c for c in ("id",) if c in long.columns)]
+        per_cell = long.groupby(keys)[column].nunique().max() if keys else long[column].nunique()
+        if per_cell > 1:
+            long[name] = long[column].map(lambda value: f"{value:g}")
+    return long
+
+
+def telling(
+    long: pd.DataFrame, notes: list[str]
+) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
+    """Choose the columns that tell runs apart: not constant, not told by anything else."""
+    set_aside: dict[str, str] = {}
+    factors = factor_columns(long)
+    several = _levels(long, "detector") > 1
+    for column in list(factors):
+        replicate = plain(column) in REPLICATE_TITLES
+        if _levels(long, column) == 1:
+            set_aside[column] = f"always {long[column].iloc[0]}"
+        elif several and _is_parameter(long, column):
+            long = _with_parameter(long, column)
+            notes.append(f"{column} is given for some detectors only: it became part of their name")
+            set_aside[column] = "part of the detector's name"
+        elif several and _told_by(long, column, "detector"):
+            set_aside[column] = "told by the detector"
+        elif not replicate and _told_by(long, column, "ood"):
+            set_aside[column] = "told by the outlier set"
+        elif several and not replicate and not _is_shared(long, column):
+            set_aside[column] = "differs from detector to detector"
+        elif not replicate and _is_measured(long, column):
+            set_aside[column] = "numbers that are no settings"
+    factors = [column for column in factors if column not in set_aside]
+    for column in [c for c in reversed(factors) if plain(c) not in REPLICATE_TITLES]:
+        others = [c for c in factors if c != column and plain(c) not in REPLICATE_TITLES]
+        if "id" in long.columns:
+            others.append("id")
+        for other in others:
+            if long[other].nunique() >= long[column].nunique() and _told_by(long, column, other):
+                factors.remove(column)
+                set_aside[column] = f"told by {other}"
+                break
+    if set_aside:
+        told = "; ".join(f"{column}: {why}" for column, why in set_aside.items())
+        notes.append(f"columns that tell no runs apart were set aside ({told})")
+    return long.drop(columns=list(set_aside)), tuple(factors), set_aside
+
+
+def _told_by(long: pd.DataFrame, column: str, other: str) -> bool:
+    """Tell whether every level of the other column has one level of this one."""
+    levels = _levels(long, other)
+    return levels > 1 and len(long[[other, column]].drop_duplicates()) == levels
+
+
+def _levels(long: pd.DataFrame, column: str) -> int:
+    return len(long[column].unique())
+
+
+def _is_parameter(long: pd.DataFrame, column: str) -> bool:
+    """Tell whether a column is empty for some detectors, and several values for others."""
+    empty = (long[column] == EMPTY).groupby(long["detector"]).mean()
+    levels = long.groupby("detector")[column].nunique()
+    return bool((empty == 1).any() and (empty < 1).any() and (levels[empty == 0] > 1).any())
+
+
+def _with_parameter(long: pd.DataFrame, column: str) -> pd.DataFrame:
+    given = long[column] != EMPTY
+    named = long["detector"] + " (" + column + "=" + long[column] + ")"
+    return long.assign(detector=long["detector"].where(~given, named))
+
+
+def _is_shared(long: pd.DataFrame, column: str) -> bool:
+    """Tell whether enough lines lie at levels at which several detectors were measured."""
+    detectors = long.groupby(column)["detector"].nunique()
+    return bool((long[column].map(detectors) > 1).mean() >= _SHARED)
+
+
+def _is_measured(long: pd.DataFrame, column: str) -> bool:
+    """Tell whether a column holds numbers that hardly repeat, which no setting does."""
+    levels = long[column].unique()
+    fine = sum("." in level or "," in level for level in levels)
+    many = len(levels) > 12 and 2 * fine > len(levels)
+    return bool(many and numeric_share(levels) == 1.0)
+
+
+def once(
+    long: pd.DataFrame, factors: tuple[str, ...], notes: list[str]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Take equal lines once; number lines that differ only in their value as runs."""
+    long = long.drop_duplicates()
+    keys = ["detector", *(c for c in ("id",) if c in long.columns), "ood", "metric", *factors]
+    if not long.duplicated(keys).any():
+        return long, factors
+    number = long.groupby(keys, dropna=False).cumcount() + 1
+    notes.append(
+        f"{int((number > 1).sum())} lines repeat a cell with another value: taken for repeated "
+        "runs, numbered in the order of the file, so that equal numbers are compared"
+    )
+    name = "run" if "run" not in factors else "repetition"
+    return long.assign(**{name: number.astype(str)}), (*factors, name)

@@ -1,0 +1,342 @@
+"""Whatever happens to workers and runners, a study ends with the same bytes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oodometer.cli.running import stoppable
+from oodometer.engine import runner as running
+from oodometer.engine.executors import Ended, Task
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.executors.pool import Pool
+from oodometer.engine.run import check_device, run_study
+from oodometer.engine.runner import Progress, Settings
+from oodometer.engine.store import FolderStore, StoreError
+from oodometer.engine.tasks import warm_up
+from oodometer.errors import UserError
+from oodometer.study import Study, load_study
+
+_SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).with_name("torture.py"))
+torture = importlib.util.module_from_spec(_SPEC)
+sys.modules["torture"] = torture
+_SPEC.loader.exec_module(torture)
+
+PATIENCE = 180.0  # seconds; only ever waited for if something is wrong
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]:
+    """A study, and what its store holds after an undisturbed run, in this process."""
+    folder = tmp_path_factory.mktemp("whole")
+    path = torture.write_study(folder, 6, ["max_softmax", "energy", "knn(k=3)"], epochs=12)
+    study = load_study(path)
+    run_study(study, FolderStore(folder / "store"), executor=InProcess())
+    return path, study, torture.content(folder / "store")
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def number_of(store: Path, kind: str) -> int:
+    return sum(1 for _ in FolderStore(store).keys(kind))
+
+
+# ---- workers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_worker_that_is_lost_costs_only_its_task(whole, tmp_path, number):
+    _, study, expected = whole
+    pool = Pool(2, warm_up=warm_up, silent_ticks=12)
+    hit: list[int] = []
+
+    def hit_one(state: Progress) -> None:
+        busy = [worker for worker in pool._workers if worker.task is not None]
+        if not hit and state.train[0] and busy:
+            hit.append(busy[0].process.pid or 0)
+            os.kill(hit[0], number)
+
+    try:
+        outcome = run_study(study, FolderStore(tmp_path), executor=pool, progress=hit_one)
+    finally:
+        pool.close()
+    assert hit and not outcome.missing
+    assert torture.content(tmp_path) == expected
+
+
+def test_a_detector_that_crashes_leaves_all_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "ATTEMPTS", 1)
+    (tmp_path / "own.py").write_text(
+        "import os\nimport oodometer as om\n\n\n"
+        '@om.detector(paper="Somebody 2026", needs={"logits"})\n'
+        'def crash(train):\n    """Crash."""\n    return lambda test: os.abort()\n'
+    )
+    own = f"{tmp_path}/own.py:crash"
+    study = load_study(torture.write_study(tmp_path, 2, ["energy", own, "max_softmax"], epochs=2))
+    store = FolderStore(tmp_path / "store")
+    outcome = run_study(study, store, workers=1)
+    missing = [part for part in outcome.missing if not part.setting]
+    assert {(part.run, part.detector) for part in missing} == {
+        (label, "crash") for label in study.runs()
+    }
+    assert all("its worker died 1 times (signal 6)" in part.reason for part in missing)
+    assert number_of(store.folder, "failures") == 2
+    assert len(outcome.findings) == 1
+
+
+class Losing(InProcess):
+    """Loses the first so many tasks whose name has a certain text in it."""
+
+    def __init__(self, text: str, times: int, *, outside: bool) -> None:
+        super().__init__()
+        self.text, self.times, self.outside = text, times, outside
+        self.names: list[str] = []
+
+    def wait(self, seconds: float) -> list[Ended]:
+        task = self._task
+        if task is not None:
+            self.names.append(task.name)
+            if self.text in task.name and self.times:
+                self.times -= 1
+                self._task = None
+                return [Ended(task, lost="gone", outside=self.outside)]
+        return super().wait(seconds)
+
+
+@pytest.mark.parametrize(("outside", "limit"), [(False, 3), (True, 8)])
+def test_lost_tasks_are_tried_again_but_not_for_ever(whole, tmp_path, outside, limit):
+    _, study, expected = whole
+    label = next(iter(study.runs()))
+    outcome = run_study(
+        study, FolderStore(tmp_path / "a"), executor=Losing(label, limit - 1, outside=outside)
+    )
+    assert not outcome.missing and torture.content(tmp_path / "a") == expected
+    store = FolderStore(tmp_path / "b")
+    outcome = run_study(study, store, executor=Losing(label, limit, outside=outside))
+    assert [part.run for part in outcome.missing] == [label]
+    assert f"its worker died {limit} times" in outcome.missing[0].reason
+    assert number_of(store.folder, "failures") == 1
+    again = run_study(study, store, executor=InProcess())  # what failed is tried again
+    assert not again.missing and number_of(store.folder, "failures") == 0
+
+
+def test_of_a_lost_piece_what_was_at_work_is_done_alone(whole, tmp_path):
+    _, study, expected = whole
+    executor = Losing("/", 1, outside=True)  # the first piece that scores
+    outcome = run_study(study, FolderStore(tmp_path), executor=executor)
+    assert not outcome.missing and torture.content(tmp_path) == expected
+    lost = next(name for name in executor.names if "/" in name).partition("/")[0]
+    assert sum(name.startswith(f"{lost}/") for name in executor.names) == 1 + 2
+
+
+# ---- runners ------------------------------------------------------------------------------------
+
+
+def test_killed_again_and_again_it_ends_with_the_same_bytes(whole, tmp_path):
+    path, _, expected = whole
+    done = torture.torture(path, tmp_path / "store", kills=2, seed=2, longest=6.0)
+    assert len(done) >= 2
+    assert torture.content(tmp_path / "store") == expected
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["both live", "one is killed"])
+def test_two_runners_share_the_work(whole, tmp_path, kill):
+    path, _, expected = whole
+    one, two = (torture.start(path, tmp_path, workers=1) for _ in range(2))
+    if kill:
+        until(lambda: number_of(tmp_path, "models"))
+        workers = torture.workers_of(one.pid)
+        one.kill()
+        one.communicate()
+        until(lambda: not any(Path(f"/proc/{number}").exists() for number in workers))
+        torture.finish(two)
+    else:
+        said = torture.finish(one) + torture.finish(two)
+        made = [int(line.split()[1]) for line in said.splitlines() if line.startswith("made:")]
+        assert len(made) == 2 and sum(made) == 3, "a training was done twice"
+    assert torture.content(tmp_path) == expected
+    assert FolderStore(tmp_path).claims() == []
+
+
+def test_what_another_runner_has_is_waited_for(whole, tmp_path, monkeypatch):
+    """A run that somebody has claimed is not done twice; it is taken over once he gives it up."""
+    _, study, expected = whole
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_LOOKS", 0.1)
+    other, here = FolderStore(tmp_path), FolderStore(tmp_path)
+    claimed: list[str] = []
+    real = FolderStore.claim
+
+    def claim(store: FolderStore, name: str, owner: str, seconds: float = 60.0) -> bool:
+        if not claimed:
+            claimed.append(name)
+            assert real(other, name, "somebody else, on another machine", 60.0)
+        return real(store, name, owner, seconds)
+
+    monkeypatch.setattr(FolderStore, "claim", claim)
+    waits: list[int] = []
+
+    def give_up(state: Progress) -> None:
+        waits.append(state.elsewhere)
+        if state.extract[0] == 5 and state.elsewhere:
+            other.release(claimed[0], "somebody else, on another machine")
+
+    outcome = run_study(study, here, executor=InProcess(), progress=give_up)
+    assert max(waits) >= 1 and not outcome.missing
+    assert torture.content(tmp_path) == expected
+
+
+def test_a_claim_that_was_lost_is_not_fought_for(whole, tmp_path, monkeypatch):
+    """A runner that slept so long that another took over drops its task and goes on."""
+    _, study, expected = whole
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_RENEWALS", 0.0)
+    monkeypatch.setattr(running, "SECONDS_BETWEEN_LOOKS", 0.1)
+    refused: list[str] = []
+    real = FolderStore.renew
+
+    def renew(store: FolderStore, name: str, owner: str, seconds: float = 60.0) -> bool:
+        if not refused:
+            refused.append(name)
+            return False
+        return real(store, name, owner, seconds)
+
+    monkeypatch.setattr(FolderStore, "renew", renew)
+    outcome = run_study(study, FolderStore(tmp_path), executor=InProcess())
+    assert refused and not outcome.missing
+    assert torture.content(tmp_path) == expected
+
+
+def test_it_stops_tidily(whole, tmp_path):
+    path, _, _ = whole
+    runner = torture.start(path, tmp_path)
+    until(lambda: number_of(tmp_path, "models"))
+    workers = torture.workers_of(runner.pid)
+    runner.send_signal(signal.SIGINT)
+    said, _ = runner.communicate(timeout=PATIENCE)
+    assert runner.returncode == 130, said
+    assert said.endswith("oodometer: stopped; the same command goes on where this ended.\n")
+    assert "Traceback" not in said
+    assert not any(Path(f"/proc/{number}").exists() for number in workers)
+    assert FolderStore(tmp_path).claims() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_to_stop_become_exit_codes(number, capsys):
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as left, stoppable():
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+    assert left.value.code == 128 + number and "goes on" in capsys.readouterr().err
+    assert signal.getsignal(number) is before
+
+
+def test_a_store_that_fails_ends_the_study_in_one_sentence(whole, tmp_path, monkeypatch):
+    _, study, _ = whole
+    real = FolderStore.save
+
+    def save(store: FolderStore, kind: str, *rest: object) -> None:
+        if kind == "scores":
+            raise StoreError("Store 'x' cannot be written: No space left on device.")
+        real(store, kind, *rest)
+
+    monkeypatch.setattr(FolderStore, "save", save)
+    with pytest.raises(UserError, match="No space left on device"):
+        run_study(study, FolderStore(tmp_path), executor=InProcess())
+    assert FolderStore(tmp_path).claims() == []
+
+
+def test_an_error_of_our_own_is_one_sentence_too():
+    sentence = r"should not happen: ZeroDivisionError.*goes on"
+    with pytest.raises(UserError, match=sentence) as told, stoppable():
+        _ = 1 // 0
+    file = Path(str(told.value).partition(" is in ")[2].partition(";")[0])
+    assert "ZeroDivisionError" in file.read_text()
+    file.unlink()
+
+
+# ---- devices and memory -------------------------------------------------------------------------
+
+
+def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
+    import torch
+
+    from oodometer.engine import steps
+    from oodometer.lab.train import Training
+
+    with pytest.raises(UserError, match="Unknown device 'gpu'.*Known: cpu, cuda"):
+        check_device("gpu", here=True)
+    number = torch.cuda.device_count()
+    with pytest.raises(UserError, match=f"Device 'cuda:{number}' cannot be used"):
+        check_device(f"cuda:{number}", here=True)
+    check_device("cuda:7", here=False)  # the nodes of a cluster may have it
+    _, study, _ = whole
+    places: list[str] = []
+    real_training, real_to = Training.__init__, torch.nn.Module.to
+
+    def training(self: Training, *given: object, device: str, **named: object) -> None:
+        places.append(f"train on {device}")
+        real_training(self, *given, device="cpu", **named)
+
+    def to(self: torch.nn.Module, *given: object, **named: object) -> torch.nn.Module:
+        if given == ("cuda:7",):
+            places.append("extract on cuda:7")
+            return self
+        return real_to(self, *given, **named)
+
+    monkeypatch.setattr(Training, "__init__", training)
+    monkeypatch.setattr(torch.nn.Module, "to", to)
+    run = next(iter(torture_plan(study).runs))
+    assert not steps.execute(run, study.ood, ["energy"], FolderStore(tmp_path), "cuda:7")
+    assert places == ["train on cuda:7", "extract on cuda:7"]
+    assert FolderStore(tmp_path).record("models", run.model)["made_from"]["device"] == "cuda:7"
+
+
+def torture_plan(study: Study):
+    from oodometer.engine.run import make_plan, read_contents
+
+    study = study.model_copy(update={"detectors": ("energy",)})
+    return make_plan(study, read_contents(study))
+
+
+def test_a_task_larger_than_the_memory_runs_alone_and_that_is_said(whole, tmp_path):
+    _, study, _ = whole
+
+    class Two(InProcess):
+        """As if there were two workers; counts the tasks that are given at the same time."""
+
+        slots, most = 2, 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.given: list[Task] = []
+
+        def idle(self) -> list[str]:
+            return [""] * (2 - len(self.given))
+
+        def submit(self, task: Task) -> None:
+            self.given.append(task)
+            Two.most = max(Two.most, len(self.given))
+
+        def wait(self, seconds: float) -> list[Ended]:
+            self._task = self.given.pop(0)
+            return super().wait(seconds)
+
+    said: list[str] = []
+    settings = Settings(memory=2**20)
+    store = FolderStore(tmp_path / "a")
+    run_study(study, store, executor=Two(), settings=settings, tell=said.append)
+    assert Two.most == 1 and len(said) == 1 and "more than --memory allows (0.0 GB)" in said[0]
+    run_study(study, FolderStore(tmp_path / "b"), executor=Two(), settings=Settings(memory=2**40))
+    assert Two.most == 2
+    assert torture.content(tmp_path / "a") == torture.content(tmp_path / "b")

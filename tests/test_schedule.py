@@ -1,0 +1,113 @@
+"""What is done next, how long it takes, and how much memory it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from oodometer.engine import estimates
+from oodometer.engine.estimates import Cost, DataSize, Durations, estimate
+from oodometer.engine.plan import DataContent, RunPlan
+from oodometer.engine.schedule import Job, Schedule
+from oodometer.errors import UserError
+from oodometer.study import TrainSpec
+
+
+@pytest.mark.parametrize(
+    ("network", "parameters", "products"),
+    [
+        # As published: 11.17 M and 0.56 G; 36.5 M and 5.2 G (Zagoruyko and Komodakis 2016).
+        ("resnet18", 11.17e6, 0.556e9),
+        ("wide_resnet_28_10", 36.5e6, 5.24e9),
+    ],
+)
+def test_networks_are_measured_without_being_made(network, parameters, products):
+    size = estimates._network_size(network, None, (3, 32, 32), 10)
+    assert size.parameters == pytest.approx(parameters, rel=0.01)
+    assert size.products == pytest.approx(products, rel=0.01)
+    assert size.features in (512, 640)
+
+
+def test_longer_trainings_cost_more_and_strange_networks_something():
+    data = DataSize(train=1000, scored=500, shape=(1, 8, 8), classes=10, bytes=10**6)
+    spec = TrainSpec(data="x", network="mlp", epochs=10)
+    cost = estimate(spec, data, 5)
+    assert estimate(spec.model_copy(update={"epochs": 20}), data, 5).training > cost.training
+    assert estimate(spec.model_copy(update={"network": "cnn"}), data, 5).training > cost.training
+    assert estimate(spec.model_copy(update={"network": "no:such"}), data, 5).training > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4GB", 4 * 10**9), ("512 MiB", 2**29), ("2e9", 2 * 10**9), ("1.5g", 3 * 2**29), ("7", 7)],
+)
+def test_memory_is_read(text, number):
+    assert estimates.read_memory(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "GB", "4 pounds", "-1GB", "0", "inf", "nan", "1e999", "4xB"])
+def test_what_is_no_memory_is_refused(text):
+    with pytest.raises(UserError, match="must be a number of bytes such as 4GB"):
+        estimates.read_memory(text)
+
+
+def job(label: str, training: str, seconds: float, detectors: int = 4) -> Job:
+    names = [f"d{number}" for number in range(detectors)]
+    scores = {name: {"set": f"{label}{name}"} for name in names}
+    spec = TrainSpec(data="x", network="mlp")
+    content = DataContent("x", "", "", {})
+    run = RunPlan(label, spec, {}, content, training, {}, label, "", {}, "", scores)
+    return Job(run, Cost(seconds, 1.0, 10), waiting=names)
+
+
+def test_the_longest_comes_first_and_one_trains_for_all():
+    jobs = [
+        job("short", "a", 1.0),
+        job("long", "b", 9.0),
+        job("same", "b", 9.0),
+        job("c", "c", 5.0),
+    ]
+    schedule = Schedule(jobs, Durations(), slots=3)
+    picked = [schedule.pick("", lambda job: True) for _ in range(4)]
+    assert [piece and piece.job.run.label for piece in picked] == ["long", "c", "short", None]
+    assert all(piece.trains and not piece.detectors for piece in picked[:3])
+    jobs[2].trained = True  # a checkpoint in mid-training
+    follower = schedule.pick("", lambda job: True)
+    assert follower is not None and follower.job is jobs[2] and not follower.trains
+
+
+def test_a_worker_goes_on_with_its_run_and_the_last_pieces_are_shared():
+    jobs = [job("one", "a", 2.0, 8), job("two", "b", 1.0, 8), job("three", "c", 0.5, 8)]
+    schedule = Schedule(jobs, Durations(), slots=2)
+    one, two = (schedule.pick("", lambda job: True) for _ in range(2))
+    assert one.job is jobs[0] and two.job is jobs[1]
+    schedule.end(one.name)
+    jobs[0].trained = jobs[0].prepared = True
+    jobs[2].prepared = True  # nothing left to prepare: detectors are handed out in small pieces
+    piece = schedule.pick("one", lambda job: True)
+    assert piece.job is jobs[0] and len(piece.detectors) == 2
+    thief = schedule.pick("", lambda job: True)
+    assert thief.job is jobs[2] and len(thief.detectors) == 2
+    sizes = []
+    while (more := schedule.pick("one", lambda job: True)) is not None and more.job is jobs[0]:
+        sizes.append(len(more.detectors))
+    assert sizes == sorted(sizes, reverse=True) and sum(sizes) == 6 and sizes[-1] == 1
+
+
+def test_memory_bounds_what_is_under_way():
+    jobs = [job(name, name, 1.0) for name in "abc"]  # each takes 10 bytes
+    schedule = Schedule(jobs, Durations(), slots=3, memory=25)
+    picked = [schedule.pick("", lambda job: True) for _ in range(3)]
+    assert [piece is not None for piece in picked] == [True, True, False]
+    schedule.end(picked[0].name)
+    assert schedule.pick("", lambda job: True) is not None
+
+
+def test_the_time_left_is_told_once_every_stage_was_seen():
+    schedule = Schedule([job("a", "a", 10.0, 2)], Durations(), slots=1)
+    assert schedule.seconds_left({}) is None
+    schedule.durations.note("train mlp", 5.0, 1.0)
+    schedule.durations.note("extract", 1.0, 0.5)
+    assert schedule.seconds_left({}) is None
+    schedule.durations.note("score d0", 1.0, 0.25)
+    assert schedule.seconds_left({}) == pytest.approx(2.0 + 0.5 + 2 * 0.25)
+    assert schedule.seconds_left({"a": 1.0}) == pytest.approx(2.0)

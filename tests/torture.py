@@ -1,0 +1,204 @@
+"""Torture a study: kill its runners and workers, stop them, damage its store; compare the bytes.
+
+``make torture`` runs this at length; the tests run it for seconds. With ``--seed`` a schedule of
+faults can be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from oodometer.engine.store import FolderStore
+
+KINDS = ("models", "outputs", "correct", "scores", "tables", "findings")
+READ_AGAIN = ("scores", "correct", "tables", "findings")  # whenever a study is concluded
+PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
+DETECTORS = ["max_softmax", "energy", "entropy", "max_logit", "knn(k=3)", "mahalanobis", "margin"]
+
+
+def write_study(folder: Path, runs: int, detectors: list[str], epochs: int) -> Path:
+    """Write a study on images of stripes: `runs` trainings, each scored by all detectors."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part in ("train", "test"):
+        labels = np.arange(60) % 3
+        images = rng.integers(0, 60, (60, 8, 8)).astype(np.uint8)
+        for row, label in enumerate(labels):
+            images[row, label * 2 : label * 2 + 2] += 150
+        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
+    np.savez(folder / "stripes.npz", **arrays)
+    study = {
+        "name": "tortured",
+        "base": {
+            "data": str(folder / "stripes.npz"),
+            "network": "mlp",
+            "epochs": epochs,
+            "validation": 0.2,
+        },
+        "factors": [
+            {"field": "seed", "levels": list(range(runs // 2))},
+            {"field": "epoch", "levels": ["best", "last"]},  # these share a training
+        ],
+        "detectors": detectors,
+        "ood": ["uniform_noise", "inverted"],
+    }
+    path = folder / "study.yaml"
+    path.write_text(json.dumps(study))
+    return path
+
+
+def content(folder: Path) -> dict[tuple[str, str], bytes]:
+    """Everything that a store holds, checked by its checksums; records, which tell times, not."""
+    store = FolderStore(folder)
+    return {(kind, key): store.load(kind, key) for kind in KINDS for key in store.keys(kind)}
+
+
+def start(study: Path, store: Path, workers: int = 2) -> subprocess.Popen[str]:
+    """Start a runner."""
+    command = [sys.executable, "-m", "oodometer", "run", str(study), "--store", str(store)]
+    return subprocess.Popen(
+        [*command, "--workers", str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(runner: subprocess.Popen[str]) -> str:
+    """Wait for a runner that is expected to succeed; return what it said."""
+    said, _ = runner.communicate(timeout=PATIENCE)
+    assert runner.returncode == 0, said
+    assert "nothing missing" in said, said
+    assert "Traceback" not in said, said
+    return said
+
+
+def workers_of(runner: int) -> list[int]:
+    """Processes that a runner has started to work for it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            is_worker = b"spawn_main" in (path / "cmdline").read_bytes()
+        except (OSError, IndexError):
+            continue
+        if parent == runner and is_worker:
+            found.append(int(path.name))
+    return sorted(found)
+
+
+def send(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def damage(store: Path, chance: random.Random) -> str:
+    """Flip, cut or remove a file in a store."""
+    files = [
+        path
+        for path in store.rglob("*")
+        if path.is_file() and set(READ_AGAIN) & set(path.relative_to(store).parts)
+    ]
+    if not files:
+        return "nothing to damage"
+    path = chance.choice(sorted(files))
+    how = chance.choice(["flip", "cut", "remove"])
+    whole = path.read_bytes()
+    if how == "remove" or not whole:
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(whole[: chance.randrange(len(whole))])
+    else:
+        place = chance.randrange(len(whole))
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    return f"{how} {path.relative_to(store)}"
+
+
+def torture(
+    study: Path, store: Path, kills: int, seed: int, longest: float, tell: bool = False
+) -> list[str]:
+    """Run a study with so many kills at random moments, then to its end; return what was done."""
+    chance = random.Random(seed)
+    done: list[str] = []
+    runners: list[subprocess.Popen[str]] = []
+
+    def note(what: str) -> None:
+        done.append(what)
+        if tell:
+            print(f"{len(done):4} {what}", flush=True)
+
+    left = kills
+    while left:
+        runners = [runner for runner in runners if runner.poll() is None]
+        while len(runners) < chance.choice([1, 1, 2]):
+            runners.append(start(study, store))
+        time.sleep(chance.uniform(0.2, longest))
+        runner = chance.choice(runners)
+        workers = workers_of(runner.pid)
+        what = chance.choice(["runner", "runner", "worker", "stop", "term"])
+        left -= 1
+        if what == "worker" and workers:
+            send(chance.choice(workers), signal.SIGKILL)
+            note("killed a worker")
+        elif what == "stop" and workers:
+            stopped = chance.choice(workers)
+            send(stopped, signal.SIGSTOP)
+            time.sleep(chance.uniform(0.2, longest))
+            send(stopped, signal.SIGCONT)
+            note("stopped a worker and continued it")
+        else:
+            send(runner.pid, signal.SIGTERM if what == "term" else signal.SIGKILL)
+            runner.communicate(timeout=PATIENCE)
+            note(f"{'ended' if what == 'term' else 'killed'} a runner")
+            if len([other for other in runners if other.poll() is None]) == 0:
+                note(damage(store, chance))
+    for runner in runners:
+        if runner.poll() is None:
+            finish(runner)
+    finish(start(study, store))
+    # What was damaged after it was read is noticed when it is read again.
+    for kind in ("studies", "tables", "findings"):
+        for key in list(FolderStore(store).keys(kind)):
+            FolderStore(store).discard(kind, key)
+    finish(start(study, store))
+    return done
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--kills", type=int, default=50)
+    options.add_argument("--runs", type=int, default=28)
+    options.add_argument("--epochs", type=int, default=60)
+    options.add_argument("--seed", type=int, default=int(time.time()))
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        study = write_study(folder, given.runs, DETECTORS, given.epochs)
+        started = time.monotonic()
+        finish(start(study, folder / "whole"))
+        print(
+            f"undisturbed: {time.monotonic() - started:.0f} s; "
+            f"{given.runs * len(DETECTORS)} scores; seed {given.seed}",
+            flush=True,
+        )
+        torture(study, folder / "store", given.kills, given.seed, longest=6.0, tell=True)
+        whole, tortured = content(folder / "whole"), content(folder / "store")
+        assert whole.keys() == tortured.keys(), whole.keys() ^ tortured.keys()
+        assert whole == tortured, "other bytes"
+        print(f"{given.kills} kills: the same {len(whole)} artefacts, byte by byte")
+
+
+if __name__ == "__main__":
+    main()
