@@ -169,8 +169,7 @@ def _run(
                 tell=display.tell,
             )
         paths = _write_report(outcome, out or _report_folder(address, study.name))
-        _print_outcome(screen, outcome, time.monotonic() - started, paths)
-        screen.print(summary(display.last), highlight=False)
+        _print_outcome(screen, outcome, time.monotonic() - started, summary(display.last), paths)
 
 
 def _report_folder(address: str, study: str) -> Path:
@@ -184,7 +183,7 @@ def _report_folder(address: str, study: str) -> Path:
 
 
 def _print_outcome(
-    screen: Console, outcome: Outcome, seconds: float, paths: Sequence[Path]
+    screen: Console, outcome: Outcome, seconds: float, made: str, paths: Sequence[Path]
 ) -> None:
     from oodometer.reports import terminal
 
@@ -193,6 +192,7 @@ def _print_outcome(
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
     missing = sum(not part.setting for part in outcome.missing)
     screen.print(f"{missing} parts missing" if missing else "nothing missing", highlight=False)
+    screen.print(made, highlight=False)
     for path in paths:
         # Plain text, so that a long path is not broken into lines.
         typer.echo(f"report: {path.resolve()}")

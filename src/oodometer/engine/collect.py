@@ -12,7 +12,7 @@ from oodometer.engine.notes import Outcome, announce
 from oodometer.engine.plan import Plan, RunPlan
 from oodometer.engine.store import DamagedError, Store
 from oodometer.errors import UserError
-from oodometer.finding import Finding, from_json, to_json
+from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
@@ -106,13 +106,23 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         key = digest("finding", name, code, table_key)
         finding = _load_finding(key, store)
         if finding is None:
-            finding = PROTOCOLS[name](table, np.random.default_rng(_PROTOCOL_SEED))
+            finding = _apply(name, table)
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}
             store.save("findings", key, to_json(finding).encode(), about)
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
+
+
+def _apply(name: str, table: ScoreTable) -> Finding:
+    """Apply a protocol; one that this table does not allow says why, and the others go on."""
+    try:
+        return PROTOCOLS[name](table, np.random.default_rng(_PROTOCOL_SEED))
+    except UserError as problem:
+        words = name.replace("_", " ")
+        claim = Claim(f"The protocol {words} cannot conclude anything.", "undecided", str(problem))
+        return Finding(name, words.capitalize(), "", (claim,))
 
 
 def _load_finding(key: str, store: Store) -> Finding | None:
