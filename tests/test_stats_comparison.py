@@ -369,3 +369,23 @@ def test_coverage_model_is_right():
     mean = np.mean(Placements.of_runs(runs_of(id_scores[0], ood_scores[0])).values)
     assert mean == pytest.approx(0.8, abs=4 * 0.08 / 20)
     assert ndtr(ndtri(0.8)) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("runs", range(2, 13))
+@pytest.mark.parametrize("gap", [0.0, 0.4, 0.8, 1.6])
+def test_the_p_value_and_the_interval_say_the_same(runs, gap):
+    """Below 5 % exactly where the 95 % interval leaves out 0, whatever the degrees of freedom."""
+    rng = np.random.default_rng(runs)
+
+    def made(shift):
+        means = shift + rng.normal(0, 0.5, runs)
+        return [(rng.normal(0, 1, 60), rng.normal(mean, 1, 50)) for mean in means]
+
+    difference = auroc_difference(made(1.0 + gap), made(1.0))
+    outside = difference.low > 0 or difference.high < 0
+    assert (difference.p_value < 0.05) == outside
+    # 1 - p is the level at which the interval just reaches 0.
+    if 1e-6 < difference.p_value < 0.9:
+        rng = np.random.default_rng(runs)
+        again = auroc_difference(made(1.0 + gap), made(1.0), 1 - difference.p_value)
+        assert min(abs(again.low), abs(again.high)) < 1e-6

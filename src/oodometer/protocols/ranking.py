@@ -24,6 +24,7 @@ from oodometer.protocols.words import (
     in_all,
     listing,
     missing_lines,
+    never_otherwise,
     number,
     points_and_p,
 )
@@ -89,7 +90,7 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
             f"{together}.",
-            _over_runs(field, first == len(field.runs) and not shared.any()),
+            never_otherwise(int((~leads | shared).sum()), len(field.runs)),
             f"{interval}; {_other_winners(field)}",
         )
     ]
@@ -225,7 +226,7 @@ def _claim_factors(field: Comparable) -> list[Claim]:
             Claim(
                 f"Changing only the {factor} changes the winner "
                 f"{in_all(changed, len(pairs), 'pair of trainings', 'pairs of trainings')}.",
-                "flips" if changed else "holds",
+                never_otherwise(changed, len(pairs)),
                 f"{levels} levels; pairs of trainings that agree in everything else",
             )
         )

@@ -177,7 +177,9 @@ class Spread(NamedTuple):
 
     def p_value(self, value: float) -> float:
         """Twice the tail at which the interval around `value` just reaches 0."""
-        low, high = -690.0, math.log(0.5)  # logarithms of the tail
+        # Logarithms of the tail. SciPy's quantiles of Student's t have no sign, and then no sense,
+        # in tails below 1e-150; what is rarer than 1e-100 is 0 to every reader.
+        low, high = math.log(1e-100), math.log(0.5)
         if self.quantile(math.exp(low)) <= abs(value):
             return 0.0
         for _ in range(50):
