@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -37,8 +38,8 @@ def analyze(
         typer.echo(f"note: {note}")
     findings = findings_of(reading)
     screen = console()
-    for finding in findings:
-        screen.print(reports.terminal(finding))
+    for finding in findings:  # claims and the first table; the report has all of them
+        screen.print(reports.terminal(replace(finding, tables=finding.tables[:1])))
     title = f"Oodometer: {', '.join(path.name for path in results)}"
     for path in reports.report(findings, out, title=title, formats=reports.FORMATS):
         typer.echo(f"report: {path.resolve()}")

@@ -34,7 +34,16 @@ class Comparable:
     @property
     def unranked(self) -> list[str]:
         """Detectors that lack some scores."""
-        return [name for name in self.table.detectors if name not in self.detectors]
+        return [name for name in self.represented if name not in self.detectors]
+
+    @cached_property
+    def represented(self) -> list[str]:
+        """Detectors with a setting that stands for them; those that learn from outliers have none.
+
+        Nor have those that no network of the study allows.
+        """
+        named = {row.detector for row in self.table.rows if row.default}
+        return [name for name in self.table.detectors if name in named]
 
     @property
     def factors(self) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Claim, Finding
-from oodometer.protocols.instability_field import Spread, deviation, spreads
+from oodometer.protocols.instability_field import Spread, deviation, over_sets, spreads
 from oodometer.protocols.instability_views import (
     extremes_table,
     level_table,
@@ -27,6 +27,7 @@ from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 
 FEW_LEVELS = 12  # up to so many, a table with a line per level can be read
+MANY_SETS = 8  # beyond, tables and pictures show means over outlier sets; claims still name sets
 
 
 def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -66,6 +67,10 @@ def instability_of(
             f"are {', '.join(wanted) or 'none'}."
         )
     every = [part for parts in moved.values() for part in parts]
+    shown = every
+    if max(len(parts) for parts in moved.values()) > MANY_SETS and not published:
+        overall = over_sets(table)
+        shown = [part for f in moved for part in spreads(overall, f, published=published)]
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
@@ -73,12 +78,12 @@ def instability_of(
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
         claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
         tables=(
-            *(spread_table(part, published=published) for part in every),
-            *(level_table(part) for part in every if len(part.levels) <= FEW_LEVELS),
-            *(extremes_table(part) for part in every),
+            *(spread_table(part, published=published) for part in shown),
+            *(level_table(part) for part in shown if len(part.levels) <= FEW_LEVELS),
+            *(extremes_table(part) for part in shown),
         ),
-        series=(*moves(every), *value_lines(every)),
-        caveats=_caveats(every, published, [f for f in wanted if f not in moved]),
+        series=(*moves(shown), *value_lines(shown)),
+        caveats=_caveats(every, published, [f for f in wanted if f not in moved], shown is every),
         missing=missing_lines(table.missing, sum(len(part.levels) for part in every)),
         facts=tuple(
             (factor, count(len({level for part in parts for level in part.levels}), "level"))
@@ -162,7 +167,9 @@ def _apart(part: Spread, far: int, near: int) -> bool:
     return one is not None and other is not None and one.low > other.high
 
 
-def _caveats(parts: Sequence[Spread], published: bool, unmoved: Sequence[str]) -> tuple[str, ...]:
+def _caveats(
+    parts: Sequence[Spread], published: bool, unmoved: Sequence[str], sets_shown: bool
+) -> tuple[str, ...]:
     caveats = [
         "Runs are compared that differ in one factor and agree in all others; where several such "
         "groups exist, differences are the largest within a group and standard deviations are "
@@ -178,6 +185,11 @@ def _caveats(parts: Sequence[Spread], published: bool, unmoved: Sequence[str]) -
         caveats.append(
             "As published: ranks count from 0, ties go to the earlier name, and standard "
             "deviations are divided by the number of runs."
+        )
+    if not sets_shown:
+        caveats.append(
+            "The outlier sets are many: tables and pictures show means over them; what is claimed "
+            "was looked at on each."
         )
     for name in unmoved:
         caveats.append(f"No two runs differ in {name} alone.")

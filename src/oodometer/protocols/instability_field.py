@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -116,6 +116,24 @@ def deviation(
         for share in ((1 + level) / 2, (1 - level) / 2)
     )
     return Estimate(value, low, high)
+
+
+def over_sets(table: Results) -> Results:
+    """Mean over the outlier sets of each ID set on which every detector has a value."""
+    frame = table.frame
+    ids = "id" in frame.columns and len(set(frame["id"])) > 1
+    keys = [*(["id"] if ids else []), *table.factors]
+    cell = [*keys, "ood"]
+    wide = frame.pivot_table(index=cell, columns="detector", values="value", sort=False).dropna()
+    accuracy = None
+    if "accuracy" in frame.columns:
+        accuracy = frame.groupby(keys, sort=False)["accuracy"].mean()
+    means = wide.groupby(level=keys, sort=False).mean()
+    long = means.reset_index().melt(keys, var_name="detector", value_name="value")
+    long["ood"] = f"the mean of {len(table.ood)} outlier sets"
+    if accuracy is not None:
+        long = long.join(accuracy, on=keys)
+    return replace(table, frame=long)
 
 
 def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:

@@ -7,12 +7,14 @@ almost stochastic order between settings and between methods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Verdict
+from oodometer.protocols.differences import paired_difference
 from oodometer.protocols.label_noise_field import QUESTIONS, NoiseField, noise_field, of_scores
 from oodometer.protocols.label_noise_views import (
     best_case_table,
@@ -22,14 +24,22 @@ from oodometer.protocols.label_noise_views import (
     order_table,
     question_table,
 )
-from oodometer.protocols.words import LEVEL, SIGNIFICANT, count, listing, missing_lines, number
+from oodometer.protocols.words import (
+    LEVEL,
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    number,
+    points,
+)
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 from oodometer.stats.agreement import spearman, tau_b
 from oodometer.stats.comparison import holm
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.order import THRESHOLD, aso
-from oodometer.stats.paired import sign_flip_test
 
 ENOUGH_FOR_ORDER = 3  # runs at each level, below which almost stochastic order says nothing
 
@@ -80,40 +90,79 @@ def label_noise_of(
     )
 
 
+class _Drop(NamedTuple):
+    """What one kind of noise does to all detectors."""
+
+    level: str
+    losses: dict[str, float]  # detector -> clean less noisy
+    surely: int  # detectors that lose beyond chance
+    dominated: int  # detectors for which clean labels are almost stochastically better
+
+    @property
+    def worse(self) -> int:
+        """Detectors that lose."""
+        return sum(loss > 0 for loss in self.losses.values())
+
+    @property
+    def hardest(self) -> str:
+        """The detector that loses most."""
+        return max(self.losses, key=self.losses.__getitem__)
+
+
+def _drop(field: NoiseField, clean: str, level: str, rng: np.random.Generator) -> _Drop | None:
+    found, dominated = {}, 0
+    many = len(field.detectors)
+    for detector in field.detectors:
+        before, after = field.paired(detector, clean, level)
+        if not len(before):
+            continue
+        found[detector] = paired_difference(before, after, many, rng)
+        if len(before) >= ENOUGH_FOR_ORDER:
+            dominated += aso(before, after, rng=rng, level=LEVEL, comparisons=many) < THRESHOLD
+    if not found:
+        return None
+    adjusted = holm([difference.p_value for difference in found.values()])
+    losses = {detector: difference.value for detector, difference in found.items()}
+    sure = [p < SIGNIFICANT and loss > 0 for p, loss in zip(adjusted, losses.values(), strict=True)]
+    return _Drop(level, losses, sum(sure), dominated)
+
+
 def _claim_drop(field: NoiseField, rng: np.random.Generator) -> list[Claim]:
     """Is every detector worse on classifiers trained on noisy labels?"""
     if field.clean is None:
         return []
-    claims = []
-    for level in field.noisy:
-        drops, tests, dominated = {}, {}, 0
-        for detector in field.detectors:
-            clean, noisy = field.paired(detector, field.clean, level)
-            if not len(clean):
-                continue
-            drops[detector] = float((clean - noisy).mean())
-            tests[detector] = sign_flip_test(clean, noisy, rng=rng)
-            if len(clean) >= ENOUGH_FOR_ORDER:
-                bound = aso(clean, noisy, rng=rng, level=LEVEL, comparisons=len(field.detectors))
-                dominated += bound < THRESHOLD
-        if not drops:
-            continue
-        adjusted = holm([test.p_value for test in tests.values()])
-        surely = int((np.asarray(adjusted) < SIGNIFICANT).sum())
-        worse = sum(drop > 0 for drop in drops.values())
-        hardest = max(drops, key=drops.__getitem__)
-        verdict: Verdict = "holds" if surely and surely == worse else "undecided"
-        claims.append(
-            Claim(
-                f"With {level} labels, {worse} of {count(len(drops), 'detector')} have a lower "
-                f"median AUROC than with clean ones; {hardest} loses most, "
-                f"{100 * drops[hardest]:.1f} points.",
-                verdict,
-                f"{surely} of {len(drops)} differences beyond chance (paired runs, Holm); clean is "
-                f"almost stochastically better for {dominated} (ASO below {THRESHOLD})",
-            )
+    clean = field.clean
+    drops = [drop for level in field.noisy if (drop := _drop(field, clean, level, rng)) is not None]
+    if len(drops) > SHOWN:
+        return [_claim_drops(drops)]
+    return [
+        Claim(
+            f"With {drop.level} labels, {drop.worse} of {count(len(drop.losses), 'detector')} have "
+            f"a lower median AUROC than with clean ones; {drop.hardest} loses most, "
+            f"{points(drop.losses[drop.hardest])}.",
+            "holds" if drop.surely and drop.surely == drop.worse else "undecided",
+            f"{drop.surely} of {len(drop.losses)} lose beyond chance (paired runs, Holm); clean is "
+            f"almost stochastically better for {drop.dominated} (ASO below {THRESHOLD})",
         )
-    return claims
+        for drop in drops
+    ]
+
+
+def _claim_drops(drops: Sequence[_Drop]) -> Claim:
+    """The same of many kinds of noise, in one sentence."""
+    most = max(drops, key=lambda drop: drop.losses[drop.hardest])
+    cases = sum(len(drop.losses) for drop in drops)
+    worse, surely = sum(drop.worse for drop in drops), sum(drop.surely for drop in drops)
+    least = min(drops, key=lambda drop: drop.surely)
+    return Claim(
+        f"Noisy labels lower the median AUROC in {worse} of {cases} cases (of "
+        f"{count(len(drops), 'kind')} of noise and {count(len(drops[0].losses), 'detector')}); "
+        f"{most.hardest} loses most, {points(most.losses[most.hardest])} with {most.level} labels.",
+        "holds" if surely and surely == worse else "undecided",
+        f"beyond chance in {surely} of {cases} (paired runs, Holm within each kind), least often "
+        f"with {least.level} labels, for {least.surely} of {len(least.losses)}; clean is almost "
+        f"stochastically better in {sum(drop.dominated for drop in drops)} (ASO below {THRESHOLD})",
+    )
 
 
 def _claim_winner(field: NoiseField) -> list[Claim]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,8 @@ QUESTIONS = {
     "incorrect_auroc": "misclassified ID against OOD",
     "failure_auroc": "correctly classified against misclassified ID",
 }
-NOISE_FACTORS = ("label_noise", "training_dataset", "noise", "noise_type", "labels", "train_labels")
+NOISE_FACTORS = ("label_noise", "training_dataset", "noise", "noise_type", "labels", "train_labels",
+                 "noise_rate")  # fmt: skip
 _CLEAN = re.compile(r"none|clean|0(\.0*)?%?|no noise")
 
 
@@ -50,9 +51,18 @@ class NoiseField:
 
     def values(self, detector: str, level: str, question: str = "auroc") -> NDArray[np.float64]:
         """One value per run at this level."""
-        part = self.frame[(self.frame["detector"] == detector) & (self.frame[self.noise] == level)]
+        part = self._parts.get((detector, level))
+        if part is None:
+            return np.empty(0)
         known: NDArray[np.float64] = part[question].dropna().to_numpy(dtype=float)
         return known
+
+    @cached_property
+    def _parts(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return {
+            (str(key[0]), str(key[1])): part
+            for key, part in self.frame.groupby(["detector", self.noise], sort=False)
+        }
 
     def paired(
         self, detector: str, one: str, other: str, question: str = "auroc"
@@ -113,8 +123,9 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     """Reduce each run to its median over outlier sets, for every question."""
     if "auroc" not in tables:
         raise unknown("metric that label noise needs", "auroc", tables)
+    factor = noise_factor(tables["auroc"].factors, noise)
+    tables = {name: _without_id(table, factor) for name, table in tables.items()}
     main = tables["auroc"]
-    factor = noise_factor(main.factors, noise)
     others = tuple(name for name in main.factors if name != factor)
     if "id" in main.frame.columns and len(set(main.frame["id"])) > 1:
         others = (*others, "id")
@@ -145,6 +156,25 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         sets=len(main.ood),
         has_accuracy=accuracy,
     )
+
+
+def _without_id(table: Results, factor: str) -> Results:
+    """Name labels by their noise alone where they begin with the name of the ID set.
+
+    The labels cifar10n_agg of cifar10 become n_agg, and cifar10 itself is clean.
+    """
+    frame = table.frame
+    if "id" not in frame.columns or factor not in frame.columns:
+        return table
+    pairs = frame[[factor, "id"]].drop_duplicates().astype(str).to_numpy().tolist()
+    own = {level: level.removeprefix(name).strip("_- ") or "clean" for level, name in pairs}
+    begins = all(level.startswith(name) for level, name in pairs)
+    if not begins or "clean" not in own.values() or len({*own.values()}) < 2:
+        return table
+    distinct = {(own[level], name) for level, name in pairs}
+    if len(distinct) < len(pairs):
+        return table
+    return replace(table, frame=frame.assign(**{factor: frame[factor].astype(str).map(own)}))
 
 
 def _clean_level(main: Results, factor: str, levels: Sequence[str]) -> str | None:

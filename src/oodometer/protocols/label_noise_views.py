@@ -15,6 +15,8 @@ from oodometer.stats.agreement import spearman
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.order import THRESHOLD, aso_matrix
 
+MANY_DETECTORS = 12  # beyond, a table with a column for each cannot be read
+
 
 def median_table(field: NoiseField) -> Table:
     """Mean over runs of the median AUROC over outlier sets, a column per kind of labels."""
@@ -119,6 +121,16 @@ def order_table(field: NoiseField, rng: np.random.Generator) -> Table | None:
     wins = (matrix.minimum < THRESHOLD).sum(axis=1)
     order = np.argsort(-wins, kind="stable")
     names = list(samples)
+    if len(names) > MANY_DETECTORS:
+        losses = (matrix.minimum < THRESHOLD).sum(axis=0)
+        return Table(
+            "order",
+            "Almost stochastic order between detectors, over all runs",
+            ("detector", "better than", "worse than"),
+            tuple((names[row], int(wins[row]), int(losses[row])) for row in order),
+            f"Number of other detectors; epsilon below {THRESHOLD}, corrected for "
+            f"{matrix.comparisons} comparisons.",
+        )
     return Table(
         "order",
         "Almost stochastic order between detectors, over all runs",

@@ -16,6 +16,9 @@ from oodometer.stats.intervals import runs_interval
 from oodometer.stats.ranks import places, rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
+MANY_SETS, FEW_DETECTORS = 10, 8  # beyond so many sets they become rows, and few detectors columns
+MOST_POINTS = 6000  # in one picture; beyond, the best detectors are shown
+
 
 def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
     """Mean with interval, spread and range of every detector."""
@@ -81,8 +84,8 @@ def difference_table(field: Blocks, differences: Mapping[str, Difference]) -> Ta
             for name, d in differences.items()
         ),
         f"Mean difference in {field.metric} per {field.unit}, with 95 % interval; positive: "
-        f"{best} is better. A detector that is significantly worse than the leader is not the best, "
-        "although the leader was chosen by the same numbers (multiple comparisons with the best).",
+        f"{best} is better. A detector that is significantly worse than the leader cannot be the "
+        "best, although the same numbers chose the leader (multiple comparisons with the best).",
     )
 
 
@@ -90,6 +93,19 @@ def set_table(field: Blocks) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
+    if len(field.sets) > MANY_SETS:
+        shown = field.detectors[:FEW_DETECTORS]
+        best = "" if len(shown) == len(field.detectors) else f" The best {len(shown)} detectors."
+        return Table(
+            "sets",
+            f"Mean {field.metric} per outlier set",
+            ("outlier set", *shown),
+            tuple(
+                (name, *(float(row.mean()) for row in values[: len(shown)]))
+                for name, values in field.sets.items()
+            ),
+            _direction(field) + best,
+        )
     return Table(
         "sets",
         f"Mean {field.metric} per outlier set",
@@ -205,6 +221,8 @@ def strips(field: Blocks) -> list[Series]:
     if not field.are_runs:
         return []
     factors = [f for f in field.results.factors if len({v[f] for v in field.levels}) <= 40]
+    most = MOST_POINTS // max(len(field.units) * len(factors), 1)
+    shown = field.detectors[: max(most, 2)]
     points: list[Mapping[str, Value]] = [
         {
             "label": detector,
@@ -214,7 +232,7 @@ def strips(field: Blocks) -> list[Series]:
             "run": unit,
         }
         for factor in factors
-        for row, detector in enumerate(field.detectors)
+        for row, detector in enumerate(shown)
         for column, unit in enumerate(field.units)
     ]
     if not points:
@@ -225,7 +243,8 @@ def strips(field: Blocks) -> list[Series]:
             "factors",
             f"{field.metric} of every run, by factor",
             f"Mean {field.metric} over outlier sets of each run; one panel per factor: "
-            f"{listing(factors)}.",
+            f"{listing(factors)}."
+            + (f" The best {len(shown)} detectors." if len(shown) < len(field.detectors) else ""),
             field.metric,
             tuple(points),
             higher_is_better=field.results.higher_is_better,

@@ -97,16 +97,36 @@ def listing(names: Sequence[str]) -> str:
 
 
 def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
-    """Say what is missing: one line per reason, not one per run."""
+    """Say what is missing: one line per reason, not one per run; one for all that cannot be."""
     where: dict[Missing, list[str]] = {}
     for part in missing:
-        where.setdefault(replace(part, run="", traceback=""), []).append(part.run)
-    return tuple(
+        if not part.lasting:
+            where.setdefault(replace(part, run="", traceback=""), []).append(part.run)
+    lines = (
         str(replace(part, run=labels[0]))
         if len(labels) == 1
         else f"{part} (in {len(labels)} of {runs} runs)"
         for part, labels in where.items()
     )
+    return (*lines, *not_applicable(missing, runs))
+
+
+def not_applicable(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
+    """Say in one line which detectors the networks do not allow, and why; none, if all do."""
+    where: dict[tuple[str, str], set[str]] = {}
+    for part in missing:
+        if part.lasting:
+            # The reason proper stands behind what the detector lacks.
+            reason = part.reason.partition(" lack: ")[2] or part.reason
+            where.setdefault((part.detector, reason.rstrip(".")), set()).add(part.run)
+    if not where:
+        return ()
+    named: dict[str, list[str]] = {}  # reason -> detectors
+    for (detector, reason), found in where.items():
+        some = f" in {len(found)} of {runs} runs" if len(found) < runs else ""
+        named.setdefault(reason, []).append(f"{detector}{some}")
+    told = "; ".join(f"{listing(names)} ({reason})" for reason, names in named.items())
+    return (f"Not applicable to this network: {told}.",)
 
 
 def never_otherwise(exceptions: int, cases: int) -> Verdict:

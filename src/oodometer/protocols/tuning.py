@@ -1,0 +1,202 @@
+"""What does choosing a detector's settings gain, and how much of it is self-deception?
+
+Three choices for every detector with a grid: the default, the setting with the best AUROC on other
+outlier sets (honest tuning), and the one with the best AUROC on the test outliers themselves (the
+oracle, which nobody has who reports a result). Each outlier set is the test once. Settings are
+chosen with one half of the ID samples, and judged with the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from oodometer.finding import Claim, Finding, Verdict
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.differences import paired_difference
+from oodometer.protocols.tuning_field import TunedDetector, TuningField, tuning_field
+from oodometer.protocols.tuning_views import (
+    choice_table,
+    curves,
+    gain_table,
+    gains,
+    setting_intervals,
+)
+from oodometer.protocols.words import (
+    LEVEL,
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    never_otherwise,
+    number,
+    points,
+    points_and_p,
+)
+from oodometer.scores import ScoreTable
+from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.intervals import runs_interval
+
+
+def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """Compare each detector's default with settings chosen on other outliers, and on the test."""
+    field = tuning_field(table)
+    differences = _gains(field, rng)
+    return Finding(
+        protocol="tuning",
+        title="What does tuning gain, and what does it only promise?",
+        question="Does a setting that is good against some outliers stay good against others?",
+        claims=(
+            _claim_gain(field, differences, rng),
+            _claim_optimism(field, rng),
+            *_claim_winner(field),
+            _claim_sensitivity(field, rng),
+        ),
+        tables=(gain_table(field, differences, rng), choice_table(field)),
+        series=(gains(field, rng), *curves(field), setting_intervals(field, rng)),
+        caveats=_caveats(field),
+        missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
+        facts=(
+            ("detectors with a grid", str(len(field.detectors))),
+            ("runs", str(field.runs)),
+            ("outlier sets", str(field.sets)),
+        ),
+    )
+
+
+def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference]:
+    """Tuned less default of every detector, with adjusted p values."""
+    many = len(field.detectors)
+    found = {d.name: paired_difference(d.tuned, d.default, many, rng) for d in field.detectors}
+    adjusted = holm([difference.p_value for difference in found.values()])
+    return {
+        name: difference._replace(p_value=float(p))
+        for (name, difference), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+def _claim_gain(
+    field: TuningField, differences: Mapping[str, Difference], rng: np.random.Generator
+) -> Claim:
+    """For how many detectors is tuning on other outliers worth it?"""
+    sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
+    better = [name for name, d in sure.items() if d.value > 0]
+    worse = [name for name, d in sure.items() if d.value < 0]
+    mean = _mean(field, lambda d: d.tuned - d.default, rng)
+    promise = float(np.mean([(d.oracle - d.default).mean() for d in field.detectors]))
+    verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
+    lost = f" and loses for {len(worse)}" if worse else ""
+    shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
+    return Claim(
+        f"Tuning on other outliers gains beyond chance for {len(better)} of "
+        f"{count(len(differences), 'detector')}{lost}, {points(mean.value)} on average; choosing "
+        f"on the test outliers themselves would promise {points(promise)}.",
+        verdict,
+        f"mean gain {_points(mean)}; "
+        + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
+    )
+
+
+def _claim_optimism(field: TuningField, rng: np.random.Generator) -> Claim:
+    """How much does choosing on the test promise that honest tuning does not give?"""
+    mean = _mean(field, lambda d: d.oracle - d.tuned, rng)
+    most = max(field.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
+    return Claim(
+        f"Choosing on the test outliers promises {points(mean.value)} more than honest tuning "
+        f"gives, on average over {count(len(field.detectors), 'detector')}; for {most.name} it is "
+        f"{points(float((most.oracle - most.tuned).mean()))}.",
+        "holds" if mean.low > 0 and field.units > 1 else "undecided",
+        f"mean {_points(mean)} over {count(field.units, field.unit)}; it cannot be negative",
+    )
+
+
+def _claim_winner(field: TuningField) -> list[Claim]:
+    """Is the best detector the same however settings are chosen?"""
+    fixed = dict(field.fixed)
+    if len(field.detectors) + len(fixed) < 2:
+        return []
+    winners = {}
+    for choice, told in (
+        ("default", "with defaults"),
+        ("tuned", "tuned on other outliers"),
+        ("oracle", "chosen on the test"),
+    ):
+        values: dict[str, Floats] = {d.name: getattr(d, choice) for d in field.detectors} | fixed
+        best = max(values, key=lambda name: float(values[name].mean()))
+        winners[told] = (best, float(values[best].mean()))
+    evidence = "; ".join(f"{told}: {name} {number(v)}" for told, (name, v) in winners.items())
+    names = list(dict.fromkeys(name for name, _ in winners.values()))
+    if len(names) == 1:
+        text = f"{names[0]} has the highest mean AUROC however settings are chosen."
+        return [Claim(text, never_otherwise(0, field.units), evidence)]
+    text = f"Which detector is best depends on how settings are chosen: {listing(names)}."
+    return [Claim(text, "flips", evidence)]
+
+
+def _claim_sensitivity(field: TuningField, rng: np.random.Generator) -> Claim:
+    """Which detector depends most on its setting?"""
+    ordered = sorted(field.detectors, key=lambda d: -d.spread)
+    first = ordered[0]
+    spans = {d.name: _span(d) for d in ordered}
+    intervals = {n: runs_interval(v, rng=rng, level=LEVEL) for n, v in spans.items() if len(v) > 1}
+    surely = (
+        len(ordered) > 1
+        and len(intervals) == len(ordered)
+        and intervals[first.name].low > max(intervals[d.name].high for d in ordered[1:])
+    )
+    others = [f"{d.name} {points(d.spread)}" for d in ordered[1:SHOWN]]
+    return Claim(
+        f"{first.name} depends most on its setting: its best and worst of {len(first.curve)} "
+        f"differ by {points(first.spread)} of AUROC.",
+        "holds" if surely else "undecided",
+        "; ".join(others) or "the only detector with a grid",
+    )
+
+
+def _span(detector: TunedDetector) -> Floats:
+    """Best less worst setting, by their means over all runs, in every run."""
+    means = {setting: float(values.mean()) for setting, values in detector.curve.items()}
+    best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+    return detector.curve[best] - detector.curve[worst]
+
+
+def _mean(
+    field: TuningField, part: Callable[[TunedDetector], Floats], rng: np.random.Generator
+) -> Estimate:
+    """Mean over detectors of a difference, with its interval over units."""
+    values = np.mean([part(detector) for detector in field.detectors], axis=0)
+    found = runs_interval(values, rng=rng, level=LEVEL)
+    return Estimate(found.value, found.low, found.high)
+
+
+def _points(value: Estimate) -> str:
+    if not np.isfinite([value.low, value.high]).all():
+        return f"{points(value.value)}, without an interval"
+    return f"{points(value.value)} [{points(value.low)}, {points(value.high)}]"
+
+
+def _caveats(field: TuningField) -> tuple[str, ...]:
+    caveats = [
+        "Each outlier set is the test once, and settings are chosen by mean AUROC on all others; "
+        "half of the ID samples serve the choice, the other half the test.",
+        "P values are adjusted by Holm's rule for "
+        f"{count(len(field.detectors), 'detector')} and judged at {SIGNIFICANT:.0%}.",
+    ]
+    if not field.are_runs:
+        caveats.append(
+            "There is one run only: the outlier sets are the cases. They share the sets that "
+            "settings were chosen on, so intervals are rather too narrow."
+        )
+    if field.fixed:
+        caveats.append(f"Without a grid: {listing(list(field.fixed))}.")
+    if field.learned:
+        caveats.append(f"Learned from outliers, and not tuned here: {listing(field.learned)}.")
+    if field.left_out:
+        caveats.append(f"Left out, because most runs lack scores: {listing(field.left_out)}.")
+    lacking = [d.name for d in field.detectors if d.incomplete]
+    if lacking:
+        caveats.append(f"Some settings lack scores in some runs, of {listing(lacking)}.")
+    return tuple(caveats)

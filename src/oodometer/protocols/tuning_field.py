@@ -1,0 +1,188 @@
+"""Every setting of every detector: chosen by nobody, on other outliers, or on the test itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError
+from oodometer.metrics import auroc
+from oodometer.metrics.counts import Floats
+from oodometer.scores import ScoreTable, validation_half
+from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
+
+LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
+
+
+@dataclass(frozen=True, eq=False)
+class TunedDetector:
+    """One detector in every unit (a run, or an outlier set where there is one run)."""
+
+    name: str
+    default: Floats  # (units,): AUROC of the default, of the tuned and of the best setting
+    tuned: Floats
+    oracle: Floats
+    choices: tuple[Tuning, ...]  # one per run and test set
+    curve: Mapping[str, Floats]  # setting -> mean AUROC over outlier sets, per run
+    incomplete: int  # settings that some run lacks
+
+    @cached_property
+    def spread(self) -> float:
+        """How far the best setting's mean over all runs lies above the worst's."""
+        means = [float(values.mean()) for values in self.curve.values()]
+        return max(means) - min(means)
+
+    def usual(self, choice: str) -> tuple[str, int]:
+        """The setting that was chosen most often, and how often."""
+        return Counter(getattr(part, choice).setting for part in self.choices).most_common(1)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class TuningField:
+    """What choosing settings does, for every detector that has a grid."""
+
+    detectors: tuple[TunedDetector, ...]
+    fixed: Mapping[str, Floats]  # detectors without a grid -> AUROC of each unit
+    learned: tuple[str, ...]  # detectors learned from outliers, which take no part
+    left_out: tuple[str, ...]  # detectors with a grid that no run has whole
+    units: int
+    are_runs: bool
+    runs: int
+    sets: int
+
+    @property
+    def unit(self) -> str:
+        """What a unit is."""
+        return "run" if self.are_runs else "outlier set"
+
+
+def tuning_field(table: ScoreTable) -> TuningField:
+    """Choose settings in every run, each outlier set being the test once."""
+    if len(table.ood) < 2:
+        raise UserError(
+            "Tuning needs two outlier sets, one to choose on and one to test on; the table has "
+            f"{', '.join(table.ood) or 'none'}."
+        )
+    grids, defaults, learned = _grids(table)
+    names = (table.id, *table.ood)
+    complete = {
+        (run, detector): {s: rows for s, rows in settings.items() if all(n in rows for n in names)}
+        for (run, detector), settings in grids.items()
+    }
+    gridded = [d for d in table.detectors
+               if any(len(s) > 1 for (_, name), s in grids.items() if name == d)]  # fmt: skip
+    usable = {
+        detector: [
+            run
+            for run in table.runs
+            if len(found := complete.get((run, detector), {})) > 1
+            and defaults.get((run, detector)) in found
+        ]
+        for detector in gridded
+    }
+    kept = [detector for detector in gridded if usable[detector]]
+    if not kept:
+        raise UserError("No detector has scores of two settings on every data set of a run.")
+    most = max(len(runs) for runs in usable.values())
+    kept = [detector for detector in kept if len(usable[detector]) * 2 > most]
+    runs = [run for run in table.runs if all(run in usable[detector] for detector in kept)]
+    if not runs:
+        raise UserError("No run has scores of two settings for every detector with a grid.")
+    are_runs = len(runs) > 1
+    return TuningField(
+        detectors=tuple(_tuned(table, d, runs, complete, defaults, are_runs) for d in kept),
+        fixed={
+            detector: values
+            for detector in table.detectors
+            if detector not in gridded and detector not in learned
+            if (values := _fixed(table, detector, runs, are_runs)) is not None
+        },
+        learned=tuple(learned),
+        left_out=tuple(detector for detector in gridded if detector not in kept),
+        units=len(runs) if are_runs else len(table.ood),
+        are_runs=are_runs,
+        runs=len(runs),
+        sets=len(table.ood),
+    )
+
+
+Grids = dict[tuple[str, str], dict[str, dict[str, Floats]]]  # run, detector -> setting -> data set
+
+
+def _grids(table: ScoreTable) -> tuple[Grids, dict[tuple[str, str], str], list[str]]:
+    grids: Grids = {}
+    defaults: dict[tuple[str, str], str] = {}
+    learned: dict[str, None] = {}
+    for row in table.rows:
+        if row.setting.startswith(LEARNED):
+            learned[row.detector] = None
+            continue
+        settings = grids.setdefault((row.run, row.detector), {})
+        settings.setdefault(row.setting, {})[row.dataset] = row.scores
+        if row.default:
+            defaults[row.run, row.detector] = row.setting
+    return grids, defaults, list(learned)
+
+
+def _tuned(
+    table: ScoreTable,
+    detector: str,
+    runs: list[str],
+    complete: Grids,
+    defaults: Mapping[tuple[str, str], str],
+    are_runs: bool,
+) -> TunedDetector:
+    choices: list[Tuning] = []
+    curves: dict[str, list[float]] = {}
+    for run in runs:
+        scores = complete[run, detector]
+        choices += tuning_leave_one_out(
+            scores,
+            id=table.id,
+            default=defaults[run, detector],
+            id_validation=_half(next(iter(scores.values()))[table.id]),
+        )
+        curve = sensitivity(scores, id=table.id)
+        for setting, mean in zip(curve.settings, curve.means, strict=True):
+            curves.setdefault(setting, []).append(float(mean))
+    per_run = (len(runs), len(table.ood))
+    default, tuned, oracle = (
+        np.array([getattr(part, choice).test for part in choices]).reshape(per_run)
+        for choice in ("default", "tuned", "oracle")
+    )
+    axis = 1 if are_runs else 0
+    whole = {setting: np.array(v) for setting, v in curves.items() if len(v) == len(runs)}
+    return TunedDetector(
+        detector,
+        default.mean(axis=axis),
+        tuned.mean(axis=axis),
+        oracle.mean(axis=axis),
+        tuple(choices),
+        whole,
+        len(curves) - len(whole),
+    )
+
+
+def _fixed(table: ScoreTable, detector: str, runs: list[str], are_runs: bool) -> Floats | None:
+    """AUROC with the ID samples for testing, as for the others; None where scores are missing."""
+    values = np.empty((len(runs), len(table.ood)))
+    for row, run in enumerate(runs):
+        reference = table.scores(run, detector, table.id)
+        for column, ood in enumerate(table.ood):
+            scores = table.scores(run, detector, ood)
+            if reference is None or scores is None:
+                return None
+            values[row, column] = auroc(reference[~_half(reference)], scores)
+    means: Floats = values.mean(axis=1 if are_runs else 0)
+    return means
+
+
+def _half(scores: Floats) -> NDArray[np.bool_]:
+    if len(scores) < 2:
+        raise UserError("Tuning needs two ID samples, one to choose on and one to test on.")
+    return validation_half(len(scores))
