@@ -4,7 +4,7 @@ Each module holds a group of commands and adds them to the application when it i
 is heavy is imported inside the commands.
 """
 
-from oodometer.cli import analysis, data, evaluate, lists, stores, studies
+from oodometer.cli import analysis, data, evaluate, lists, od_test, stores, studies
 from oodometer.cli.common import app, main
 
-__all__ = ["analysis", "app", "data", "evaluate", "lists", "main", "stores", "studies"]
+__all__ = ["analysis", "app", "data", "evaluate", "lists", "main", "od_test", "stores", "studies"]

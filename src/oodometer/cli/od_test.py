@@ -1,0 +1,68 @@
+"""The command that joins OD-test studies of several sources: od-test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oodometer.cli.common import app, console
+from oodometer.errors import UserError, unknown
+
+
+@app.command("od-test")
+def od_test(
+    stores: Annotated[
+        list[str], typer.Argument(help="Stores that studies with the protocol od_test ran in.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-od-test"),
+    threshold: Annotated[
+        str, typer.Option(help="exact, or hinge as the paper's code fits it.")
+    ] = "exact",
+    all_pairs: Annotated[
+        bool,
+        typer.Option(help="All pairs of outlier sets, not only those that the paper allows."),
+    ] = False,
+) -> None:
+    """Conclude OD-test over several sources: one study each, in one or several stores."""
+    import numpy as np
+
+    from oodometer import reports
+    from oodometer.engine.codecs import bytes_to_table
+    from oodometer.engine.notes import studies_in
+    from oodometer.engine.store import open_store
+    from oodometer.lab.compatibility import SOURCES, triplets
+    from oodometer.protocols.od_test import od_test_over_sources
+    from oodometer.protocols.od_test_threshold import FITS
+
+    fit = next((known for known in FITS if known == threshold), None)
+    if fit is None:
+        raise unknown("fit of a threshold", threshold, FITS)
+    tables = {}
+    for address in stores:
+        if "://" not in address and not Path(address).is_dir():
+            raise UserError(f"Store '{address}' does not exist.")
+        store = open_store(address)
+        for name, outcome in studies_in(store).items():
+            if "od_test" in outcome.study.protocols:
+                table = bytes_to_table(store.load("tables", outcome.table_key))
+                if table.id in tables:
+                    raise UserError(
+                        f"Two studies have the source '{table.id}', the second is '{name}': keep "
+                        "one of them in these stores, or name other stores."
+                    )
+                tables[table.id] = table
+    if not tables:
+        raise UserError(
+            f"No study with the protocol od_test is finished in {', '.join(stores)}; 'oodometer "
+            "run od-test-mnist' makes one."
+        )
+    published = [triplet for name in tables if name in SOURCES for triplet in triplets(name)]
+    allowed = None if all_pairs or len({t[0] for t in published}) < len(tables) else published
+    finding = od_test_over_sources(
+        list(tables.values()), np.random.default_rng(0), triplets=allowed, threshold=fit
+    )
+    console().print(reports.terminal(finding))
+    for path in reports.report([finding], out, title=f"OD-test: {', '.join(tables)}"):
+        typer.echo(f"report: {path.resolve()}")
