@@ -8,6 +8,7 @@ from oodometer.analysis import analyze
 from oodometer.errors import UserError
 from oodometer.protocols.standing import standing, standing_of
 from oodometer.results import Results
+from oodometer.scores import ScoreRow, ScoreTable
 
 
 def world(means, *, runs, spread, seed=0, sets=("near", "far"), shared=0.02):
@@ -107,4 +108,61 @@ def test_analyze_takes_a_frame_and_tells_what_it_noticed():
     table = world({"msp": 0.8, "knn": 0.9}, runs=4, spread=0.01).frame
     findings = analyze(table.rename(columns={"value": "AUROC", "detector": "method"}))
     assert findings[0].protocol == "standing"
-    assert ("column method", "detector") in findings[0].facts
+    assert ("method", "detector") in findings[0].tables[-1].rows
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4])
+def test_a_few_cases_are_never_more_than_they_are(runs):
+    table = world({"a": 0.9, "b": 0.5}, runs=runs, spread=0.001)
+    said = texts(judged(table))
+    chances = [verdict for verdict, text in said if " beats " in text]
+    assert chances == ["undecided"]  # all signs alike have a chance of 1 in 8 with four runs
+    ahead = [verdict for verdict, text in said if "is ahead of every" in text]
+    assert ahead == ([] if runs == 2 else ["holds"])
+    assert [v for v, text in said if "has the best mean on 2 of 2" in text] == ["undecided"]
+
+
+def test_differences_that_rounding_made_equal_prove_nothing():
+    lines = [{"detector": name, "ood": "far", "seed": seed, "value": 0.9 + 0.01 * (name == "a")}
+             for name in "ab" for seed in range(3)]  # fmt: skip
+    finding = judged(Results(pd.DataFrame(lines), ("seed",)))
+    assert not any("is ahead of every other" in text for _, text in texts(finding))
+
+
+def test_equal_means_share_the_first_place():
+    lines = [{"detector": name, "ood": "far", "seed": seed, "value": 0.9}
+             for name in "ab" for seed in range(6)]  # fmt: skip
+    assert texts(judged(Results(pd.DataFrame(lines), ("seed",))))[0] == (
+        "undecided", "a and b share the highest mean AUROC, 0.900, over 1 outlier set.",
+    )  # fmt: skip
+
+
+def test_designs_without_a_grid_get_ranges_instead_of_shares():
+    rng = np.random.default_rng(2)
+    design = [("sgd", "none"), ("adam", "none"), ("lamb", "none"), ("sgd", "flip"), ("sgd", "mix")]
+    moves = {"adam": 0.05, "mix": -0.2}
+    lines = [
+        {"detector": name, "ood": "far", "optimizer": optimizer, "augment": augment, "seed": seed,
+         "value": mean + moves.get(optimizer, 0) + moves.get(augment, 0) + rng.normal(0, 0.001)}
+        for name, mean in (("a", 0.8), ("b", 0.7))
+        for optimizer, augment in design
+        for seed in range(3)
+    ]  # fmt: skip
+    finding = judged(Results(pd.DataFrame(lines), ("optimizer", "augment", "seed")))
+    (claim,) = [claim for claim in finding.claims if "change one at a time" in claim.text]
+    assert "augment moves a farthest: 20." in claim.text or "farthest: 19.9" in claim.text
+    assert not any("of the variance" in claim.text for claim in finding.claims)
+    assert "ranges" in [table.name for table in finding.tables]
+
+
+def test_a_study_is_judged_like_a_table():
+    rng = np.random.default_rng(0)
+    rows = [
+        ScoreRow(f"{run}", name, "", dataset, rng.normal(shift * (dataset != "id"), size=80))
+        for run in range(6)
+        for name, shift in (("good", 2.0), ("poor", 0.5))
+        for dataset in ("id", "near", "far")
+    ]
+    table = ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(6)})
+    finding = standing(table, np.random.default_rng(0))
+    assert ("holds", "good is ahead of every other detector.") in texts(finding)

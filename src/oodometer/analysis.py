@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from oodometer.tables.reading import PathLike
 
-MOST_POINTS = 6000  # in one picture
+MOST_POINTS = 2500  # in one picture
 # Metrics that ask the same question: are ID and outliers told apart?
 COMPARED = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
             "detection_accuracy")  # fmt: skip

@@ -17,7 +17,7 @@ from oodometer.stats.ranks import places, rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
 MANY_SETS, FEW_DETECTORS = 10, 8  # beyond so many sets they become rows, and few detectors columns
-MOST_POINTS = 6000  # in one picture; beyond, the best detectors are shown
+MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
 
 
 def mean_table(field: Blocks, rng: np.random.Generator) -> Table:

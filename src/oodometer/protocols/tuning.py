@@ -18,6 +18,7 @@ from oodometer.metrics.counts import Floats
 from oodometer.protocols.differences import paired_difference
 from oodometer.protocols.tuning_field import TunedDetector, TuningField, tuning_field
 from oodometer.protocols.tuning_views import (
+    CHOICES,
     choice_table,
     curves,
     gain_table,
@@ -52,11 +53,11 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
         claims=(
             _claim_gain(field, differences, rng),
             _claim_optimism(field, rng),
-            *_claim_winner(field),
+            *_claim_winner(field, rng),
             _claim_sensitivity(field, rng),
         ),
         tables=(gain_table(field, differences, rng), choice_table(field)),
-        series=(gains(field, rng), *curves(field), setting_intervals(field, rng)),
+        series=(gains(field, rng), *curves(field), *setting_intervals(field, rng)),
         caveats=_caveats(field),
         missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
         facts=(
@@ -113,27 +114,31 @@ def _claim_optimism(field: TuningField, rng: np.random.Generator) -> Claim:
     )
 
 
-def _claim_winner(field: TuningField) -> list[Claim]:
+def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
     """Is the best detector the same however settings are chosen?"""
-    fixed = dict(field.fixed)
-    if len(field.detectors) + len(fixed) < 2:
+    if len(field.detectors) + len(field.fixed) < 2:
         return []
-    winners = {}
-    for choice, told in (
-        ("default", "with defaults"),
-        ("tuned", "tuned on other outliers"),
-        ("oracle", "chosen on the test"),
-    ):
-        values: dict[str, Floats] = {d.name: getattr(d, choice) for d in field.detectors} | fixed
-        best = max(values, key=lambda name: float(values[name].mean()))
-        winners[told] = (best, float(values[best].mean()))
-    evidence = "; ".join(f"{told}: {name} {number(v)}" for told, (name, v) in winners.items())
-    names = list(dict.fromkeys(name for name, _ in winners.values()))
+    winners: dict[str, str] = {}
+    told = []
+    leads = []
+    for choice, label in CHOICES.items():
+        values: dict[str, Floats] = {d.name: getattr(d, choice) for d in field.detectors}
+        values |= field.fixed
+        ordered = sorted(values, key=lambda name: -float(values[name].mean()))
+        best, others = ordered[0], list(winners.values())
+        winners[label] = best
+        told.append(f"{label}: {best} {number(float(values[best].mean()))}")
+        rivals = [name for name in others if name != best] or ordered[1:2]
+        leads += [paired_difference(values[best], values[rival], 1, rng) for rival in rivals]
+    names = list(dict.fromkeys(winners.values()))
+    surely = any(lead.p_value < SIGNIFICANT and lead.value > 0 for lead in leads)
     if len(names) == 1:
         text = f"{names[0]} has the highest mean AUROC however settings are chosen."
-        return [Claim(text, never_otherwise(0, field.units), evidence)]
+        verdict = never_otherwise(0, field.units) if surely else "undecided"
+        return [Claim(text, verdict, "; ".join(told))]
     text = f"Which detector is best depends on how settings are chosen: {listing(names)}."
-    return [Claim(text, "flips", evidence)]
+    chance = "" if surely else "; the differences between them are within chance"
+    return [Claim(text, "flips" if surely else "undecided", "; ".join(told) + chance)]
 
 
 def _claim_sensitivity(field: TuningField, rng: np.random.Generator) -> Claim:

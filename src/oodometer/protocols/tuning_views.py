@@ -116,22 +116,28 @@ def curves(field: TuningField) -> list[Series]:
     ]
 
 
-def setting_intervals(field: TuningField, rng: np.random.Generator) -> Series:
-    """AUROC of every setting of every grid."""
-    points: list[Mapping[str, Value]] = [
-        {"label": setting or "(none)", "group": detector.name, **_point(values, rng)}
-        for detector in field.detectors
-        for setting, values in detector.curve.items()
-    ]
-    return Series(
-        "intervals",
-        "settings",
-        "AUROC of every setting",
-        f"Mean AUROC over outlier sets, with 95 % interval over {count(field.runs, 'run')} where "
-        "there are several; one group per detector.",
-        "AUROC",
-        tuple(points),
-    )
+def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Series]:
+    """AUROC of every setting, a picture per detector whose grid is no line."""
+    found = []
+    for detector in field.detectors:
+        if _varied_number(detector) is not None:
+            continue
+        points: list[Mapping[str, Value]] = [
+            {"label": setting or "(none)", "group": "all runs", **_point(values, rng)}
+            for setting, values in detector.curve.items()
+        ]
+        found.append(
+            Series(
+                "intervals",
+                f"settings-{detector.name}",
+                f"AUROC of every setting of {detector.name}",
+                f"Mean AUROC over outlier sets, with 95 % interval over {count(field.runs, 'run')} "
+                "where there are several.",
+                "AUROC",
+                tuple(points),
+            )
+        )
+    return found
 
 
 def _varied_number(detector: TunedDetector) -> tuple[str, dict[str, float]] | None:

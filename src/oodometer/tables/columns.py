@@ -116,6 +116,7 @@ def guess(frame: pd.DataFrame, told: Mapping[str, str], default_metric: str) -> 
         roles.ignored[bare[0]] = "a mean of other columns"
     if not roles.measured:
         _untitled_results(frame, numeric, roles, default_metric)
+    _require_one_each(roles)
     for column in [c for c in numeric if plain(c) in SPREADS]:
         if len(roles.measured) == 1 and not roles.spreads:
             roles.spreads[next(iter(roles.measured))] = column
@@ -125,6 +126,18 @@ def guess(frame: pd.DataFrame, told: Mapping[str, str], default_metric: str) -> 
     taken = {column for column, _ in roles.listing()}
     roles.factors += [column for column in (*numeric, *rest) if column not in taken]
     return roles
+
+
+def _require_one_each(roles: Roles) -> None:
+    first: dict[tuple[str, str], str] = {}
+    for column, (metric, what) in roles.measured.items():
+        other = first.setdefault((metric, what), column)
+        if other != column:
+            of = f" of {what}" if what else ""
+            raise UserError(
+                f"Columns '{other}' and '{column}' both hold {metric}{of}: leave one out with "
+                "--columns ignore=COLUMN."
+            )
 
 
 def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:

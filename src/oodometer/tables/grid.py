@@ -42,6 +42,12 @@ def read_grid(text: str, where: str) -> Grid:
     notes: list[str] = []
     rows = [row for row in rows if not _is_comment(row, width)]
     start = next((number for number, row in enumerate(rows) if len(row) == width), len(rows))
+    above = [len(row) for row in rows[:start] if len(row) > 1]
+    if above and start < len(rows) and any(map(read_cell, rows[start])):
+        # What follows is no header: a decimal comma has split the numbers below the real one.
+        raise UserError(
+            f"Line {start + 1} of {where} has {width} cells, but the header has {above[-1]}."
+        )
     if start:
         notes.append(f"{start} lines above the header were left out")
     rows = [row for row in rows[start:] if any(row)]

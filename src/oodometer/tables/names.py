@@ -60,8 +60,9 @@ KNOWN_DETECTORS = frozenset(
      "mah", "maha", "mahalanobis", "margin", "maxlogit", "maxsoftmax", "maxsoftmaxprobability",
      "mcd", "mcdropout", "mds", "mdsens", "mdsensemble", "mixoe", "ml", "mls", "msp",
      "mutualinformation", "nac", "nci", "nnguide", "npos", "ocsvm", "odin", "oe",
-     "oneclasssvm", "openmax", "outlierexposure", "pixelcnn", "pixmix", "pnml", "rankfeat", "react", "relation",
-     "relativemahalanobis", "residual", "rmds", "rotpred", "rts", "scale", "scoresvm", "she",
+     "oneclasssvm", "openmax", "outlierexposure", "pixelcnn", "pixmix", "pnml",
+     "rankfeat", "react", "relation", "relativemahalanobis", "residual", "rmds", "rotpred",
+     "rts", "scale", "scoresvm", "she",
      "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
      "weightedenergy"}
 )  # fmt: skip

@@ -48,9 +48,9 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
         if _tells_detectors(frame):
             levels.pop("detector", None)
         elif "detector" not in levels:
-            levels["detector"] = levels.pop("file", file.stem)
-        if is_set(levels.get("file", "")) and not titles & OOD_TITLES:
-            levels["ood"] = levels.pop("file")
+            levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
+        if is_set(levels.get("file", "")):
+            levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
         if titles & REPLICATE_TITLES:
             levels.pop("seed", None)
         if titles & ID_TITLES:
@@ -133,7 +133,7 @@ def _told_by_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
             levels["detector"] = detector
             text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
         first = re.split(r"[/_\-]", text)[0]
-        if is_set(first):
+        if is_set(first) and len(inside.parts) > 1:
             levels["id"] = first
             text = text.removeprefix(first)
         folder, _, stem = text.rpartition("/")

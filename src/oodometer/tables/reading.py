@@ -86,7 +86,11 @@ def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: s
     ]
     found.sort(key=lambda part: part.metric != "auroc")
     set_aside = {_title(name, frame): why for name, why in set_aside.items()}
-    listing = [(c, r) for c, r in roles.listing() if c not in set_aside]
+    listing = [
+        (c, "factor" if c in roles.covariates and c in factors else role)
+        for c, role in roles.listing()
+        if c not in set_aside
+    ]
     listing += [(column, f"not used: {why}") for column, why in set_aside.items()]
     return Reading(tuple(found), tuple(listing), tuple(dict.fromkeys(notes)))
 

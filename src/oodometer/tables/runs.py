@@ -45,7 +45,7 @@ def promote(long: pd.DataFrame) -> pd.DataFrame:
         keys = [*factor_columns(long), *(c for c in ("id",) if c in long.columns)]
         per_cell = long.groupby(keys)[column].nunique().max() if keys else long[column].nunique()
         if per_cell > 1:
-            long[name] = long[column].map(lambda value: f"{value:g}")
+            long[name] = long.pop(column).map(lambda value: f"{value:g}")
     return long
 
 
@@ -77,6 +77,8 @@ def telling(
         others = [c for c in factors if c != column and plain(c) not in REPLICATE_TITLES]
         if "id" in long.columns:
             others.append("id")
+        repeats = [c for c in factors if plain(c) in REPLICATE_TITLES]
+        others += [c for c in repeats if (long[c] == long[column]).all()]
         for other in others:
             if long[other].nunique() >= long[column].nunique() and _told_by(long, column, other):
                 factors.remove(column)

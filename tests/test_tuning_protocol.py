@@ -1,0 +1,112 @@
+"""What tuning gains and what it only promises: worlds with a known answer."""
+
+import numpy as np
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.finding import from_json, to_json
+from oodometer.protocols import PROTOCOLS
+from oodometer.protocols.tuning import tuning
+from oodometer.scores import ScoreRow, ScoreTable
+
+SIZE = 60
+
+
+def world(settings, *, runs=4, sets=("a", "b", "c"), default=0, seed=0, extra=()):
+    """Settings with a true shift of outliers, by setting and outlier set."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for run in range(runs):
+        for detector, grid in settings.items():
+            for place, (setting, shift) in enumerate(grid.items()):
+                rows.append(
+                    ScoreRow(f"{run}", detector, setting, "id", rng.normal(size=SIZE),
+                             place == default)
+                )  # fmt: skip
+                for ood in sets:
+                    moved = shift[ood] if isinstance(shift, dict) else shift
+                    scores = rng.normal(moved, size=SIZE)
+                    rows.append(
+                        ScoreRow(f"{run}", detector, setting, ood, scores, place == default)
+                    )
+    return ScoreTable("id", (*rows, *extra), {f"{run}": {"seed": run} for run in range(runs)})
+
+
+def judged(table):
+    return tuning(table, np.random.default_rng(0))
+
+
+def test_a_better_setting_is_found_on_other_outliers():
+    finding = judged(world({"knn": {"k=1": 0.0, "k=5": 2.0, "k=50": 0.2}}, runs=5))
+    claim = finding.claims[0]
+    assert claim.verdict == "holds" and "for 1 of 1 detector" in claim.text
+    (row,) = finding.tables[0].rows
+    # A shift of 2 is an AUROC of Phi(2 / sqrt 2) = 0.921; the default has 0.5.
+    assert row[2] == pytest.approx(0.5, abs=0.05) and row[3] == pytest.approx(0.921, abs=0.02)
+    assert row[5].low > 0.3
+    (choices,) = finding.tables[1].rows
+    assert choices[:3] == ("knn", "k=1", "k=5")
+
+
+def test_equal_settings_gain_nothing_and_the_test_still_promises():
+    grid = {f"k={k}": 0.5 for k in range(8)}
+    finding = judged(world({"knn": grid, "vim": grid}, runs=6))
+    assert finding.claims[0].verdict == "undecided" and "for 0 of 2" in finding.claims[0].text
+    assert finding.claims[1].verdict == "holds"  # the best of eight equal settings looks better
+    assert "promises" in finding.claims[1].text
+    for row in finding.tables[0].rows:
+        assert row[5].low < 0 < row[5].high
+        assert row[7].low > 0
+
+
+def test_no_gain_is_found_more_often_than_the_level():
+    found = 0
+    for seed in range(40):
+        table = world({"knn": {"k=1": 0.5, "k=2": 0.5}}, runs=4, sets=("a", "b"), seed=seed)
+        found += judged(table).claims[0].verdict != "undecided"
+    assert found <= 40 * 0.05 + 2.6 * np.sqrt(40 * 0.05 * 0.95)
+
+
+def test_a_setting_that_suits_one_set_only_harms_on_the_others():
+    odd = {"a": 3.0, "b": 3.0, "c": -2.0}
+    finding = judged(world({"odin": {"t=1": 1.0, "t=2": odd}}, runs=6))
+    gains = finding.tables[0].rows[0]
+    assert gains[7].value > 0.05  # the oracle takes t=2 on a and b, and t=1 on c
+
+
+def test_curves_follow_the_number_that_the_grid_varies():
+    finding = judged(world({"knn": {"k=50, norm=l2": 1.0, "k=5, norm=l2": 1.5, "k=1, norm=l2": 2}}))
+    (lines,) = [series for series in finding.series if series.kind == "lines"]
+    assert [point["x"] for point in lines.points] == [1.0, 5.0, 50.0]
+    assert lines.points[0]["panel"] == "knn: k"
+    assert from_json(to_json(finding)) == finding
+
+
+def test_detectors_without_a_grid_and_learned_ones_take_no_part():
+    table = world({"knn": {"k=1": 0.5, "k=5": 1.0}, "msp": {"": 3.0}})
+    learned = [
+        ScoreRow("0", "svm", f"outliers={ood}", name, np.arange(SIZE) * 1.0, ood == "a")
+        for ood in ("a", "b")
+        for name in ("id", "a", "b", "c")
+    ]
+    finding = judged(ScoreTable("id", (*table.rows, *learned), table.runs))
+    assert "Without a grid: msp." in finding.caveats
+    assert "Learned from outliers, and not tuned here: svm." in finding.caveats
+    assert any("msp has the highest mean AUROC however" in claim.text for claim in finding.claims)
+    assert [row[0] for row in finding.tables[0].rows] == ["knn"]
+
+
+def test_one_run_is_judged_by_its_outlier_sets():
+    finding = judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, runs=1))
+    assert any("one run only" in caveat for caveat in finding.caveats)
+
+
+def test_what_cannot_be_tuned_is_refused():
+    with pytest.raises(UserError, match="two outlier sets"):
+        judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, sets=("a",)))
+    with pytest.raises(UserError, match="two settings"):
+        judged(world({"msp": {"": 1.0}}))
+
+
+def test_studies_can_name_it():
+    assert PROTOCOLS["tuning"] is tuning and "standing" in PROTOCOLS
