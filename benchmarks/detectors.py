@@ -101,7 +101,7 @@ def time_detectors(
     found = {}
     for name in names:
         started = time.process_time()
-        for result in score_choice(choose(name), own["train"], tests, grid=grid):
+        for result in score_choice(choose(name), own["train"], tests, id="test", grid=grid):
             if isinstance(result, Missing):
                 print(f"  missing: {result}")
         found[name] = time.process_time() - started

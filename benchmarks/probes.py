@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from oodometer.lab.extract import extract
+from oodometer.lab.inputs import Data
 from oodometer.lab.networks import build_network
 from oodometer.lab.probes import PROBES
 
@@ -35,8 +36,8 @@ def bare(model: nn.Module, images: torch.Tensor) -> None:
     """One forward pass of all images."""
     model.eval()
     with torch.no_grad():
-        for batch in images.split(256):
-            model(batch)
+        for start in range(0, len(images), 256):
+            model(images[start : start + 256])
 
 
 def main() -> None:
@@ -51,7 +52,7 @@ def measure(name: str, shape: tuple[int, ...], width: int) -> None:
     model = build_network(name, shape, 10, width)
     images = torch.rand(ROWS, *shape)
     labels = torch.arange(ROWS) % 10
-    data = {"train": (images, labels), "test": images}
+    data: dict[str, Data] = {"train": (images, labels), "test": images}
     unit = 2 * seconds(lambda: bare(model, images))  # both data sets
     print(f"{name}: {ROWS} training and {ROWS} test images; one bare pass {unit:.2f} s")
     plain = seconds(lambda: extract(model, data))

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.neighbors import NearestNeighbors
 
-from oodometer.detectors import _arrays, distances
+from oodometer.detectors import _arrays, _gaussians
 from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
 from oodometer.errors import UserError
 from oodometer.lab.extract import extract
@@ -149,7 +149,7 @@ def test_moments_far_from_zero_are_those_of_extended_precision(
     rng = np.random.default_rng(0)
     labels = np.arange(400) % 3
     values = (1e4 + rng.normal(size=(400, 6)) + labels[:, None]).astype(dtype)
-    found = distances._moments(torch.tensor(values), torch.tensor(labels))
+    found = _gaussians.moments(torch.tensor(values), torch.tensor(labels))
     exact = values.astype(np.longdouble)
     gaps = [exact[labels == c] - exact[labels == c].mean(0) for c in range(3)]
     within = sum(gap.T @ gap for gap in gaps) / 400
@@ -182,6 +182,55 @@ def test_a_class_of_one_sample_borrows_the_shared_covariance() -> None:
     expected = gap @ np.linalg.inv(within) @ gap
     found = scores("mahalanobis(covariance=per_class)", train, test)
     np.testing.assert_allclose(found, [expected], rtol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [2, 5, 30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("small", [1.0, 1e-3])
+def test_few_samples_are_fitted_by_what_they_span(
+    rows: int, dtype: torch.dtype, small: float
+) -> None:
+    """The way over the whole covariance is the witness; inside the span, the pseudo-inverse."""
+    rng = np.random.default_rng(rows)
+    mix = rng.normal(size=(64, 64)) * np.geomspace(small, 1, 64)
+    values = torch.tensor(rng.normal(size=(rows, 64)) @ mix + 9).to(dtype)
+    values[:, 3] = 0.0
+    asked = torch.cat([values[:2], values.flip(0)[:2] + 0.1, 5 * values[:2].abs()]).double()
+    known = _gaussians.moments(values, torch.zeros(rows, dtype=torch.int64))
+    whole, flat = _gaussians.around_classes(known), _gaussians._flat(values)
+    assert flat is not None and flat.directions.shape[1] == rows - 1
+    expected = whole.squared_distance(asked)
+    torch.testing.assert_close(flat.squared_distance(asked), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(flat.log_volume, whole.log_volume, rtol=1e-9, atol=1e-9)
+    gap = values[:2].double() - values.double().mean(0)
+    inverse = torch.linalg.pinv(known.within, rtol=1e-11, hermitian=True)
+    inside = torch.einsum("nd,de,ne->n", gap, inverse, gap)
+    torch.testing.assert_close(flat.squared_distance(asked[:2]), inside, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("detector", ["mahalanobis", "relative_mahalanobis", "gaussian_mixture"])
+def test_one_huge_row_does_not_drown_the_digits_of_others(detector: str) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    x = rng.normal(size=(300, 6)) + 3 * labels[:, None]
+    x[7] *= 1e4
+    exact, single = (
+        scores(
+            detector,
+            *(
+                typed(labelled(*part), dtype)
+                for part in ((x, labels), (x[20:60] + 0.5, labels[20:60]))
+            ),
+        )
+        for dtype in (torch.float64, torch.float32)
+    )
+    np.testing.assert_allclose(single, exact, rtol=0.02, atol=0.02)
+
+
+def typed(outputs: Outputs, dtype: torch.dtype) -> Outputs:
+    """Return the same numbers in another type."""
+    head = Head(outputs.head.weight.to(dtype), outputs.head.bias.to(dtype))
+    return Outputs(features=outputs.features.to(dtype), labels=outputs.labels, head=head)
 
 
 def test_covariances_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

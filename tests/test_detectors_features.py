@@ -14,7 +14,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.svm import OneClassSVM
 
-from oodometer.detectors import densities, prototypes
+from oodometer.detectors import _arrays, prototypes
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, choose
@@ -210,8 +210,8 @@ def test_gaussian_mixture_of_dead_units_and_lone_samples() -> None:
 
 
 def test_gaussian_mixture_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(densities, "_LARGEST", 1000)
-    with pytest.raises(UserError, match="4 classes of width 7: use covariance=tied or"):
+    monkeypatch.setattr(_arrays, "BLOCK_BYTES", 40)
+    with pytest.raises(UserError, match="cannot be full here: 4 covariances of width 7 take"):
         DETECTORS["gaussian_mixture"].fit(made_up())
     DETECTORS["gaussian_mixture"].fit(made_up(), covariance="tied")
 
@@ -235,6 +235,21 @@ def test_isolation_forest_is_sklearns() -> None:
     expected = -IsolationForest(random_state=0).fit(rows).score_samples(test.features.numpy())
     np.testing.assert_allclose(scores("isolation_forest", train, test), expected)
     assert not np.allclose(scores("isolation_forest(seed=1)", train, test), expected)
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e12])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_isolation_forest_does_not_depend_on_the_size_of_the_features(
+    size: float, offset: float
+) -> None:
+    """scikit-learn sees no difference below 1e-7 and reads float32: all would be one sample."""
+    train, test = made_up(200), made_up(30, seed=1)
+    moved = [Outputs(features=size * (o.features + offset)) for o in (train, test)]
+    expected = scores("isolation_forest", train, test)
+    found = DETECTORS["isolation_forest"].fit(moved[0])(moved[1]).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    far = Outputs(features=1e300 * torch.ones(1, 7, dtype=torch.float64))
+    assert DETECTORS["isolation_forest"].fit(train)(far)[0] > float(np.median(expected))
 
 
 # --- subspace and shaping ---------------------------------------------------------------------

@@ -183,9 +183,11 @@ def test_multi_layer_knn_is_a_sum_of_sorted_distances() -> None:
 
 def test_without_a_step_they_are_their_plain_namesakes() -> None:
     for heat in (1.0, 10.0, 100.0, 1000.0):
-        moved = scored(f"odin_perturbed(temperature={heat}, step=0.0)")
-        torch.testing.assert_close(moved, scored(f"odin(temperature={heat})"))
-    torch.testing.assert_close(scored("odin(temperature=1.0)"), scored("max_softmax"))
+        moved = scored(f"odin(temperature={heat}, step=0.0)")
+        torch.testing.assert_close(moved, scored(f"odin_without_perturbation(temperature={heat})"))
+    torch.testing.assert_close(
+        scored("odin_without_perturbation(temperature=1.0)"), scored("max_softmax")
+    )
     torch.testing.assert_close(scored("mahalanobis_perturbed(step=0.0)"), scored("mahalanobis"))
 
 
@@ -196,7 +198,8 @@ def test_a_step_towards_the_mean_comes_closer() -> None:
     )
     assert (moved < still).all()
     assert (
-        scored("odin_perturbed(temperature=1.0, step=0.00035)") < scored("odin(temperature=1.0)")
+        scored("odin(temperature=1.0, step=0.00035)")
+        < scored("odin_without_perturbation(temperature=1.0)")
     ).all()
 
 
@@ -228,7 +231,7 @@ def test_the_probes_ask_for_the_whole_grid() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("odin_perturbed(temperature=5.0)", "temperature of 'odin_perturbed' must be one of 1, 10"),
+        ("odin(temperature=5.0)", "temperature of 'odin' must be one of 1, 10"),
         ("mahalanobis_perturbed(step=0.1)", "must be one of 0, 0.0005, .* got 0.1"),
         ("mc_dropout(samples=8)", "samples of 'mc_dropout' must be one of 7, 15, 30"),
         ("nac(bins=1)", "bins of 'nac' must be at least 2"),

@@ -48,7 +48,9 @@ def test_the_temperature_is_scipys_minimum(size: float) -> None:
 
     around = np.log(size)
     best = scipy.optimize.minimize_scalar(loss, bracket=(around - 1, around + 1), tol=1e-12)
-    expected = scores(f"odin(temperature={float(np.exp(best.x))!r})", train, train)
+    expected = scores(
+        f"odin_without_perturbation(temperature={float(np.exp(best.x))!r})", train, train
+    )
     np.testing.assert_allclose(scores("temperature_scaling", train, train), expected, rtol=1e-6)
 
 
@@ -61,7 +63,7 @@ def test_a_temperature_without_minimum_is_bounded(case: str) -> None:
     got = scores("temperature_scaling", train, train)
     spread = float((logits - logits.mean(1, keepdim=True)).square().mean().sqrt()) or 100.0
     bound = {"no errors": spread / 100, "only errors": spread * 100, "constant": 1.0}[case]
-    expected = scores(f"odin(temperature={bound!r})", train, train)
+    expected = scores(f"odin_without_perturbation(temperature={bound!r})", train, train)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
@@ -95,6 +97,23 @@ def test_standardized_max_logit_by_hand_with_its_corners() -> None:
     expected = [-(z.max() - usual[z.argmax()][0]) / usual[z.argmax()][1] for z in asked]
     got = scores("standardized_max_logit", train, Outputs(logits=torch.tensor(asked)))
     np.testing.assert_allclose(got, expected)
+
+
+def test_one_huge_logit_does_not_spoil_the_other_classes() -> None:
+    """Predicted as class 2, it can change what is usual for class 2 alone, in float32 too."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(300, 3, generator=generator, dtype=torch.float64)
+    spoiled = logits.clone()
+    spoiled[int(logits.argmax(1).eq(2).nonzero()[0]), 2] = 1e7
+    others = logits[logits.argmax(1) != 2]
+    for dtype in (torch.float32, torch.float64):
+        plain, found = (
+            DETECTORS["standardized_max_logit"].fit(Outputs(logits=train.to(dtype)))(
+                Outputs(logits=others.to(dtype))
+            )
+            for train in (logits, spoiled)
+        )
+        torch.testing.assert_close(found, plain)
 
 
 def test_weighted_energy_is_pytorch_oods() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from oodometer.engine import collect as collecting
-from oodometer.engine import steps
+from oodometer.engine import training
 from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table, table_to_bytes
 from oodometer.engine.keys import _meaning, digest
 from oodometer.engine.run import count_done, make_plan, read_contents, run_study
@@ -355,7 +355,7 @@ def epochs_run(monkeypatch):
         counter.trained += 1
 
     monkeypatch.setattr(Training, "run_epoch", counted)
-    monkeypatch.setattr(steps, "SECONDS_BETWEEN_SNAPSHOTS", 0.0)
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_SNAPSHOTS", 0.0)
     return counter
 
 

@@ -13,7 +13,9 @@ from oodometer import metrics
 from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.lab.models import load_model
+from oodometer.lab.sources import load_source
 from oodometer.saved import load_outputs
+from oodometer.study import TrainSpec
 
 CLASSES, WIDTH = 4, 8
 
@@ -177,6 +179,34 @@ def test_two_files_of_weights_are_two_runs(own_model, tmp_path):
     assert done.exit_code == 0, done.output + str(done.exception)
     summary = pd.read_csv(tmp_path / "out" / "summary.csv")
     assert set(summary["weights"]) == {"seed0", "seed1"} and len(summary) == 4
+
+
+def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
+    def evaluate(*weights):
+        return run("--model", own_model, "--weights", *weights, "--train", "digits", "--id",
+                   "digits", "--ood", "digits(part=train)", "--out", "out",
+                   "--detectors", "energy,odin,mc_dropout,gram,deep_ensemble")  # fmt: skip
+
+    done = evaluate("seed0.safetensors", "seed1.safetensors")
+    assert done.exit_code == 0, done.output + str(done.exception)
+    scores = pd.read_parquet(tmp_path / "out" / "scores.parquet")
+    assert set(scores["detector"]) == {"energy", "odin", "gram", "deep_ensemble"}
+    assert "missing:" not in done.output
+    told = " ".join(done.output.split())
+    assert "Not applicable to this network: mc_dropout (Probe 'mc_dropout'" in told
+    votes = scores[(scores["detector"] == "deep_ensemble") & (scores["dataset"] == "id")]
+    first, second = (part["score"].to_numpy() for _, part in votes.groupby("run"))
+    np.testing.assert_array_equal(first, second)
+    source = load_source(TrainSpec(data="digits"))
+    mean = 0
+    for seed in (0, 1):
+        model = load_model(own_model, (1, 8, 8), 10, tmp_path / f"seed{seed}.safetensors")
+        with torch.no_grad():
+            mean = mean + model(torch.from_numpy(source.test.floats())).double().softmax(1) / 2
+    np.testing.assert_allclose(first, (-(mean * mean.log()).sum(1)).log().numpy(), rtol=1e-4)
+    alone = evaluate("seed0.safetensors")
+    assert alone.exit_code == 0, alone.output
+    assert "an ensemble needs several --weights" in " ".join(alone.output.split())
 
 
 def test_weights_are_read_without_running_code(own_model, tmp_path):

@@ -307,6 +307,23 @@ def test_ctrl_c_does_not_reach_the_workers(pool, tasks, tmp_path):
     assert not ended[0].lost
 
 
+def test_ctrl_c_does_not_reach_the_first_worker_of_a_program_either():
+    """It is started together with a helper process of the standard library."""
+    program = (
+        "from pathlib import Path\n"
+        "from oodometer.engine.executors.pool import Pool\n"
+        "if __name__ == '__main__':\n"
+        "    pool = Pool(1, start=1)\n"
+        "    status = Path(f'/proc/{pool._workers[0].process.pid}/status').read_text()\n"
+        "    print(status.partition('SigBlk:')[2].split()[0])\n"
+        "    pool.close()\n"
+    )
+    if not Path("/proc/self/status").exists():
+        pytest.skip("this system does not tell which signals a process blocks")
+    blocked = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
+
+
 # ---- Ray ----------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import sys
 import time
@@ -40,6 +41,15 @@ def whole(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]:
     study = load_study(path)
     run_study(study, FolderStore(folder / "store"), executor=InProcess())
     return path, study, torture.content(folder / "store")
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]:
+    """The store of a finished study of two runs with all kinds of artefacts, and what is in it."""
+    folder = tmp_path_factory.mktemp("probed")
+    study = load_study(torture.write_study(folder, 2, ["energy", "odin"], epochs=2))
+    run_study(study, FolderStore(folder / "store"), executor=InProcess())
+    return folder / "store", study, torture.content(folder / "store")
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -139,6 +149,52 @@ def test_of_a_lost_piece_what_was_at_work_is_done_alone(whole, tmp_path):
     assert not outcome.missing and torture.content(tmp_path) == expected
     lost = next(name for name in executor.names if "/" in name).partition("/")[0]
     assert sum(name.startswith(f"{lost}/") for name in executor.names) == 1 + 2
+
+
+# ---- damage -------------------------------------------------------------------------------------
+
+WAYS: dict[str, Callable[[Path], object]] = {
+    "flipped": lambda path: path.write_bytes(_flipped(path.read_bytes())),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-7]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "removed": lambda path: path.unlink(),
+}
+
+
+def _flipped(content: bytes) -> bytes:
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("suffix", ["", ".json"], ids=["payload", "record"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_finished_study_is_whole_again_after_any_damage(probed, tmp_path, way, suffix):
+    """Of each kind one; of a model, what came from it is there, and nobody would read it again."""
+    finished, study, expected = probed
+    shutil.copytree(finished, tmp_path / "store")
+    store = FolderStore(tmp_path / "store")
+    for place, kind in enumerate(torture.KINDS):
+        keys = list(store.keys(kind))
+        key = keys[place % len(keys)]
+        WAYS[way](store.folder / kind / key[:2] / f"{key}{suffix}")
+    outcome = run_study(study, store, executor=InProcess())
+    assert not [part for part in outcome.missing if not part.setting]
+    assert torture.content(store.folder) == expected
+    # It is known to be finished, now without a look at PyTorch.
+    assert run_study(study, store, executor=None) == outcome
+
+
+@pytest.mark.parametrize("kind", ["models", "outputs", "probes", "correct", "scores", "plans"])
+def test_each_kind_of_damage_is_noticed_for_itself(probed, tmp_path, kind):
+    finished, study, expected = probed
+    shutil.copytree(finished, tmp_path / "store")
+    store = FolderStore(tmp_path / "store")
+    key = next(store.keys(kind))
+    path = store.folder / kind / key[:2] / key
+    before = path.read_bytes()
+    WAYS["flipped"](path)
+    run_study(study, store, executor=InProcess())
+    assert path.read_bytes() == before and torture.content(store.folder) == expected
 
 
 # ---- runners ------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from oodometer.lab.outliers import KNOWN, load_outliers
 from oodometer.lab.sources import load_source
 from oodometer.study import TrainSpec
 
-
 OUTLIERS = [name for name in KNOWN if not name.endswith("_words")]  # those are for texts
 
 

@@ -496,13 +496,13 @@ def test_tokens_and_one_dimensional_maps_have_their_channels_in_other_places():
 
 
 def test_detectors_say_what_to_ask_for():
-    assert om.needs_of(["odin_perturbed", "knn"]) == ("features", "logits", "probe:odin")
+    assert om.needs_of(["odin", "knn"]) == ("features", "logits", "probe:odin")
     everything = om.needs_of()
     assert {f"probe:{name}" for name in PROBES} < set(everything)
     model, x, y = seeded(with_dropout), images(30, 1, 6, 6), torch.arange(30) % 3
     data = {"train": (x, y), "test": (x[:9], y[:9]), "ood": 3 * x[:9]}
     table = om.score(
-        om.extract(model, data, needs=everything), ["gram", "nac", "mc_dropout", "odin_perturbed"]
+        om.extract(model, data, needs=everything), ["gram", "nac", "mc_dropout", "odin"]
     )
     assert not table.missing and len(table.rows) == 8
 

@@ -160,7 +160,11 @@ def test_bad_scores_are_refused(parts, own, scores, sentence):
         ({}, {"detectors": ["knn", "knn"]}, "Detector 'knn' is named twice"),
         ({}, {"detectors": []}, "detectors is an empty list"),
         ({}, {"detectors": 3}, "must be 'all' or a list of names, got 3"),
-        ({}, {"detectors": ["odin(temperature=1e400)"]}, "must be finite, got inf"),
+        (
+            {},
+            {"detectors": ["odin_without_perturbation(temperature=1e400)"]},
+            "must be finite, got inf",
+        ),
         ({"odd": torch.zeros(3, 5)}, {}, "'odd' must be Outputs, got Tensor"),
         ({}, {"detectors": ["knn(k=3"]}, "must be written as name or name"),
         ({}, {"detectors": ["knn(3)"]}, "'3' must be written as setting=value"),

@@ -359,6 +359,7 @@ def test_verify_finds_a_flipped_bit(folder, store, kind, suffix):
     path.write_bytes(content)
     code, text = run("verify", folder, "--sample", 0)
     assert code == 1 and f"{kind}/{key} " in text and ", 1 wrong" in text
+    assert not store.has(kind, key), "the next run is said to make it again"
 
 
 @pytest.mark.parametrize("kind", ["models", "outputs", "scores"])

@@ -22,8 +22,7 @@ import numpy as np
 
 from oodometer.engine.store import FolderStore
 
-KINDS = ("models", "outputs", "correct", "scores", "tables", "findings")
-READ_AGAIN = ("scores", "correct", "tables", "findings")  # whenever a study is concluded
+KINDS = ("models", "outputs", "probes", "correct", "scores", "tables", "findings")
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
 DETECTORS = ["max_softmax", "energy", "entropy", "max_logit", "knn(k=3)", "mahalanobis", "margin"]
 
@@ -109,7 +108,7 @@ def damage(store: Path, chance: random.Random) -> str:
     files = [
         path
         for path in store.rglob("*")
-        if path.is_file() and set(READ_AGAIN) & set(path.relative_to(store).parts)
+        if path.is_file() and path.relative_to(store).parts[0] in (*KINDS, "plans", "studies")
     ]
     if not files:
         return "nothing to damage"
@@ -167,11 +166,6 @@ def torture(
     for runner in runners:
         if runner.poll() is None:
             finish(runner)
-    finish(start(study, store))
-    # What was damaged after it was read is noticed when it is read again.
-    for kind in ("studies", "tables", "findings"):
-        for key in list(FolderStore(store).keys(kind)):
-            FolderStore(store).discard(kind, key)
     finish(start(study, store))
     return done
 

@@ -21,6 +21,7 @@ def toy_outputs(
     seed: int,
     *,
     outliers: bool = False,
+    faint: bool = False,
     sharpness: float = 1.0,
     dtype: torch.dtype = torch.float64,
 ) -> Outputs:
@@ -28,7 +29,8 @@ def toy_outputs(
 
     Of 64 rectified units, all of the 5 classes light the first 16 and each lights 8 of its own;
     outliers light the last 8, which no class uses. The head adds up what its class lights.
-    `sharpness` scales the logits. The global random state is neither used nor changed.
+    `faint` samples light nothing, `sharpness` scales the logits. The global random state is neither
+    used nor changed.
     """
     generator = torch.Generator().manual_seed(seed)
     unit, names = torch.arange(WIDTH), torch.arange(CLASSES)
@@ -37,7 +39,7 @@ def toy_outputs(
     lit = (owner == torch.where(labels < 0, CLASSES, labels)[:, None]) | (common & ~outliers)
     noise = torch.randn(rows, WIDTH, generator=generator, dtype=torch.float64)
     strength = 1 + 0.2 * torch.randn(rows, 1, generator=generator, dtype=torch.float64)
-    features = (1.5 * strength * lit + 0.4 * noise).relu()
+    features = (1.5 * strength * (lit & (not faint)) + 0.4 * noise).relu()
     weight = sharpness * (1.2 * (owner == names[:, None]) + 0.2 * common - 0.1).double()
     bias = sharpness * torch.linspace(-0.5, 0.5, CLASSES, dtype=torch.float64)
     head = Head(weight.to(dtype), bias.to(dtype))
@@ -89,7 +91,7 @@ def _toy_probes(
     return {name: values.to(dtype) for name, values in made.items()}
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def wide_outputs(rows: int, seed: int) -> Outputs:
     """Many rows, many classes, flat posteriors: every setting can make itself felt here."""
     generator = torch.Generator().manual_seed(seed)
@@ -116,6 +118,15 @@ def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Ou
 @lru_cache(maxsize=8)
 def _with_probes_of_training(outputs: Outputs) -> Outputs:
     return replace(outputs, probes={name: outputs.probes[name] for name in ("gram", "nac")})
+
+
+def validation_toys(
+    sharpness: float = 1.0, dtype: torch.dtype = torch.float64
+) -> tuple[Outputs, Outputs]:
+    """What some learn from besides: inliers, and outliers of another kind than those to find."""
+    inliers = toy_outputs(80, 4, sharpness=sharpness, dtype=dtype)
+    outliers = toy_outputs(60, 5, outliers=True, faint=True, sharpness=sharpness, dtype=dtype)
+    return inliers, outliers
 
 
 def scored_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Outputs:

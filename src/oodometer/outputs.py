@@ -24,6 +24,10 @@ _CHUNK = 2**22  # numbers checked at a time, so that validation never doubles th
 _HALF = (torch.float16, torch.bfloat16)  # types that features are saved in, but not computed in
 
 
+class RefusedError(UserError):
+    """The network or the data do not allow what a detector reads, and never will."""
+
+
 @dataclass(frozen=True, eq=False)
 class Head:
     """The last linear layer: logits = features @ weight.T + bias."""
@@ -287,11 +291,7 @@ class View:
         """Mean output of every stage, (n, channels), by its name."""
         self._require_declared("layers")
         if not self._outputs.layers:
-            why = self._outputs.refused.get("layers", "")
-            raise UserError(
-                f"Detector '{self._reader}' needs layers, which these outputs lack"
-                + (f": {why}" if why else ".")
-            )
+            raise self._lacking("layers", "layers")
         return self._outputs.layers
 
     @property
@@ -306,12 +306,14 @@ class View:
         """(n, ...): what asking the network more than once gave."""
         self._require_declared(f"{PROBE}{name}")
         if name not in self._outputs.probes:
-            why = self._outputs.refused.get(f"{PROBE}{name}", "")
-            raise UserError(
-                f"Detector '{self._reader}' needs the probe '{name}', which these outputs lack"
-                + (f": {why}" if why else ".")
-            )
+            raise self._lacking(f"{PROBE}{name}", f"the probe '{name}'")
         return self._outputs.probes[name]
+
+    def _lacking(self, need: str, named: str) -> UserError:
+        """The error to raise for what is not there, with the reason where it is known."""
+        sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
+        why = self._outputs.refused.get(need, "")
+        return RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
 
     def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
         """Compute once what several settings or detectors use of these outputs; never write to it.

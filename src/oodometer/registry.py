@@ -20,7 +20,7 @@ from torch import Tensor
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import PROBE, Outputs, View
+from oodometer.outputs import PROBE, Outputs, RefusedError, View
 
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
 FittedDetector = Callable[[Outputs], Tensor]
@@ -116,6 +116,11 @@ class Detector:
         return sorted(self.needs - available - {"outliers"})  # these come apart from the outputs
 
     @property
+    def probes(self) -> tuple[str, ...]:
+        """What it needs for which a network is asked again: layers and probes."""
+        return tuple(sorted(n for n in self.needs if n == "layers" or n.startswith(PROBE)))
+
+    @property
     def learns_from_outliers(self) -> bool:
         """Whether it is fitted on validation outliers too."""
         return "outliers" in self.needs
@@ -135,20 +140,25 @@ class Detector:
         # Few detectors read a probe of the training data: reading one that is not there tells.
         lacking = [need for need in self.lacking(train.available) if not need.startswith(PROBE)]
         if lacking:
-            raise UserError(
+            sentence = (
                 f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
-                "is fitted on lack."
+                "is fitted on lack"
             )
+            why = next((train.refused[need] for need in lacking if need in train.refused), "")
+            raise RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
         shown = self._shown(train)
         readable = self.needs - {"labels"}  # labels of scored data are never shown to a detector
         view = shown.only(self.needs, self.name)
-        if validation is not None and self.learns_from_outliers:
-            inliers, outliers = (self._shown(part).only(readable, self.name) for part in validation)
+        learned_from = validation if validation is not None and self.learns_from_outliers else ()
+        seen_too = [self._shown(part) for part in learned_from]
+        if seen_too:
+            inliers, outliers = (part.only(readable, self.name) for part in seen_too)
             view.with_validation(inliers, outliers)
         score = self.build(view, **full)
-        self._require_untouched(shown, train)
+        for own, original in zip((shown, *seen_too), (train, *learned_from), strict=True):
+            self._require_untouched(own, original)
 
         def scored(test: Outputs) -> Tensor:
             seen = self._shown(test)

@@ -57,6 +57,7 @@ class Missing:
     setting: str = ""  # of the grid; empty: the one that represents the detector
     dataset: str = ""
     traceback: str = ""  # for whoever has to repair it
+    lasting: bool = False  # the network or the data do not allow it: the same next time
 
     def __str__(self) -> str:
         detector = f"{self.detector}({self.setting})" if self.setting else self.detector

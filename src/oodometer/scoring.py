@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
+from oodometer.calls import Setting
 from oodometer.detectors._arrays import working_memory
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import Outputs
-from oodometer.registry import DETECTORS, Choice, choose, setting_text
-from oodometer.scores import Missing, ScoreRow, ScoreTable
+from oodometer.outputs import Outputs, RefusedError
+from oodometer.registry import DETECTORS, Choice, FittedDetector, choose, setting_text
+from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
 
 LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
@@ -86,7 +91,7 @@ def score(
     missing: list[Missing] = []
     with working_memory(memory):
         for choice in choices(detectors):
-            for result in score_choice(choice, outputs[train], tests, grid=grid):
+            for result in score_choice(choice, outputs[train], tests, id=id, grid=grid):
                 if isinstance(result, ScoreRow):
                     rows.append(result)
                 else:
@@ -97,31 +102,86 @@ def score(
 
 
 def score_choice(
-    choice: Choice, train: Outputs, tests: Mapping[str, Outputs], *, grid: bool, run: str = ""
+    choice: Choice,
+    train: Outputs,
+    tests: Mapping[str, Outputs],
+    *,
+    id: str,
+    grid: bool,
+    run: str = "",
 ) -> Iterator[ScoreRow | Missing]:
     """Fit one detector and score the data sets; with `grid`, at every setting of its grid.
 
-    A setting that fails gives one Missing with the reason; the other settings go on.
+    A setting that fails gives one Missing with the reason; the other settings go on. One that
+    learns from outliers is fitted with each outlier set in turn, see `_learned`.
     """
     settings = [choice.settings]
     # A setting that the user named competes as it is; the grid belongs to the plain name.
     if grid and choice.label == choice.detector.name:
         settings += [values for values in choice.detector.settings() if values != choice.settings]
+    if choice.detector.learns_from_outliers:
+        yield from _learned(choice, settings, train, tests, id, run)
+        return
     for values in settings:
         default = values is choice.settings
         text = setting_text(values)
-        try:
-            with torch.no_grad():
-                fitted = choice.detector.fit(train, validation=None, **values)
-                scores = {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's detector
-            trace = "".join(traceback.format_exception(problem))
-            yield Missing(
-                describe(problem), run, choice.label, "" if default else text, traceback=trace
-            )
+        found = _scores(partial(choice.detector.fit, train, validation=None, **values), tests)
+        if isinstance(found, Missing):
+            yield replace(found, run=run, detector=choice.label, setting="" if default else text)
             continue
-        for name, values_of_set in scores.items():
-            yield ScoreRow(run, choice.label, text, name, values_of_set, default)
+        for name, scores in found.items():
+            yield ScoreRow(run, choice.label, text, name, scores, default)
+
+
+def _learned(
+    choice: Choice,
+    settings: Sequence[Mapping[str, Setting]],
+    train: Outputs,
+    tests: Mapping[str, Outputs],
+    id: str,
+    run: str,
+) -> Iterator[ScoreRow | Missing]:
+    """Fit with the validation halves of the ID set and of each outlier set; score all of all sets.
+
+    The setting tells which outliers: ``outliers=svhn, k=8``. None of them represents the detector
+    in comparisons with others, which have seen no outliers.
+    """
+    halves = {name: _validation_rows(part) for name, part in tests.items()}
+    missing: list[Missing] = []
+    rows = 0
+    for outliers, values in itertools.product([n for n in tests if n != id], settings):
+        text = setting_text({"outliers": outliers, **values})
+        validation = (halves[id], halves[outliers])
+        found = _scores(partial(choice.detector.fit, train, validation=validation, **values), tests)
+        if isinstance(found, Missing):
+            missing.append(replace(found, run=run, detector=choice.label, setting=text))
+            continue
+        for name, scores in found.items():
+            rows += 1
+            yield ScoreRow(run, choice.label, text, name, scores, default=False)
+    if missing and not rows:  # nothing is left of the detector
+        missing = [replace(missing[0], setting="")]
+    yield from missing
+
+
+def _validation_rows(outputs: Outputs) -> Outputs:
+    """The samples that may be learned from."""
+    return outputs.take(torch.from_numpy(validation_half(len(outputs))).nonzero()[:, 0])
+
+
+def _scores(
+    fit: Callable[[], FittedDetector], tests: Mapping[str, Outputs]
+) -> dict[str, NDArray[np.float64]] | Missing:
+    """Fit and score; whatever goes wrong is told."""
+    try:
+        with torch.no_grad():
+            fitted = fit()
+            return {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's detector
+        trace = "".join(traceback.format_exception(problem))
+        return Missing(
+            describe(problem), traceback=trace, lasting=isinstance(problem, RefusedError)
+        )
 
 
 def describe(problem: BaseException) -> str:

@@ -28,6 +28,7 @@ from oodometer._toys import (
     shuffled,
     toy_outputs,
     train_toys,
+    validation_toys,
     wide_outputs,
 )
 from oodometer.calls import Setting
@@ -89,8 +90,11 @@ class _Trial:
     detector: Detector
     settings: Mapping[str, Setting]
 
-    def fit(self, train: Outputs) -> FittedDetector:
-        fitted = self.detector.fit(train.copy(), validation=None, **self.settings)
+    def fit(self, train: Outputs, validation: _Validation | None = None) -> FittedDetector:
+        inliers, outliers = validation or validation_toys()
+        fitted = self.detector.fit(
+            train.copy(), validation=(inliers.copy(), outliers.copy()), **self.settings
+        )
         return lambda test: fitted(test.copy()).detach()
 
     @cached_property
@@ -102,6 +106,7 @@ class _Trial:
         return self.score(scored_toys())
 
 
+_Validation = tuple[Outputs, Outputs]
 _Subject = TypeVar("_Subject", _Trial, Detector)
 
 
@@ -147,17 +152,16 @@ def direction(trial: _Trial) -> None:
 
 def inputs_untouched(trial: _Trial) -> None:
     """Leaves the outputs that it was given as they were, bit for bit."""
-    train, test = train_toys().copy(), scored_toys().copy()
+    pristine = (train_toys(), *validation_toys(), scored_toys())
+    train, inliers, outliers, test = every = [part.copy() for part in pristine]
     try:
-        trial.detector.fit(train, validation=None, **trial.settings)(test)
+        trial.detector.fit(train, validation=(inliers, outliers), **trial.settings)(test)
     except InputsChangedError as problem:
         raise _Broken(str(problem)) from problem
-    for data, pristine, what in (
-        (train, train_toys(), "fitting"),
-        (test, scored_toys(), "scoring"),
-    ):
+    for data, before in zip(every, pristine, strict=True):
+        what = "scoring" if data is test else "fitting"
         for name, tensor in data.tensors().items():
-            same = torch.equal(tensor, pristine.tensors()[name])
+            same = torch.equal(tensor, before.tensors()[name])
             _require(same, f"{what} changed outputs.{name} in place.")
 
 
@@ -176,7 +180,8 @@ def row_order_does_not_matter(trial: _Trial) -> None:
 
 def training_order_does_not_matter(trial: _Trial) -> None:
     """The order of the training samples changes nothing."""
-    again = trial.fit(train_toys().take(shuffled(TRAIN_ROWS)))(scored_toys())
+    inliers, outliers = (part.take(shuffled(len(part))) for part in validation_toys())
+    again = trial.fit(train_toys().take(shuffled(TRAIN_ROWS)), (inliers, outliers))(scored_toys())
     _require_close(trial.scores, again, "scores depend on the order of the training samples")
 
 
@@ -193,7 +198,8 @@ def class_order_does_not_matter(trial: _Trial) -> None:
             head=Head(own["head.weight"][order], own["head.bias"][order]),
         )
 
-    again = trial.fit(renamed(train_toys()))(renamed(scored_toys()))
+    inliers, outliers = map(renamed, validation_toys())
+    again = trial.fit(renamed(train_toys()), (inliers, outliers))(renamed(scored_toys()))
     _require_close(trial.scores, again, "scores depend on how the classes are numbered")
 
 
@@ -227,7 +233,8 @@ def no_global_randomness(trial: _Trial) -> None:
 def single_precision(trial: _Trial) -> None:
     """float32 outputs give float64's ranking, without ties between different samples."""
     exact, single = trial.scores, torch.float32
-    rough = trial.fit(train_toys(dtype=single))(scored_toys(dtype=single))
+    validation = validation_toys(dtype=single)
+    rough = trial.fit(train_toys(dtype=single), validation)(scored_toys(dtype=single))
     for scores, name in ((exact, "float64"), (rough, "float32")):
         tied = _ties(scores)
         _require(not tied, f"in {name}, {tied} of 80 different samples tie with another.")
@@ -238,7 +245,8 @@ def single_precision(trial: _Trial) -> None:
 
 def sure_predictions(trial: _Trial) -> None:
     """Tells samples apart where the network is sure of all of them, logits in the thousands."""
-    scores = trial.fit(train_toys(200.0, torch.float32))(scored_toys(200.0, torch.float32))
+    kind = (200.0, torch.float32)
+    scores = trial.fit(train_toys(*kind), validation_toys(*kind))(scored_toys(*kind))
     tied = _ties(scores)
     _require(not tied, f"{tied} of 80 samples tie with another when the network is sure of them.")
 
@@ -249,9 +257,10 @@ def single_row(trial: _Trial) -> None:
     _require_close(trial.scores[:3], alone, "a sample scored alone gets another score")
 
 
-def _finite_or_refused(trial: _Trial, train: Outputs, test: Outputs, case: str) -> None:
+def _finite_or_refused(trial: _Trial, case: str, *data: Outputs) -> None:
+    train, test, inliers, outliers = data
     try:
-        trial.fit(train)(test)
+        trial.fit(train, (inliers, outliers))(test)
     except InputsChangedError:
         raise
     except UserError as problem:
@@ -263,9 +272,8 @@ def missing_class(trial: _Trial) -> None:
     train = train_toys().take((torch.arange(TRAIN_ROWS) % CLASSES != 2).nonzero()[:, 0])
     unknown = torch.arange(len(train)) % 10 == 0
     labels = torch.where(unknown, -1, train.tensors()["labels"])
-    _finite_or_refused(
-        trial, replace(train, labels=labels), scored_toys(), "a class without samples"
-    )
+    train = replace(train, labels=labels)
+    _finite_or_refused(trial, "a class without samples", train, scored_toys(), *validation_toys())
 
 
 def dead_units(trial: _Trial) -> None:
@@ -277,7 +285,8 @@ def dead_units(trial: _Trial) -> None:
         features[:, 20] = features[:, 21]
         return replace(outputs, features=features, logits=None)
 
-    _finite_or_refused(trial, damaged(train_toys()), damaged(scored_toys()), "dead units")
+    data = (train_toys(), scored_toys(), *validation_toys())
+    _finite_or_refused(trial, "dead units", *map(damaged, data))
 
 
 def card(detector: Detector) -> None:
@@ -292,7 +301,7 @@ def needs_are_read(detector: Detector) -> None:
     """Whatever it declares to need is read at some setting."""
     train, test = WatchedOutputs.of(train_toys()), WatchedOutputs.of(scored_toys())
     for settings in detector.settings():
-        detector.fit(train, validation=None, **settings)(test)
+        detector.fit(train, validation=validation_toys(), **settings)(test)
     read = set().union(*(view.read for view in (*train.views, *test.views)))
     unread = sorted(detector.needs - read)
     _require(not unread, f"it declares to need {' and '.join(unread)} and never reads it.")
@@ -300,12 +309,16 @@ def needs_are_read(detector: Detector) -> None:
 
 def grid_matters(detector: Detector) -> None:
     """Every two settings of the grid give different scores."""
-    data = ((wide_outputs(1100, 0), wide_outputs(24, 7)), (train_toys(), scored_toys()))
+    wide = (wide_outputs(40, 8), wide_outputs(40, 9))
+    data = (
+        (wide_outputs(1100, 0), wide, wide_outputs(24, 7)),
+        (train_toys(), validation_toys(), scored_toys()),
+    )
     found = []
     for settings in detector.settings():
         scores = [
-            detector.fit(train.copy(), validation=None, **settings)(test.copy())
-            for train, test in data
+            detector.fit(train.copy(), validation=validation, **settings)(test.copy())
+            for train, validation, test in data
         ]
         found.append((settings, torch.cat(scores)))
     for (first, a), (second, b) in itertools.combinations(found, 2):

@@ -82,7 +82,9 @@ def scores(data: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     }
     for heat in (1.0, 10.0, 1000.0):
         found[f"energy(temperature={heat})"] = ood.EnergyBased(None, t=heat).predict_logits(logits)
-        found[f"odin(temperature={heat})"] = ood.ODIN(head, eps=0.0, temperature=heat).predict(test)
+        found[f"odin_without_perturbation(temperature={heat})"] = ood.ODIN(
+            head, eps=0.0, temperature=heat
+        ).predict(test)
     for gamma, top in ((0.1, 100), (0.01, 3), (1.0, 2), (2.0, 5)):
         found[f"generalized_entropy(gamma={gamma}, top={top})"] = ood.GEN(
             None, gamma=gamma, M=top

@@ -61,7 +61,7 @@ def main() -> None:
 
     found: dict[str, torch.Tensor] = {}
     for heat, step in ((1.0, 0.0028), (10.0, 0.0007), (1000.0, 0.0014), (1000.0, 0.0)):
-        found[f"odin_perturbed(temperature={heat}, step={step})"] = ood.ODIN(
+        found[f"odin(temperature={heat}, step={step})"] = ood.ODIN(
             model, eps=step, temperature=heat
         ).predict(test)
     for step in (0.0, 0.001, 0.01):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -178,23 +179,48 @@ def _score_models(
     from oodometer.lab.extract import extract
     from oodometer.lab.models import load_model
     from oodometer.scores import join_runs
-    from oodometer.scoring import score
+    from oodometer.scoring import needs_of, score
 
     train = images["train"]
     classes = int(train.labels.max()) + 1
     if classes < 1:
         raise UserError(f"The training data '{train.name}' have no labels.")
-    tables: dict[str, ScoreTable] = {}
+    needs = needs_of(detectors)  # unknown names are refused before anything is computed
+    runs: dict[str, dict[str, Outputs]] = {}
     for path in weights:
-        model = load_model(factory, train.shape, classes, path)
-        outputs: dict[str, Outputs] = {}
-        for name, part in images.items():
-            outputs |= extract(model, {name: part.batches()}, device=device)
-        run = path.stem if path.stem not in tables else str(path)
-        if run in tables:
+        run = path.stem if path.stem not in runs else str(path)
+        if run in runs:
             raise UserError(f"--weights names '{path}' twice.")
-        tables[run] = score(outputs, detectors, train="train", id="id")
+        model = load_model(factory, train.shape, classes, path)
+        batches = {name: part.batches() for name, part in images.items()}
+        runs[run] = extract(model, batches, needs=needs, device=device, lenient=True)
+    _add_ensemble(list(runs.values()))
+    tables = {run: score(made, detectors, train="train", id="id") for run, made in runs.items()}
     return next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
+
+
+def _add_ensemble(runs: Sequence[dict[str, Outputs]]) -> None:
+    """Add to the outputs of each model what all of them say together, for deep_ensemble."""
+    import torch
+
+    from oodometer.lab.extract import ENSEMBLE
+    from oodometer.lab.votes import summarize_votes
+    from oodometer.outputs import PROBE
+
+    for name in runs[0]:
+        logits = [run[name].logits for run in runs]
+        known = [part for part in logits if part is not None]
+        if len(known) < 2 or name == "train":
+            why = "an ensemble needs several --weights of the same classifier."
+            for run in runs:
+                run[name] = replace(run[name], refused={**run[name].refused, ENSEMBLE: why})
+            continue
+        if len({part.shape for part in known}) > 1:
+            raise UserError("--weights are of classifiers with different numbers of classes.")
+        votes = summarize_votes(torch.stack(known)).to(known[0].dtype)
+        for run in runs:
+            probes = {**run[name].probes, ENSEMBLE.removeprefix(PROBE): votes}
+            run[name] = replace(run[name], probes=probes)
 
 
 def _write(table: ScoreTable, out: Path) -> None:
@@ -221,7 +247,7 @@ def _write(table: ScoreTable, out: Path) -> None:
     )
     finding = ranking(table, np.random.default_rng(0))
     console().print(reports.terminal(finding))
-    for part in dict.fromkeys(str(part) for part in table.missing):
+    for part in dict.fromkeys(str(part) for part in table.missing if not part.lasting):
         typer.echo(f"missing: {part}")
     try:
         out.mkdir(parents=True, exist_ok=True)

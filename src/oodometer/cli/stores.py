@@ -12,7 +12,7 @@ from oodometer.cli.common import app, console
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
-    from oodometer.engine.store import Store
+    from oodometer.engine.store import Kind, Store
     from oodometer.engine.survey import StudyState
 
 StoreAddress = Annotated[str, typer.Argument(help="A folder, or an address such as s3://...")]
@@ -91,11 +91,11 @@ def verify(
 
     opened = _open(store)
     whole = damaged = 0
-    for problem in check_all(opened):
+    for (kind, key), problem in check_all(opened):
         whole += not problem
         if problem:
             damaged += 1
-            typer.echo(f"damaged: {problem}; the next run makes it again")
+            typer.echo(f"damaged: {problem}; {_drop(opened, kind, key)}")
     typer.echo(f"checksums: {whole:,} right, {damaged:,} wrong")
     different = 0
     if sample:
@@ -147,6 +147,15 @@ def prune(
     if not dry_run:
         survey.prune(opened, found)
     typer.echo(f"{'would free' if dry_run else 'freed'} {_size(found.bytes)}")
+
+
+def _drop(store: Store, kind: Kind, key: str) -> str:
+    """Forget a damaged artefact, so that it cannot be taken for there; say what follows."""
+    try:
+        store.discard(kind, key)
+    except UserError as problem:
+        return f"it stays: {problem}"
+    return "the next run makes it again"
 
 
 def _open(address: str) -> Store:

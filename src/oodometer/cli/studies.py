@@ -190,7 +190,7 @@ def _print_outcome(
     for finding in outcome.findings:
         screen.print(terminal(finding))
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
-    missing = sum(not part.setting for part in outcome.missing)
+    missing = sum(not part.setting and not part.lasting for part in outcome.missing)
     screen.print(f"{missing} parts missing" if missing else "nothing missing", highlight=False)
     screen.print(made, highlight=False)
     for path in paths:

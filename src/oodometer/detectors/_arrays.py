@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from oodometer._mapped import release_pages
 
 BLOCK_BYTES = 64 * 2**20  # how much a detector may hold at once, besides its inputs and results
+_DIRECT = 2**24  # so many numbers may be copied to find a percentile of them
 _CACHE_BYTES = 2**20  # what is worked on row by row goes faster in blocks that stay in the cache
 
 
@@ -67,19 +69,23 @@ def percentile_of(values: Tensor, percent: float) -> float:
     """
     position = percent / 100 * (values.numel() - 1)
     below, above = math.floor(position), math.ceil(position)
-    low = _order_statistic(values, below)
-    high = low if above == below else _order_statistic(values, above)
+    flat = values.detach().reshape(-1)
+    if flat.numel() <= _DIRECT and flat.device.type == "cpu":
+        both = np.partition(flat.numpy(), (below, above))
+        low, high = float(both[below]), float(both[above])
+    else:
+        low = _order_statistic(flat, below)
+        high = low if above == below else _order_statistic(flat, above)
     return low + (high - low) * (position - below)
 
 
-def _order_statistic(values: Tensor, rank: int, direct: int = 2**24) -> float:
-    """The number at this rank (from 0) of all numbers in the array, without sorting a copy.
+def _order_statistic(flat: Tensor, rank: int) -> float:
+    """The number at this rank (from 0) of all numbers in the vector, without sorting a copy.
 
     A regular sample brackets the answer; one pass counts what lies below the bracket and keeps
     what lies inside. The result is exact: the sample only decides how much is kept.
     """
-    flat = values.detach().reshape(-1)
-    if flat.numel() <= direct:
+    if flat.numel() <= _DIRECT:
         return float(flat.kthvalue(rank + 1).values)
     sample = flat[:: max(1, flat.numel() // 2**20)].sort().values
     centre = round(rank / (flat.numel() - 1) * (len(sample) - 1))

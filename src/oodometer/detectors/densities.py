@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,10 @@ from torch import Tensor
 
 from oodometer.detectors._arrays import blocks, by_rows, precise
 from oodometer.detectors._checks import require_labelled, require_range
+from oodometer.detectors._gaussians import per_class, require_room, tied
 from oodometer.detectors._shared import labelled_sums, once
-from oodometer.errors import UserError
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
-
-_LARGEST = 4 * 2**30  # bytes of covariance matrices that are still reasonable
 
 
 @detector(
@@ -35,119 +34,84 @@ def gaussian_mixture(train: View, *, covariance: str = "full") -> Scorer:
     pytorch-ood adds 1e-6 to every variance instead: the same where all can be resolved.
     """
     require_labelled("gaussian_mixture", train.labels)
-    width = train.features.shape[1]
+    if covariance == "full":
+        require_room("gaussian_mixture", covariance, train, "features")
     sums = labelled_sums(train)
-    present = int((sums.counts > 0).sum())
-    needed = 8 * present * width**2
-    if covariance == "full" and needed > _LARGEST:
-        raise UserError(
-            f"Detector 'gaussian_mixture' with covariance=full needs {needed / 2**30:.0f} GiB for "
-            f"{present} classes of width {width}: use covariance=tied or covariance=diagonal."
-        )
-    fitted = once(train, ("gaussian mixture", covariance), lambda: _fit(train, covariance))
+    counts = sums.counts[sums.counts > 0]
+    width, classes = train.features.shape[1], len(counts)
+    share = (counts / counts.sum()).log() - width / 2 * math.log(2 * math.pi)
+    log_terms = {"full": _full, "tied": _tied, "diagonal": _diagonal}[covariance](train, share)
 
     def scored(test: View) -> Tensor:
         # Blocks as large as memory allows: with many classes, each costs a step per block.
-        parts = blocks(len(test), 5 * width + 2 * present)
-        found = [fitted.log_terms(precise(test.features[rows])).logsumexp(1) for rows in parts]
-        return -torch.cat(found)
+        parts = blocks(len(test), 5 * width + 3 * classes)
+        return -torch.cat([log_terms(precise(test.features[rows])).logsumexp(1) for rows in parts])
 
     return scored
 
 
-class _Mixture(NamedTuple):
-    """Gaussians by their means and what makes the covariance of each, or of all, the identity."""
+LogTerms = Callable[[Tensor], Tensor]  # rows -> logarithm of every class's part of the density
+
+
+def _full(train: View, share: Tensor) -> LogTerms:
+    """One covariance for each class."""
+    fitted = per_class(train, "features")
+    offset = share + torch.stack([each.log_volume for each in fitted])
+    return lambda rows: (
+        offset - torch.stack([each.squared_distance(rows) for each in fitted], dim=1) / 2
+    )
+
+
+def _tied(train: View, share: Tensor) -> LogTerms:
+    """One covariance for all classes."""
+    fitted = tied(train, "features")
+    return lambda rows: share + fitted.log_volume - fitted.squared_distances(rows) / 2
+
+
+def _diagonal(train: View, share: Tensor) -> LogTerms:
+    """One variance for each unit of each class."""
+    fitted = once(train, "diagonal mixture", lambda: _variances(train))
+    origin, means, precision = fitted.origin, fitted.means, 1 / fitted.variances
+    pull = means * precision
+    offset = share - fitted.variances.log().sum(1) / 2 - (pull * means).sum(1) / 2
+
+    def log_terms(rows: Tensor) -> Tensor:
+        gap = rows - origin
+        return offset + gap @ pull.T - gap.square() @ precision.T / 2
+
+    return log_terms
+
+
+class _Units(NamedTuple):
+    """What is usual for every unit in every class."""
 
     origin: Tensor  # (width,)
     means: Tensor  # (classes, width), relative to the origin
-    whiten: Tensor  # (classes or 1, width, width), or (classes, width) if diagonal
-    offset: Tensor  # (classes,) log of share and of the density at the mean
-
-    def log_terms(self, features: Tensor) -> Tensor:
-        """Logarithm of every class's part of the density, (n, classes)."""
-        rows = features - self.origin
-        if self.whiten.dim() == 2:
-            precision = self.whiten.square()
-            pull = self.means * precision
-            constant = (pull * self.means).sum(1)
-            squares = rows.square() @ precision.T - 2 * rows @ pull.T + constant
-        elif len(self.whiten) == 1:
-            points, means = rows @ self.whiten[0], self.means @ self.whiten[0]
-            squares = points.square().sum(1, keepdim=True) - 2 * points @ means.T
-            squares = squares + means.square().sum(1)
-        else:
-            gaps = [
-                ((rows - mean) @ whiten).square().sum(1)
-                for mean, whiten in zip(self.means, self.whiten, strict=True)
-            ]
-            squares = torch.stack(gaps, dim=1)
-        return self.offset - squares / 2
+    variances: Tensor  # (classes, width)
 
 
 @torch.no_grad()
-def _fit(train: View, covariance: str) -> _Mixture:
+def _variances(train: View) -> _Units:
+    """Means and variances of the units by class; what has no spread gets the usual one."""
     sums = labelled_sums(train)
-    present = (sums.counts > 0).nonzero()[:, 0]
-    counts, means = sums.counts[present], sums.means[present]
-    origin = (means * counts[:, None]).sum(0) / counts.sum()
-    means = means - origin
-    width, total = train.features.shape[1], float(counts.sum())
-    labels = train.labels.to(means.device)
-    largest = precise(train.features.detach().abs().amax(0))
-    noise = (4 * torch.finfo(train.features.dtype).eps * largest).square()
-
-    def scatter(which: int) -> Tensor:
-        """Sum of squares around the class's mean, and of products unless those are ignored."""
-        rows = (labels == present[which]).nonzero()[:, 0]
-        found = torch.zeros_like(tied)
-        for part in blocks(len(rows), 2 * width):
-            chosen = rows[part].to(train.features.device)
-            gap = precise(train.features[chosen]) - origin - means[which]
-            found += gap.square().sum(0) if covariance == "diagonal" else gap.T @ gap
-        return found
-
-    tied = origin.new_zeros((width,) if covariance == "diagonal" else (width, width))
-    own = []
-    for which in range(len(present)):
-        squares = scatter(which)
-        tied += squares / total
-        if covariance != "tied":
-            own.append(squares / counts[which])
-    share = (counts / total).log() - width / 2 * math.log(2 * math.pi)
-    if covariance == "diagonal":
-        alive = tied > noise
-        usual = torch.where(alive, tied, tied[alive].amin() if bool(alive.any()) else 1.0)
-        variances = torch.stack(own)
-        variances = torch.where(variances > noise, variances, usual)
-        return _Mixture(origin, means, variances.rsqrt(), share - variances.log().sum(1) / 2)
-    spare = _whitening(tied, noise, (torch.eye(width).to(tied), 0.0))
-    if covariance == "tied":
-        return _Mixture(origin, means, spare[0][None], share + spare[1])
-    whitenings = [_whitening(part, noise, spare) for part in own]
-    logs = share.new_tensor([log for _, log in whitenings])
-    return _Mixture(origin, means, torch.stack([matrix for matrix, _ in whitenings]), share + logs)
-
-
-def _whitening(
-    covariance: Tensor, noise: Tensor, spare: tuple[Tensor, float]
-) -> tuple[Tensor, float]:
-    """Return what makes the covariance the identity, with the logarithm of its own determinant.
-
-    Units are scaled to spread one first, so that their size does not decide what is resolved. A
-    covariance without any spread gets the spare one.
-    """
-    spread = covariance.diagonal()
-    alive = spread > noise
-    if not bool(alive.any()):
-        return spare
-    scale = torch.where(alive, spread, spread[alive].amin()).sqrt()
-    variances, directions = torch.linalg.eigh(covariance / scale / scale[:, None])
-    rounding = torch.finfo(torch.float64).eps * len(scale)
-    floor = torch.maximum((noise / scale.square())[alive].amax(), variances[-1] * rounding)
-    resolved = variances > floor
-    variances = torch.where(resolved, variances, variances[resolved].amin())
-    whiten = directions / variances.sqrt() / scale[:, None]
-    return whiten, float(-variances.log().sum() / 2 - scale.log().sum())
+    present = sums.counts > 0
+    counts = sums.counts[:, None]
+    origin = sums.sums.sum(0) / counts.sum()
+    squares, sizes = torch.zeros_like(sums.sums), torch.zeros_like(sums.sums)
+    for part in blocks(len(train), 4 * len(origin)):
+        labels = train.labels[part].to(origin.device)
+        rows = precise(train.features[part])[labels >= 0]
+        labels = labels[labels >= 0]
+        squares.index_add_(0, labels, (rows - sums.means[labels]).square())
+        sizes.index_add_(0, labels, rows.square())
+    smallest = (4 * torch.finfo(train.features.dtype).eps) ** 2
+    noise = smallest * sizes / counts.clamp_min(1)
+    pooled = squares.sum(0) / counts.sum()
+    alive = pooled > smallest * sizes.sum(0) / counts.sum()
+    usual = torch.where(alive, pooled, pooled[alive].amin() if bool(alive.any()) else 1.0)
+    variances = squares / counts.clamp_min(1)
+    variances = torch.where(variances > noise, variances, usual)
+    return _Units(origin, (sums.means - origin)[present], variances[present])
 
 
 def _in_order(features: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -207,18 +171,27 @@ def isolation_forest(train: View, *, trees: int = 100, seed: int = 0) -> Scorer:
     """How soon random cuts part the sample from the training features.
 
     2^(-mean depth / usual depth) over the trees, each grown on 256 training samples by
-    scikit-learn, with a random state of its own. It has no gradient.
+    scikit-learn, with a random state of its own. Units are centred and scaled first, which changes
+    no cut: scikit-learn takes numbers within 1e-7 for equal, and reads them in float32. It has no
+    gradient.
     """
     require_range("isolation_forest", "trees", trees, at_least=1)
     require_range("isolation_forest", "seed", seed, at_least=0)
     from sklearn.ensemble import IsolationForest
 
-    forest = IsolationForest(n_estimators=trees, random_state=seed).fit(_in_order(train.features))
+    rows = _in_order(train.features)
+    middle = (rows.max(0) + rows.min(0)) / 2
+    reach = np.abs(rows - middle).max(0)
+    # By powers of two, which round nothing; a unit without spread stays as it is.
+    size = np.exp2(np.frexp(np.where(reach > 0, reach, 1.0))[1])
+    forest = IsolationForest(n_estimators=trees, random_state=seed).fit((rows - middle) / size)
 
     def score(features: Tensor) -> Tensor:
         if not len(features):
             return features.new_empty(0)
-        found = -forest.score_samples(features.detach().cpu().numpy())
+        # Farther out than this is beyond every cut; float32, which the trees read, ends at 1e38.
+        points = ((features.detach().cpu().numpy() - middle) / size).clip(-1e6, 1e6)
+        found = -forest.score_samples(points)
         return torch.from_numpy(found).to(features.device)
 
     per_row = 4 * train.features.shape[1]

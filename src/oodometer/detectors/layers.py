@@ -9,8 +9,8 @@ from torch import Tensor
 
 from oodometer.detectors._arrays import blocks, by_rows, energy_of, precise
 from oodometer.detectors._checks import require_labelled, require_range, usable_neighbors
+from oodometer.detectors._gaussians import Gaussians, around_classes, moments
 from oodometer.detectors._neighbors import Neighbors, on_unit_sphere
-from oodometer.detectors.distances import _Gaussians, _moments
 from oodometer.errors import UserError
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
@@ -45,14 +45,12 @@ def mahalanobis_ensemble(train: View) -> Scorer:
     return score
 
 
-def _classes_of(train: View, name: str) -> _Gaussians:
+def _classes_of(train: View, name: str) -> Gaussians:
     """One mean per class and one covariance of a layer."""
-
-    def fit() -> _Gaussians:
-        known = _moments(train.layers[name], train.labels)
-        return _Gaussians.of(known.origin, known.means, known.within, known.rounding)
-
-    return train.shared(("classes of layer", name), fit)
+    return train.shared(
+        ("classes of layer", name),
+        lambda: around_classes(moments(train.layers[name], train.labels)),
+    )
 
 
 @detector(

@@ -27,9 +27,10 @@ _STEPS = 20_000  # of the solver; it stops earlier when it has converged
 def score_svm(train: View) -> Scorer:
     """Linear support vector machine on the logits, between validation samples and outliers.
 
-    w, b minimise |w|^2 / 2 + sum of hinge losses, both sides weighted alike, on logits that are
-    standardised over the validation samples; score = w z + b. The paper's weight decay of 1/m over
-    the mean loss of m samples is the same trade.
+    w, b minimise (|w|^2 + b^2) / 2 + sum_i c_i max(0, 1 - y_i (w z_i + b)), y = 1 for outliers
+    and -1 else, on logits z that are standardised over the m validation samples; c_i = m / (2 m_y)
+    lets both sides weigh alike; score = w z + b. The paper's weight decay of 1/m over the mean loss
+    of m samples is the same trade.
     """
     return _linear_machine(train, lambda view: view.logits)
 
@@ -66,12 +67,13 @@ def knn_svm(train: View, *, k: int = 8) -> Scorer:
 def binary_classifier(train: View) -> Scorer:
     """Logistic regression on the features, between validation samples and outliers.
 
-    score = log odds of being an outlier. The paper trains a whole network on this task; here its
-    last layer learns, on the features of the network at hand.
+    score = w x + b, the log odds of being an outlier; w, b minimise |w|^2 / 2 + sum_i c_i log(1 +
+    exp(-y_i (w x_i + b))) on standardised features, with c_i as in score_svm. The paper trains a
+    whole network on this task; here its last layer learns, on the features of the network at hand.
     """
     from sklearn.linear_model import LogisticRegression
 
-    machine = LogisticRegression(class_weight="balanced", max_iter=2000)
+    machine = LogisticRegression(class_weight="balanced", max_iter=2000, tol=1e-8)
     return _learned(train, lambda view: view.features, machine)
 
 
@@ -79,7 +81,7 @@ def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:
     from sklearn.svm import LinearSVC
 
     machine = LinearSVC(
-        C=1.0, loss="hinge", class_weight="balanced", max_iter=_STEPS, random_state=0
+        C=1.0, loss="hinge", class_weight="balanced", tol=1e-8, max_iter=_STEPS, random_state=0
     )
     return _learned(train, values, machine)
 
@@ -97,8 +99,11 @@ def _learned(train: View, values: Callable[[View], Tensor], machine: object) -> 
     center, scale = everything.mean(axis=0), everything.std(axis=0)
     scale[scale < 1e-12 * np.abs(center)] = 1.0  # constant: rounding is no spread
     scale[scale == 0.0] = 1.0
+    standard = (everything - center) / scale
     target = np.repeat([0, 1], [len(part) for part in parts])
-    slope, offset = _fitted(machine, (everything - center) / scale, target)
+    # The solver goes from sample to sample: in an order that is theirs, not that of the rows.
+    order = np.lexsort((target, standard.sum(axis=1)))
+    slope, offset = _fitted(machine, standard[order], target[order])
     weight, middle = torch.from_numpy(slope / scale), torch.from_numpy(center)
 
     def score(test: View) -> Tensor:

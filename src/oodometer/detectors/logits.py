@@ -124,9 +124,13 @@ def standardized_max_logit(train: View) -> Scorer:
     mean = torch.zeros_like(count).index_add_(0, guess, top) / count.clamp_min(1)
     mean = torch.where(count > 0, mean, overall)
     squares = torch.zeros_like(count).index_add_(0, guess, (top - mean[guess]).square())
-    rounding = 4 * torch.finfo(train.logits.dtype).eps * top.abs().amax()
+    # The rounding of each class is its own: one huge logit must not drown the digits of others.
+    sizes = torch.zeros_like(count).index_add_(0, guess, top.square())
+    smallest = 4 * torch.finfo(train.logits.dtype).eps
+    rounding = smallest * (sizes / count.clamp_min(1)).sqrt()
+    noise = smallest * top.square().mean().sqrt()
     pooled = (squares.sum() / len(top)).sqrt()
-    pooled = torch.where(pooled > rounding, pooled, torch.where(rounding > 0, rounding, 1.0))
+    pooled = torch.where(pooled > noise, pooled, torch.where(noise > 0, noise, 1.0))
     spread = (squares / count.clamp_min(1)).sqrt()
     overall_spread = (top - overall).square().mean().sqrt()
     spread = torch.where(count > 0, spread, overall_spread)

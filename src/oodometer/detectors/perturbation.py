@@ -40,14 +40,14 @@ def place_of(detector: str, setting: str, value: float, asked: Sequence[float]) 
     needs={"logits"},
     grid={"temperature": TEMPERATURES},
 )
-def odin(train: View, *, temperature: float = 1000.0) -> Scorer:
+def odin_without_perturbation(train: View, *, temperature: float = 1000.0) -> Scorer:
     """Logarithm of one minus the maximum softmax probability at a high temperature.
 
     log(1 - max_c softmax(z / T)_c). Temperature only, which needs no network; with the input
-    perturbation of the paper: `odin_perturbed`. T = 1 is max_softmax.
+    perturbation of the paper: `odin`. T = 1 is max_softmax.
     """
-    require_range("odin", "temperature", temperature, above=0)
-    require_two_classes("odin", train.logits)
+    require_range("odin_without_perturbation", "temperature", temperature, above=0)
+    require_two_classes("odin_without_perturbation", train.logits)
 
     def score(logits: Tensor) -> Tensor:
         return posterior(logits, temperature).log_not_top
@@ -60,17 +60,17 @@ def odin(train: View, *, temperature: float = 1000.0) -> Scorer:
     needs={"logits", "probe:odin"},
     grid={"temperature": TEMPERATURES, "step": ODIN_STEPS},
 )
-def odin_perturbed(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
+def odin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
     """Logarithm of one minus the maximum softmax at a temperature, on inputs moved towards it.
 
     log(1 - max_c softmax(z(x') / T)_c) at x' = x - step * sign(gradient by x of
-    -log max_c softmax(z(x) / T)_c), sign(0) = 1, nothing clipped. step=0 is `odin`. Steps are in
-    the space of the model's inputs: for inputs that were divided by a standard deviation s, a step
-    of this size is one of s times as much in pixels.
+    -log max_c softmax(z(x) / T)_c), sign(0) = 1, nothing clipped. step=0 is
+    `odin_without_perturbation`. Steps are in the space of the model's inputs: for inputs that were
+    divided by a standard deviation s, a step of this size is one of s times as much in pixels.
     """
-    require_two_classes("odin_perturbed", train.logits)
-    row = place_of("odin_perturbed", "temperature", temperature, TEMPERATURES)
-    column = place_of("odin_perturbed", "step", step, ODIN_STEPS)
+    require_two_classes("odin", train.logits)
+    row = place_of("odin", "temperature", temperature, TEMPERATURES)
+    column = place_of("odin", "step", step, ODIN_STEPS)
     others = math.log(train.logits.shape[1] - 1)
 
     def score(test: View) -> Tensor:
@@ -90,7 +90,7 @@ def mahalanobis_perturbed(train: View, *, step: float = 0.002) -> Scorer:
 
     min_c d_c(x')^2 at x' = x - step * sign(gradient by x of min_c d_c(x)^2), d_c as in
     `mahalanobis` on features with one covariance for all classes. step=0 is `mahalanobis`. Steps
-    are in the space of the model's inputs, as those of `odin_perturbed`.
+    are in the space of the model's inputs, as those of `odin`.
     """
     column = place_of("mahalanobis_perturbed", "step", step, MAHALANOBIS_STEPS)
     return lambda test: precise(test.probe("mahalanobis")[:, column])

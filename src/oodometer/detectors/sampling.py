@@ -53,7 +53,9 @@ def mutual_information(train: View, *, samples: int = 30) -> Scorer:
 def deep_ensemble(train: View, *, measure: str = "entropy") -> Scorer:
     """Logarithm of the entropy of the mean softmax of several trainings, or of how they disagree.
 
-    log H(mean_s p_s), or log mean_s KL(p_s || mean_s p_s), p_s the softmax of the s-th training.
+    log H(mean_s p_s), or log mean_s KL(p_s || mean_s p_s), p_s the softmax of the s-th training. In
+    a study these are the runs that differ in the seed only, in `evaluate` all --weights. Every one
+    of them gets the scores of the whole: its interval is about other samples, not trainings.
     """
     column = _ENTROPY if measure == "entropy" else _INFORMATION
     return lambda test: precise(test.probe("ensemble")[:, column])

@@ -134,13 +134,21 @@ def line(train: View, *, weights: int = 10, percentile: int = 90, masks: str = "
     means = torch.where(sums.counts[:, None] > 0, sums.means, feature_mean(train))
     contribution = (means * weight).abs()
 
+    def threshold(group: int) -> float:
+        """Percentile of the contributions of all weights; nothing else is the same for settings."""
+        return once(
+            train,
+            ("line", group, weights),
+            lambda: percentile_of(contribution[group] * weight, weights),
+        )
+
     def scored(test: View) -> Tensor:
         guess = test.logits.argmax(1)
         found = bias.new_empty(len(test))
         for group in sorted(set(guess.tolist())):
             important = contribution[group]
             units = important > percentile_of(important, weights)
-            kept = _sparse(weight, important * weight, weights) * units
+            kept = torch.where((important * weight > threshold(group)) & units, weight, 0.0)
             rows = (guess == group).nonzero()[:, 0]
             energy = partial(_clipped_energy, ceiling=ceiling, weight=kept, bias=bias)
             values = by_rows(energy, test.features[rows], numbers_per_row=per_row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ class _Complement:
 
     origin: Tensor  # (width,)
     directions: Tensor  # (width, width - kept), orthonormal
-    size: Tensor  # root mean square distance of the training features from the origin
+    rounding: Tensor  # how long the part of a feature may be that is rounding only
 
     def norms(self, outputs: View) -> Tensor:
         """Length of each feature's part in these directions."""
@@ -32,9 +33,7 @@ class _Complement:
             return rest
 
         per_row = 3 * len(self.origin)
-        return once(
-            outputs, self, lambda: by_rows(norm, outputs.features, numbers_per_row=per_row)
-        )
+        return once(outputs, self, lambda: by_rows(norm, outputs.features, numbers_per_row=per_row))
 
 
 def _complement(name: str, train: View, kept: int) -> _Complement:
@@ -42,23 +41,40 @@ def _complement(name: str, train: View, kept: int) -> _Complement:
     width = train.features.shape[1]
     require_range(name, "kept", kept, at_least=0, below=width)
     kept = kept or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)
-    origin, directions, size = train.shared("second moment", lambda: _second_moment(train))
+    moment = train.shared("second moment", lambda: _second_moment(train))
+    directions = moment.directions[:, : width - kept]
+    # What rounding of each unit leaves in these directions, far below if they avoid a large unit.
+    given = (moment.squares * directions.square().sum(1)).sum().sqrt()
+    given = torch.finfo(train.features.dtype).eps * given
+    computed = torch.finfo(torch.float64).eps * moment.size
+    rounding = 100 * torch.maximum(given, computed)
     return train.shared(
-        ("complement", kept), lambda: _Complement(origin, directions[:, : width - kept], size)
+        ("complement", kept), lambda: _Complement(moment.origin, directions, rounding)
     )
 
 
+class _SecondMoment(NamedTuple):
+    """The training features around the point at which the head has no opinion."""
+
+    origin: Tensor  # (width,)
+    directions: Tensor  # (width, width) principal directions around the origin, weakest first
+    size: Tensor  # root mean square distance from the origin
+    squares: Tensor  # (width,) mean square of each unit
+
+
 @torch.no_grad()
-def _second_moment(train: View) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the origin, the principal directions around it, weakest first, and the size."""
+def _second_moment(train: View) -> _SecondMoment:
     weight, bias = precise(train.head.weight), precise(train.head.bias)
     origin = -torch.linalg.pinv(weight) @ bias
     width = len(origin)
-    moment = origin.new_zeros((width, width))
+    moment, squares = origin.new_zeros((width, width)), torch.zeros_like(origin)
     for part in blocks(len(train), 3 * width):
-        gap = precise(train.features[part]) - origin
+        rows = precise(train.features[part])
+        gap = rows - origin
         moment.addmm_(gap.T, gap, alpha=1 / len(train))
-    return origin, torch.linalg.eigh(moment).eigenvectors, moment.trace().clamp_min(0).sqrt()
+        squares += rows.square().sum(0) / len(train)
+    size = moment.trace().clamp_min(0).sqrt()
+    return _SecondMoment(origin, torch.linalg.eigh(moment).eigenvectors, size, squares)
 
 
 @detector(
@@ -96,8 +112,7 @@ def vim(train: View, *, kept: int = 0) -> Scorer:
     """
     outside = _complement("vim", train, kept)
     with torch.no_grad():
-        rounding = 100 * torch.finfo(train.features.dtype).eps * outside.size
-        rounding = torch.where(rounding > 0, rounding, 1.0)
+        rounding = torch.where(outside.rounding > 0, outside.rounding, 1.0)
         largest = precise(train.logits.amax(1)).mean().abs()
         alpha = largest / torch.maximum(outside.norms(train).mean(), rounding)
     return lambda test: alpha * outside.norms(test) + energies(test)

@@ -24,7 +24,7 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     training labels, found by Newton's method to the last digits and kept between 1/100 and 100
     times the spread of the logits, because a training set without errors asks for T = 0. Libraries
     stop early: steps=50 is their 50 steps of L-BFGS at rate 0.01 from T = 1.5, which end where they
-    end (pytorch-ood starts from 1). `odin` takes any other temperature.
+    end (pytorch-ood starts from 1). `odin_without_perturbation` takes any other temperature.
     """
     require_range("temperature_scaling", "steps", steps, at_least=0)
     require_two_classes("temperature_scaling", train.logits)

@@ -18,6 +18,7 @@ from oodometer.engine.store import DamagedError
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 Arrays = Mapping[str, NDArray[Any]]
+REFUSED = "refused"  # the array that holds, instead of results, why there are none
 
 
 def arrays_to_bytes(arrays: Arrays) -> bytes:
@@ -33,6 +34,16 @@ def bytes_to_arrays(payload: bytes | memoryview) -> dict[str, NDArray[Any]]:
         return dict(sorted(safetensors.numpy.load(bytes(payload)).items()))
     except safetensors.SafetensorError as problem:
         raise DamagedError(f"not safetensors: {problem}") from None
+
+
+def text_to_array(text: str) -> NDArray[np.uint8]:
+    """Write a sentence as an array, to be kept where arrays are."""
+    return np.frombuffer(text.encode(), np.uint8)
+
+
+def array_to_text(array: NDArray[Any]) -> str:
+    """Read a sentence that was written as an array."""
+    return array.tobytes().decode()
 
 
 def table_to_bytes(table: ScoreTable) -> bytes:

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from oodometer.engine.codecs import bytes_to_arrays, bytes_to_table, table_to_bytes
+from oodometer.engine.codecs import (
+    REFUSED,
+    array_to_text,
+    bytes_to_arrays,
+    bytes_to_table,
+    table_to_bytes,
+)
 from oodometer.engine.keys import code_version, digest
 from oodometer.engine.notes import Outcome, announce
 from oodometer.engine.plan import Plan, RunPlan
@@ -42,7 +48,8 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
         raise UserError(f"Nothing of study '{made.study.name}' could be scored.{reason}")
     # What failed, and why, belongs to the key: repaired, it is another table.
     # Settings of the grid are not in it: the scores themselves tell which of them failed.
-    parts = [replace(part, traceback="") for part in failed if not part.setting]
+    # What is refused for good is kept as scores are.
+    parts = [replace(p, traceback="") for p in failed if not p.setting and not p.lasting]
     reasons = sorted((part.run, part.detector, part.reason) for part in parts)
     runs = {run.label: dict(run.levels) for run in made.runs}
     code = code_version("engine/codecs", "engine/collect", apart_from=_BESIDE)
@@ -63,6 +70,9 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
             store.discard("scores", cell_key)
             damaged = True
             continue
+        if REFUSED in arrays:
+            reason = array_to_text(arrays.pop(REFUSED))
+            missing[run.label, label, ""] = Missing(reason, run.label, label, lasting=True)
         for setting, scores in arrays.items():
             text = "" if setting == "-" else setting
             default = text == made.default_settings[label]

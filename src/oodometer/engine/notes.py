@@ -16,6 +16,7 @@ from oodometer.finding import Finding, from_json
 from oodometer.scores import Missing
 from oodometer.study import Study
 
+_FILES_TO_LOOK_AT = 20_000  # of one kind
 STAGES: dict[str, Kind] = {"train": "models", "extract": "outputs", "score": "scores"}
 
 
@@ -45,6 +46,7 @@ def announce(made: Plan, store: Store) -> str:
     keys: dict[Kind, set[str]] = {
         "models": {key for run in runs for key in (run.model, *run.checkpoints.values())},
         "outputs": {key for run in runs for key in (run.train_outputs, *run.outputs.values())},
+        "probes": {key for run in runs for key in run.probe_keys},
         "correct": {run.correct for run in runs},
         "scores": {key for run in runs for key in run.score_keys},
         "failures": {failure_key(run, label) for run in runs for label in ("", *run.scores)},
@@ -53,7 +55,9 @@ def announce(made: Plan, store: Store) -> str:
     trainings = {run.progress: sorted(run.checkpoints.values()) for run in runs}
     note = {"study": made.study.model_dump(mode="json"), "keys": wanted, "trainings": trainings}
     key = digest("plan", note)
-    if not store.has("plans", key):
+    try:
+        store.view("plans", key)
+    except DamagedError:  # or not there
         payload = json.dumps(note).encode()
         store.save("plans", key, payload, {"study": made.study.name})
     return key
@@ -70,9 +74,12 @@ def read_wanted(key: str, store: Store) -> Wanted:
 
 
 def remember(
-    study: Study, contents: Mapping[str, DataContent], outcome: Outcome, store: Store
+    study: Study, contents: Mapping[str, DataContent], outcome: Outcome, plan: str, store: Store
 ) -> None:
-    """Note what a study came to, so that the same study is known to be finished at once."""
+    """Note what a study came to, so that the same study is known to be finished at once.
+
+    `plan` is the key under which it is noted what the study wants.
+    """
     note = {
         "study": study.model_dump(mode="json"),
         "findings": outcome.finding_keys,
@@ -81,13 +88,15 @@ def remember(
     }
     key = _study_key(study, contents)
     about = {"study": study.name, "parents": [*outcome.finding_keys, outcome.table_key]}
+    about |= {"plan": plan, "files": _files_of(plan, outcome.table_key, store)}
     store.save("studies", key, json.dumps(note, indent=1).encode(), about)
 
 
 def recall(study: Study, contents: Mapping[str, DataContent], store: Store) -> Outcome | None:
     """Return what a finished study came to, if nothing that it depends on has changed.
 
-    Neither PyTorch nor a detector is imported for this, so it is quick.
+    Neither PyTorch nor a detector is imported for this, so it is quick. If a file that the study
+    is made of is gone or was written to, it is not known to be finished.
     """
     named = study.detectors if study.detectors != "all" else ()
     networks = [spec.network for spec, _ in study.runs().values()]
@@ -99,11 +108,38 @@ def recall(study: Study, contents: Mapping[str, DataContent], store: Store) -> O
         return None
     try:
         outcome = read_outcome(key, store)
+        about = store.record("studies", key)["made_from"]
     except DamagedError:
         store.discard("studies", key)
         return None
-    finished = all(part.setting for part in outcome.missing)
-    return outcome if finished else None  # what failed is tried again
+    if not all(part.setting or part.lasting for part in outcome.missing):
+        return None  # what failed is tried again
+    try:
+        assert isinstance(about, dict)
+        files = _files_of(str(about.get("plan")), outcome.table_key, store)
+    except DamagedError:
+        return None
+    return outcome if about.get("files") == files else None
+
+
+def _files_of(plan: str, table: str, store: Store) -> str:
+    """A digest of the sizes and times of all files that a study is made of.
+
+    Of very many files the names must do: to ask for more would take longer than a user waits.
+    """
+    wanted = {**read_wanted(plan, store).keys, "tables": (table,), "failures": ()}
+    seen: list[str] = []
+    for kind, keys in sorted(wanted.items()):
+        known = set(keys)
+        if len(known) <= _FILES_TO_LOOK_AT:
+            for path, file in store.list_files(kind).items():
+                name = path.rpartition("/")[2]
+                if name.removesuffix(".json") in known:
+                    seen.append(f"{kind} {name} {file.size} {file.changed}")
+        else:
+            names = (path.rpartition("/")[2] for path in store.list_names(kind))
+            seen += [f"{kind} {name}" for name in names if name.removesuffix(".json") in known]
+    return digest(sorted(seen))
 
 
 def read_outcome(key: str, store: Store) -> Outcome:

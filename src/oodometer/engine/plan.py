@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
@@ -21,7 +21,9 @@ _READING = (
     "lab/readers", "lab/sources", "lab/splits",
 )  # fmt: skip
 _AFTER_TRAINING = ("outputs", "lab/extract")
+_PROBING = ("lab/probes", "lab/replay", "lab/votes")  # plain outputs do not depend on it
 _BESIDE_SCORING = ("errors", "detectors", "metrics", "scores")  # of a detector: its own module
+ENSEMBLE = "probe:ensemble"  # what several runs say together
 _AUGMENTING = ("lab/augment", "lab/color")
 _MISLABELLING = ("lab/label_noise", "lab/label_files")
 
@@ -61,6 +63,10 @@ class RunPlan:
     outputs: Mapping[str, str]  # scored data set -> key
     correct: str  # key of: which ID samples were classified right
     scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
+    # need ("layers" or "probe:odin") -> data set ("" = the training set) -> key
+    probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # detector -> those of it
+    ensemble: tuple[RunPlan, ...] = ()  # runs that differ from this one in the seed only, and it
 
     @property
     def progress(self) -> str:
@@ -71,6 +77,15 @@ class RunPlan:
     def score_keys(self) -> Iterator[str]:
         """The keys of all scores of the run."""
         return (key for keys in self.scores.values() for key in keys.values())
+
+    @property
+    def probe_keys(self) -> Iterator[str]:
+        """The keys of all probes of the run."""
+        return (key for keys in self.probes.values() for key in keys.values())
+
+    def waits(self, detector: str) -> bool:
+        """Whether a detector can be scored only when other runs are extracted."""
+        return ENSEMBLE in self.needs.get(detector, ()) and len(self.ensemble) > 1
 
 
 @dataclass(frozen=True)
@@ -88,7 +103,8 @@ class Plan:
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
     """Plan a study. `contents` gives, for each run's label, what its data hold."""
-    extraction = [_STEPS["extract"], code_version("lab/extract", "outputs", apart_from=_READING)]
+    code = code_version("lab/extract", "outputs", apart_from=(*_READING, *_PROBING))
+    extraction = [_STEPS["extract"], code]
     scoring = [_STEPS["score"], code_version("scoring", apart_from=_BESIDE_SCORING)]
     # The grid belongs to the key: scores are kept for every setting of it.
     recipes = {
@@ -128,15 +144,11 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
                 train_outputs=train_outputs,
                 outputs=outputs,
                 correct=digest("correct", _STEPS["extract"], outputs[content.id]),
-                scores={
-                    detector: {
-                        name: digest("scores", recipe_key, train_outputs, key)
-                        for name, key in outputs.items()
-                    }
-                    for detector, recipe_key in recipes.items()
-                },
+                scores={},
             )
         )
+    groups = _ensembles(runs) if any(ENSEMBLE in c.detector.needs for c in choices) else {}
+    runs = [_with_scores(run, choices, recipes, groups.get(run.label, ())) for run in runs]
     first = next(iter(contents.values()))
     return Plan(
         study=study,
@@ -147,6 +159,72 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         runs=tuple(runs),
         same_samples=all(content.scored == first.scored for content in contents.values()),
     )
+
+
+def _with_scores(
+    run: RunPlan, choices: Sequence[Choice], recipes: Mapping[str, str], group: tuple[RunPlan, ...]
+) -> RunPlan:
+    """Add what the detectors lead to: the keys of probes and scores."""
+    needs = {c.label: c.detector.probes for c in choices if c.detector.probes}
+    wanted = sorted({need for those in needs.values() for need in those})
+    probes = {need: keys for need in wanted if (keys := _probe_keys(need, run, group))}
+    scores: dict[str, dict[str, str]] = {}
+    for choice in choices:
+        label = choice.label
+        asked = [need for need in needs.get(label, ()) if need in probes]
+        parents: dict[str, list[object]] = {  # what is read of each data set
+            name: [key, {need: probes[need].get(name) for need in asked}] if asked else [key]
+            for name, key in {"": run.train_outputs, **run.outputs}.items()
+        }
+        everything: list[object] = []
+        if choice.detector.learns_from_outliers:  # whatever it scores depends on every data set
+            halves = code_version("scores", apart_from=("errors", "metrics"))
+            everything = [halves, run.content.id, [[n, parents[n]] for n in run.outputs]]
+        scores[label] = {
+            name: digest("scores", recipes[label], *parents[""], *parents[name], *everything)
+            for name in run.outputs
+        }
+    return replace(run, scores=scores, probes=probes, needs=needs, ensemble=group)
+
+
+def _probe_keys(need: str, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:
+    """The keys of a probe, by data set; none if there is no such probe."""
+    if need == ENSEMBLE:
+        code = code_version("lab/votes")
+        members = {name: sorted({m.outputs[name] for m in group}) for name in run.outputs}
+        return {name: digest("probe", need, code, keys) for name, keys in members.items()}
+    from oodometer.lab.probes import PROBES  # loads PyTorch
+
+    modules = ["lab/extract", "outputs"]
+    learns = of_training = False
+    if need == "layers":
+        of_training = True
+    elif (probe := PROBES.get(need.removeprefix("probe:"))) is not None:
+        module = probe.ask.__module__.removeprefix("oodometer.").replace(".", "/")
+        modules += [module, "lab/probes/_question"]
+        learns, of_training = probe.learner is not None, probe.of_training
+    else:
+        return {}
+    code = code_version(*modules, apart_from=(*_READING, "lab/probes"))
+    content = run.content
+    read = ({"": content.train} if of_training else {}) | content.scored
+    fitted_on = content.train if learns else ""
+    return {
+        name: digest("probe", _STEPS["extract"], need, code, run.model, data, fitted_on)
+        for name, data in read.items()
+    }
+
+
+def _ensembles(runs: Sequence[RunPlan]) -> dict[str, tuple[RunPlan, ...]]:
+    """For each run, those that differ from it in the seed only and are scored on its samples."""
+    groups: dict[str, list[RunPlan]] = {}
+    group_of = {
+        run.label: digest(run.spec.model_dump(mode="json", exclude={"seed"}), run.content.scored)
+        for run in runs
+    }
+    for run in runs:
+        groups.setdefault(group_of[run.label], []).append(run)
+    return {label: tuple(groups[group]) for label, group in group_of.items()}
 
 
 def checkpoint_key(training: str, checkpoint: int | str) -> str:

@@ -15,6 +15,7 @@ from oodometer.engine.estimates import DataSize, estimate
 from oodometer.engine.executors import Executor
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
+from oodometer.engine.mending import drop_damaged
 from oodometer.engine.notes import Outcome, announce, recall, remember
 from oodometer.engine.plan import DataContent, Plan, plan
 from oodometer.engine.runner import Progress, Runner, Settings
@@ -151,7 +152,8 @@ def run_study(
             stack.callback(forget)
         check_device(settings.device, here=cluster is None)
         made = make_plan(study, contents)
-        announce(made, store)
+        planned = announce(made, store)
+        drop_damaged(made, store)
         detectors = len(made.detectors)
         costs = {run.label: estimate(run.spec, sizes[run.label], detectors) for run in made.runs}
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
@@ -163,7 +165,7 @@ def run_study(
         else:
             raise UserError(f"Store '{store.address}' keeps losing what is written to it.")
     outcome = conclude(study, *collected, store)
-    remember(study, contents, outcome, store)
+    remember(study, contents, outcome, planned, store)
     return outcome
 
 

@@ -11,7 +11,7 @@ from oodometer.engine import tasks
 from oodometer.engine.estimates import Cost, Durations
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.failures import failure_key, remember_failure
-from oodometer.engine.plan import Plan, RunPlan
+from oodometer.engine.plan import ENSEMBLE, Plan, RunPlan
 from oodometer.engine.schedule import Job, Piece, Schedule
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError, this_owner
 from oodometer.scores import Missing
@@ -71,7 +71,7 @@ class Runner:
         self._learn_from_records(jobs)
         self._models = {job.run.model for job in jobs if job.trained}
         self._prepared = {job.run.label for job in jobs if job.prepared}
-        self._scored = sum(len(job.run.scores) - len(job.waiting) for job in jobs)
+        self._scored = sum(len(job.run.scores) - job.left for job in jobs)
         self._failures = _known_failures(plan, store)
         self._found = len(self._models), len(self._prepared), self._scored
         self._schedule = Schedule(
@@ -81,6 +81,7 @@ class Runner:
             memory=settings.memory,
             tell=tell,
         )
+        self._jobs = {job.run.label: job for job in jobs}
         self._claims: dict[str, Job] = {}
         self._started: dict[str, float] = {}
         self._last_look = self._last_renewal = time.monotonic()
@@ -90,6 +91,7 @@ class Runner:
         schedule = self._schedule
         try:
             while schedule.open:
+                self._let_go()
                 self._hand_out()
                 if schedule.under_way:
                     for ended in self.executor.wait(0.25):
@@ -114,6 +116,13 @@ class Runner:
             if piece is not None:
                 self._started[piece.name] = time.monotonic()
                 self.executor.submit(self._task(piece))
+
+    def _let_go(self) -> None:
+        """Hand out what waited for other runs, once these are extracted or have failed."""
+        for job in self._schedule.open:
+            if job.held and all(self._jobs[m.label].prepared for m in job.run.ensemble):
+                job.waiting += job.held
+                job.held = []
 
     def _task(self, piece: Piece) -> Task:
         run, settings = piece.job.run, self.settings
@@ -184,7 +193,7 @@ class Runner:
             self._made[kind.partition(" ")[0]] += 1
             name = f"train {job.run.spec.network}" if kind == "train" else kind
             self._durations.note(name, units.get(kind, 1.0), seconds)
-        failed = {part.detector for part in report.missing if not part.setting}
+        failed = {p.detector for p in report.missing if not p.setting and not p.lasting}
         for label in set(piece.detectors or ("",)) - failed:
             self._mend(job.run, label)
         if piece.detectors:
@@ -245,9 +254,9 @@ class Runner:
         return not all(self.store.has("scores", key) for key in run.scores[label].values())
 
     def _refresh(self, job: Job) -> None:
-        before = len(job.waiting)
+        before = job.left
         _look_up(job, self.store.has)
-        self._scored += before - len(job.waiting)
+        self._scored += before - job.left
         self._note_model(job)
         if job.prepared:
             self._prepared.add(job.run.label)
@@ -310,7 +319,7 @@ class Runner:
             score=(self._scored, sum(len(run.scores) for run in runs)),
             found=self._found,
             made=(self._made["train"], self._made["extract"], self._made["score"]),
-            failed=len([part for part in self.missing if not part.setting]),
+            failed=sum(not part.setting and not part.lasting for part in self.missing),
             elsewhere=sum(job.elsewhere for job in self._schedule.open),
             seconds_left=self._schedule.seconds_left(elapsed),
         )
@@ -322,12 +331,13 @@ def _training_claim(run: RunPlan) -> str:
 
 def _inventory(plan: Plan, store: Store) -> Callable[[Kind, str], bool]:
     """Ask the store once for all that the plan wants of it."""
-    kinds: tuple[Kind, ...] = ("models", "outputs", "correct", "scores")
+    kinds: tuple[Kind, ...] = ("models", "outputs", "probes", "correct", "scores")
     wanted: dict[Kind, set[str]] = {kind: set() for kind in kinds}
     for run in plan.runs:
         wanted["models"].add(run.model)
         wanted["scores"].update(*(keys.values() for keys in run.scores.values()))
         wanted["outputs"] |= {run.train_outputs, *run.outputs.values()}
+        wanted["probes"].update(run.probe_keys)
         wanted["correct"].add(run.correct)
     there = {kind: store.present(kind, keys) for kind, keys in wanted.items()}
     return lambda kind, key: key in there[kind]
@@ -344,14 +354,22 @@ def _known_failures(plan: Plan, store: Store) -> set[str]:
 def _look_up(job: Job, has: Callable[[Kind, str], bool]) -> Job:
     """See what the store lacks of a run."""
     run = job.run
-    job.waiting = [
+    lacking = [
         label
         for label, keys in run.scores.items()
         if not all(has("scores", key) for key in keys.values())
     ]
+    job.waiting = [label for label in lacking if not run.waits(label)]
+    job.held = [label for label in lacking if run.waits(label)]
+    needed = {need for label in job.waiting for need in run.needs.get(label, ())} - {ENSEMBLE}
+    probes = [key for need in needed for key in run.probes.get(need, {}).values()]
     outputs = (run.train_outputs, *run.outputs.values())
     job.prepared = has("correct", run.correct) and (
-        not job.waiting or all(has("outputs", key) for key in outputs)
+        not lacking
+        or (
+            all(has("outputs", key) for key in outputs)
+            and all(has("probes", key) for key in probes)
+        )
     )
     job.trained = job.prepared or has("models", run.model)
     return job

@@ -22,6 +22,7 @@ class Job:
     trained: bool = False  # its model is in the store
     prepared: bool = False  # what the model says about all data sets, too
     waiting: list[str] = field(default_factory=list)  # detectors that nobody works on, nor has
+    held: list[str] = field(default_factory=list)  # detectors that wait for other runs
     working: int = 0  # tasks under way
     elsewhere: bool = False  # another runner has it
     losses: Counter[str] = field(default_factory=Counter)  # detector, or "" for the preparation
@@ -35,12 +36,18 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether nothing is left."""
-        return self.prepared and not self.waiting and not self.working
+        return self.prepared and not self.left and not self.working
+
+    @property
+    def left(self) -> int:
+        """How many detectors are still to be handed out."""
+        return len(self.waiting) + len(self.held)
 
     def give_up(self) -> None:
         """Leave undone what is left."""
         self.prepared = True
         self.waiting.clear()
+        self.held.clear()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +118,8 @@ class Schedule:
         total = longest = 0.0
         trainings: set[str] = set()
         for job in self.open:
-            parts = [self.durations.guess(f"score {label}", 1.0) for label in job.waiting]
+            left = (*job.waiting, *job.held)
+            parts = [self.durations.guess(f"score {label}", 1.0) for label in left]
             if not job.prepared:
                 parts.append(self.durations.guess("extract", job.cost.extraction))
                 if not job.trained and job.run.training not in trainings:

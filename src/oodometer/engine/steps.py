@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays
+from oodometer.engine.codecs import REFUSED, arrays_to_bytes, bytes_to_arrays, text_to_array
 from oodometer.engine.failures import remember_failure
-from oodometer.engine.plan import RunPlan, checkpoint_key
+from oodometer.engine.plan import RunPlan
+from oodometer.engine.probing import Probing
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError
+from oodometer.engine.training import Trainer
 from oodometer.errors import UserError
 from oodometer.lab.extract import extract, stem_relu_skipped
 from oodometer.lab.outliers import load_outliers
 from oodometer.lab.portions import split_portions
 from oodometer.lab.samples import Samples
 from oodometer.lab.sources import Source, load_source
-from oodometer.lab.train import Training, fresh_network, stopped_before
+from oodometer.lab.train import fresh_network
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import Choice
 from oodometer.scores import Missing, ScoreRow
 from oodometer.scoring import choices, describe, score_choice
-
-SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is lost by a kill
 
 
 def execute(
@@ -62,10 +61,13 @@ class Bench:
         self._outputs: dict[str, Outputs] = {}
         self._data: tuple[Source, dict[str, Samples]] | None = None
         self._model: nn.Module | None = None
+        self._companions: dict[str, Bench] = {}  # other runs of its ensemble
+        self.probing = Probing(self)
 
     def prepare(self) -> list[Missing]:
         """Train and extract what the store lacks; return the failure, if it is one."""
-        if not self.lacking() and self.store.has("correct", self.run.correct):
+        lacking = self.lacking()
+        if not lacking and self.store.has("correct", self.run.correct):
             return []
         try:
             with _reproducible(self.device):
@@ -73,6 +75,7 @@ class Bench:
                     if not self.store.has("outputs", self._key(name)):
                         self._outputs[name] = self._make_outputs(name)
                 self._note_correct()
+                self._ask_again(lacking)
         except StoreError:
             raise
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs go on
@@ -80,8 +83,17 @@ class Bench:
             failure = Missing(describe(problem), run=self.run.label, traceback=trace)
             remember_failure(self.store, self.run, failure)
             return [failure]
-        self._model = self._data = None  # scoring needs neither
+        self._let_go()
         return []
+
+    def _ask_again(self, labels: Iterable[str]) -> None:
+        """Make what detectors need beyond outputs, all in one pass, while the network is here."""
+        try:
+            self.probing.prepare(labels)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - they ask for it themselves, and tell what happens
+            pass
 
     def lacking(self) -> dict[str, list[str]]:
         """Detectors of which the store lacks scores, and on which data sets."""
@@ -103,38 +115,79 @@ class Bench:
                 if names:
                     started = time.monotonic()
                     missing += self._score(self._choices[label], names)
-                    self._spent(f"score {label}", started)
+                    self.spent(f"score {label}", started)
+        self._let_go()
         return missing
 
-    def _spent(self, on: str, since: float) -> None:
+    def probe(self, keys: Iterable[str]) -> list[Missing]:
+        """Ask the network again for these probes."""
+        with _reproducible(self.device):
+            self.probing.make(keys)
+        self._let_go()
+        return []
+
+    def _let_go(self) -> None:
+        """Forget the network and the data: scoring needs neither."""
+        self._model = self._data = None
+        self._companions.clear()
+
+    def spent(self, on: str, since: float) -> None:
+        """Note how long something took."""
         self.seconds[on] = self.seconds.get(on, 0.0) + time.monotonic() - since
 
     def _score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:
         """Score these data sets with one detector, at every setting of its grid."""
         started = time.monotonic()
+        if choice.detector.learns_from_outliers:  # all scores depend on all data sets
+            names = list(self.run.outputs)
         scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
         missing: list[Missing] = []
         keys = self.run.scores[choice.label]
-        tests = {name: self.outputs(name) for name in names}
-        for part in score_choice(choice, self.outputs(""), tests, grid=True, run=self.run.label):
+        for part in self._scored(choice, names):
             if isinstance(part, ScoreRow):
                 scores[part.dataset][part.setting] = part.scores
             else:
                 missing.append(part)
+        whole = next((part for part in missing if not part.setting), None)
+        if whole is not None and whole.lasting:  # what is refused is refused at every setting
+            missing = [part for part in missing if part is whole or not part.lasting]
         for name, by_setting in scores.items():
-            if choice.setting in by_setting:
+            if whole is None or whole.lasting:
                 about = {
                     "detector": choice.label,
                     "data set": name,
-                    "parents": [self.run.train_outputs, self.run.outputs[name]],
+                    "parents": self._parents(choice.label, name),
                     # Settings of the grid that failed: whoever reads the scores should know.
-                    "missing": [[part.setting, part.reason] for part in missing],
+                    "missing": [[part.setting, part.reason] for part in missing if part.setting],
                 }
-                self._save("scores", keys[name], _named(by_setting), about, started)
-        for part in missing:
-            if not part.setting:
-                remember_failure(self.store, self.run, part)
+                arrays = _named(by_setting)
+                if whole is not None:
+                    arrays[REFUSED] = text_to_array(whole.reason)
+                self.save("scores", keys[name], arrays, about, started)
+        if whole is not None and not whole.lasting:
+            remember_failure(self.store, self.run, whole)
         return missing
+
+    def _scored(self, choice: Choice, names: Sequence[str]) -> Iterator[ScoreRow | Missing]:
+        """Fit and score; what a detector needs and cannot be made is its failure."""
+        label, run = choice.label, self.run.label
+        try:
+            train = self.probing.outputs("", label)
+            tests = {name: self.probing.outputs(name, label) for name in names}
+        except StoreError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - the other detectors go on
+            trace = "".join(traceback.format_exception(problem))
+            yield Missing(describe(problem), run, label, traceback=trace)
+            return
+        yield from score_choice(choice, train, tests, id=self.run.content.id, grid=True, run=run)
+
+    def _parents(self, label: str, name: str) -> list[str]:
+        """The keys of what scores on a data set are made from."""
+        run = self.run
+        asked = [run.probes[need] for need in run.needs.get(label, ()) if need in run.probes]
+        probes = [keys[each] for keys in asked for each in ("", name) if each in keys]
+        return [run.train_outputs, run.outputs[name], *probes]
 
     def outputs(self, name: str) -> Outputs:
         """Outputs on a data set ("" = the training set), from memory, the store or the model."""
@@ -143,7 +196,7 @@ class Bench:
         return self._outputs[name]
 
     def _load_outputs(self, name: str) -> Outputs | None:
-        arrays = self._load("outputs", self._key(name))
+        arrays = self.load("outputs", self._key(name))
         if arrays is None:
             return None
         tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
@@ -151,9 +204,7 @@ class Bench:
         return Outputs(tensors["logits"], tensors["features"], tensors["labels"], head)
 
     def _make_outputs(self, name: str) -> Outputs:
-        source, outliers = self.data()
-        images = outliers.get(name, source.test) if name else self._trained_on(source)
-        model = self.model()
+        images, model = self.samples(name), self.model()
         started = time.monotonic()
         made = extract(model, {name: images.batches()})[name]
         if self.run.spec.features == "skip_stem_relu":
@@ -163,17 +214,33 @@ class Bench:
             made = Outputs(made.logits, other.features, made.labels)
         arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
         about = {"data set": name or "training set", "parents": [self.run.model]}
-        self._save("outputs", self._key(name), arrays, about, started)
-        self._spent("extract", started)
+        self.save("outputs", self._key(name), arrays, about, started)
+        self.spent("extract", started)
         return made
+
+    def outputs_of(self, companion: RunPlan, name: str) -> Outputs:
+        """Outputs of another run of the ensemble, from the store or its model."""
+        if companion.label == self.run.label:
+            return self.outputs(name)
+        if companion.label not in self._companions:
+            if self.store.has("failures", companion.model):
+                raise UserError(f"the ensemble lacks run {companion.label}, which failed.")
+            other = Bench(companion, self.ood, self._detectors, self.store, self.device)
+            self._companions[companion.label] = other
+        return self._companions[companion.label].outputs(name)
+
+    def samples(self, name: str) -> Samples:
+        """The samples of a data set ("" = the training set)."""
+        source, outliers = self.data()
+        return outliers.get(name, source.test) if name else self._trained_on(source)
 
     def model(self) -> nn.Module:
         """The trained classifier, from memory, the store or training."""
         if self._model is None:
             source, _ = self.data()
-            arrays = self._load("models", self.run.model) or self._train(source)
+            arrays = self.load("models", self.run.model) or Trainer(self).train(source)
             if all(self.store.has("models", key) for key in self.run.checkpoints.values()):
-                self.store.discard("progress", self._progress)  # left by a kill at the very end
+                self.store.discard("progress", self.run.progress)  # left by a kill at the very end
             self._model = fresh_network(self.run.spec, source.train.shape, source.classes)
             self._model.load_state_dict(
                 {
@@ -184,94 +251,6 @@ class Bench:
             )
             self._model.to(self.device)
         return self._model
-
-    def _train(self, source: Source) -> dict[str, NDArray[Any]]:
-        """Train, saving all checkpoints that the study wants; return this run's."""
-        run = self.run
-        self._refuse_what_was_never_reached()
-        started = saved = time.monotonic()
-        training = Training(
-            run.spec,
-            source.train,
-            source.classes,
-            validation=source.validation,
-            checkpoints=run.checkpoints,
-            device=self.device,
-        )
-        self._resume(training)
-        numbers = [number for number in run.checkpoints if isinstance(number, int)]
-        # Epochs that nobody asks for are not trained.
-        until = max(numbers) if len(numbers) == len(run.checkpoints) else run.spec.epochs
-        done = training.epoch >= until or training.finished
-        try:
-            while not done:
-                training.run_epoch()
-                done = training.epoch >= until or training.finished
-                if training.epoch in numbers:
-                    self._save_checkpoint(training, training.epoch, started)
-                if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
-                    about = {"training": run.training, "epoch": training.epoch}
-                    self._save("progress", self._progress, training.snapshot(), about, started)
-                    saved = time.monotonic()
-        except UserError as problem:
-            if isinstance(problem, StoreError) or not self.store.has("models", run.model):
-                raise
-            # It diverged after the epoch that this run is about; another run will tell.
-        else:
-            for checkpoint in run.checkpoints:
-                if not isinstance(checkpoint, int):
-                    self._save_checkpoint(training, checkpoint, started)
-            if training.epoch < until and "last" not in run.checkpoints:
-                self._save_checkpoint(training, "last", started)  # it tells where training stopped
-            self.store.discard("progress", self._progress)
-        self._refuse_what_was_never_reached()
-        self.store.discard("failures", run.model)
-        self._spent("train", started)
-        arrays = self._load("models", run.model)
-        if arrays is None:
-            raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
-        return arrays
-
-    @property
-    def _progress(self) -> str:
-        """The key of an unfinished training: what it keeps depends on what is wanted of it."""
-        return self.run.progress
-
-    def _resume(self, training: Training) -> None:
-        """Go on with an unfinished training, if it was kept with all that it passed."""
-        arrays = self._load("progress", self._progress)
-        if arrays is None:
-            return
-        passed = len(arrays["curve/train_loss"])
-        if all(
-            self.store.has("models", key)
-            for number, key in self.run.checkpoints.items()
-            if isinstance(number, int) and number <= passed
-        ):
-            training.restore(arrays)
-
-    def _refuse_what_was_never_reached(self) -> None:
-        """Say so if training is known to have stopped before the epoch that this run is about."""
-        wanted = self.run.spec.epoch
-        if not isinstance(wanted, int) or self.store.has("models", self.run.model):
-            return
-        last = self._load("models", checkpoint_key(self.run.training, "last"))
-        if last is not None and int(last["epoch"]) < wanted:
-            raise stopped_before(wanted, int(last["epoch"]))
-
-    def _save_checkpoint(self, training: Training, checkpoint: int | str, started: float) -> None:
-        """Save weights with the learning curve up to now."""
-        arrays = {f"weights/{name}": v for name, v in training.weights(checkpoint).items()}
-        arrays |= {f"curve/{name}": np.array(v) for name, v in training.curve.items()}
-        arrays["epoch"] = np.array(training.used_epoch(checkpoint))
-        about: dict[str, object] = {
-            "data": self.run.content.train,
-            "parents": [],
-            "training": self.run.training,
-            "checkpoint": checkpoint,
-        }
-        key = checkpoint_key(self.run.training, checkpoint)
-        self._save("models", key, arrays, about, started)
 
     def _trained_on(self, source: Source) -> Samples:
         """The samples that the classifier was trained on, with the labels that it was given."""
@@ -306,12 +285,12 @@ class Bench:
         if (outputs.labels < 0).any():  # a test part without labels: nobody knows
             right = right[:0]
         about = {"parents": [self.run.outputs[name]]}
-        self._save("correct", self.run.correct, {"correct": right}, about, time.monotonic())
+        self.save("correct", self.run.correct, {"correct": right}, about, time.monotonic())
 
     def _key(self, name: str) -> str:
         return self.run.outputs[name] if name else self.run.train_outputs
 
-    def _load(self, kind: Kind, key: str) -> dict[str, NDArray[Any]] | None:
+    def load(self, kind: Kind, key: str) -> dict[str, NDArray[Any]] | None:
         """Load arrays; None if they are not there or damaged, so that they are made again."""
         if not self.store.has(kind, key):
             return None
@@ -321,7 +300,7 @@ class Bench:
             self.store.discard(kind, key)
             return None
 
-    def _save(
+    def save(
         self,
         kind: Kind,
         key: str,
@@ -329,6 +308,7 @@ class Bench:
         about: Mapping[str, object],
         started: float,
     ) -> None:
+        """Keep arrays, with how they came about."""
         self.store.save(
             kind,
             key,

@@ -14,7 +14,7 @@ from oodometer.engine.store import KINDS, DamagedError, Kind, MemoryStore, Store
 from oodometer.engine.stores.base import File
 from oodometer.errors import UserError
 
-RECOMPUTED: tuple[Kind, ...] = ("models", "outputs", "scores")
+RECOMPUTED: tuple[Kind, ...] = ("models", "outputs", "probes", "scores")
 Part = tuple[Kind, str]  # an artefact
 
 
@@ -37,20 +37,20 @@ class Recomputed:
     impossible: tuple[tuple[Part, str], ...]  # with the reason
 
 
-def check_all(store: Store) -> Iterator[str]:
-    """Read every artefact of a store; yield for each what is wrong with it, or ""."""
+def check_all(store: Store) -> Iterator[tuple[Part, str]]:
+    """Read every artefact of a store; yield each with what is wrong with it, or ""."""
     for kind in KINDS:
         for key in store.keys(kind):
             try:
                 store.view(kind, key)
             except DamagedError as problem:
-                yield str(problem)
+                yield (kind, key), str(problem)
             else:
-                yield ""
+                yield (kind, key), ""
 
 
 def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
-    """Make a random sample of models, outputs and scores again and compare them.
+    """Make a random sample of models, outputs, probes and scores again and compare them.
 
     A study's parts can be made again while its data are there and the code that made them is the
     code of now; otherwise they are counted as impossible, with the reason.
@@ -116,7 +116,7 @@ def _keys(run: RunPlan, kind: Kind) -> list[str]:
         return [run.model]
     if kind == "outputs":
         return [run.train_outputs, *run.outputs.values()]
-    return list(run.score_keys)
+    return list(run.probe_keys if kind == "probes" else run.score_keys)
 
 
 def _made_again(
@@ -131,7 +131,7 @@ def _made_again(
         hidden |= {("models", key) for key in run.checkpoints.values()}
         hidden |= {("outputs", key) for key in _keys(run, "outputs")}
         hidden.add(("progress", run.progress))
-    if kind != "scores":
+    if kind in ("models", "outputs"):
         hidden.add(("correct", run.correct))
     layer = _Layer(store, {path for part in hidden for path in _paths(*part)})
     device = _device(store, parts[0])
@@ -140,6 +140,8 @@ def _made_again(
     try:
         if kind == "scores":
             failures = bench.score([n for n, own in run.scores.items() if keys & {*own.values()}])
+        elif kind == "probes":
+            failures = bench.probe(keys)
         else:
             failures = bench.prepare()
     except StoreError:
@@ -182,6 +184,10 @@ def _name(run: RunPlan, kind: Kind, key: str) -> str:
     if kind == "outputs":
         sets = {run.train_outputs: "the training set"} | {k: n for n, k in run.outputs.items()}
         return f"outputs of run {run.label} on {sets[key]}"
+    if kind == "probes":
+        answers = {k: (need, n) for need, keys in run.probes.items() for n, k in keys.items()}
+        need, name = answers[key]
+        return f"{need} of run {run.label} on {name or 'the training set'}"
     cells = {k: (label, n) for label, keys in run.scores.items() for n, k in keys.items()}
     return "scores of {} on {}, run {}".format(*cells[key], run.label)
 

@@ -33,6 +33,7 @@ def extract(
     head: str | nn.Linear | None = None,
     batch_size: int = 64,
     device: torch.device | str | None = None,
+    lenient: bool = False,
 ) -> dict[str, Outputs]:
     """Return what the classifier says about each data set, in one pass over each.
 
@@ -45,9 +46,10 @@ def extract(
     `needs` asks for more than logits, features, labels and head: "layers", the mean output of
     every stage, and probes such as "probe:odin", for which the model is asked again;
     ``oodometer.needs_of(detectors)`` names what detectors read. "all" is all that this model and
-    these data allow: what is left out, and why, stands in ``outputs.refused``. `train` is the
-    training set, which some probes learn from. `layers` are names of modules, where the stages
-    that are found by themselves are not those that you want.
+    these data allow: what is left out, and why, stands in ``outputs.refused``; with `lenient` that
+    goes for needs that are named, too. `train` is the training set, which some probes learn from.
+    `layers` are names of modules, where the stages that are found by themselves are not those that
+    you want.
     """
     if not isinstance(model, nn.Module):
         raise UserError(f"extract needs a torch.nn.Module, got {type(model).__name__}.")
@@ -59,7 +61,7 @@ def extract(
         )
     if not isinstance(batch_size, int) or batch_size < 1:
         raise UserError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
-    wish = _Wish.of(needs, train, datasets)
+    wish = _Wish.of(needs, train, datasets, lenient=lenient)
     subject = Subject(model, head, layers)
     outputs: dict[str, Outputs] = {}
     with asked(model, device) as (place, dtype), ExitStack() as layout:
@@ -106,7 +108,12 @@ class _Wish:
 
     @classmethod
     def of(
-        cls, needs: Literal["all"] | Iterable[str], train: str, datasets: Mapping[str, Data]
+        cls,
+        needs: Literal["all"] | Iterable[str],
+        train: str,
+        datasets: Mapping[str, Data],
+        *,
+        lenient: bool,
     ) -> _Wish:
         """Read what the user asks for; unknown names are refused before anything runs."""
         if needs == "all":
@@ -123,7 +130,7 @@ class _Wish:
                 if name not in known:
                     raise unknown("need", name, [*known, "all"])
             asked_for = [name.removeprefix(PROBE) for name in names if name.startswith(PROBE)]
-            wish = cls("layers" in names, asked_for, lenient=False)
+            wish = cls("layers" in names, asked_for, lenient=lenient)
         for name, probe in list(wish.probes.items()):
             if probe.learner is not None and train not in datasets:
                 wish.refuse(

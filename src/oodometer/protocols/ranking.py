@@ -25,6 +25,7 @@ from oodometer.protocols.words import (
     listing,
     missing_lines,
     never_otherwise,
+    not_applicable,
     number,
     points_and_p,
 )
@@ -52,7 +53,8 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
         series=(intervals(field), rank_map(field), *strips(field)),
         caveats=_caveats(field),
         missing=missing_lines(
-            [part for part in table.missing if not part.setting], len(table.runs)
+            [part for part in table.missing if not part.setting and not part.lasting],
+            len(table.runs),
         ),
         facts=_facts(field),
     )
@@ -253,7 +255,8 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         )
     if not field.table.same_samples:
         caveats.append("The trainings do not share their test samples.")
-    unusable = [part for part in field.table.missing if part.setting]
+    caveats += not_applicable(field.table.missing, len(field.table.runs))
+    unusable = [part for part in field.table.missing if part.setting and not part.lasting]
     caveats += [
         f"A setting of the grid could not be used; {line}"
         for line in missing_lines(unusable, len(field.table.runs))
@@ -272,7 +275,7 @@ def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
         ("in-distribution data", table.id),
         ("test samples", " / ".join(map(str, sorted(sizes)))),
         ("trainings", _of(len(field.runs), len(table.runs))),
-        ("detectors", _of(len(field.detectors), len(table.detectors))),
+        ("detectors", _of(len(field.detectors), len(field.represented))),
         ("outlier sets", str(len(table.ood))),
     ]
     accuracies = [float(table.correct[run].mean()) for run in field.runs if run in table.correct]

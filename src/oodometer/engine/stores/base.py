@@ -22,6 +22,7 @@ Kind = Literal[
     "models",
     "progress",
     "outputs",
+    "probes",
     "correct",
     "scores",
     "tables",

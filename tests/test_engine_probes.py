@@ -1,0 +1,328 @@
+"""Probes, learning from outliers and ensembles in studies: asked once, kept, the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from oodometer.engine import probing
+from oodometer.engine.codecs import array_to_text, bytes_to_arrays, bytes_to_table
+from oodometer.engine.collect import collect, conclude
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.notes import Outcome, announce, recall
+from oodometer.engine.plan import ENSEMBLE
+from oodometer.engine.run import count_done, make_plan, read_contents, run_study
+from oodometer.engine.runner import Progress
+from oodometer.engine.steps import execute
+from oodometer.engine.store import FolderStore
+from oodometer.engine.survey import find_prunable, prune
+from oodometer.engine.verify import recompute
+from oodometer.lab.train import Training
+from oodometer.lab.votes import summarize_votes
+from oodometer.study import Study, parse_study
+
+DETECTORS = ["max_softmax", "odin", "mc_dropout", "gram", "score_svm", "deep_ensemble"]
+
+
+def make_study(data: str, **changes: object) -> Study:
+    content = {
+        "name": "tiny",
+        "base": {"data": data, "network": "mlp", "width": 4, "epochs": 2},
+        "factors": [{"field": "seed", "levels": [0, 1]}],
+        "detectors": DETECTORS,
+        "ood": ["uniform_noise", "inverted"],
+    }
+    return parse_study(content | changes, "study")
+
+
+def run_here(study: Study, store: FolderStore) -> Outcome:
+    """Run a study in this process, run after run."""
+    made = make_plan(study, read_contents(study))
+    failed = []
+    for run in made.runs:
+        failed += execute(run, study.ood, made.named_detectors, store)
+    collected = collect(made, store, failed)
+    assert collected is not None
+    return conclude(study, *collected, store)
+
+
+def run_inside(study: Study, store: FolderStore, **given: object) -> Outcome:
+    """Run a study as always, but all of it in this process."""
+    with contextlib.closing(InProcess()) as executor:
+        return run_study(study, store, executor=executor, **given)
+
+
+def payloads(store: FolderStore) -> dict[str, bytes]:
+    """Everything in a store but the records, which tell times, and what kills left half done."""
+    return {
+        str(path.relative_to(store.folder)): path.read_bytes()
+        for path in store.folder.rglob("*")
+        if path.is_file()
+        and path.suffix != ".json"
+        and not {"studies", "plans", "claims", "unfinished"} & set(path.parts)
+    }
+
+
+@pytest.fixture
+def study(tiny_npz) -> Study:
+    return make_study(tiny_npz(), detectors=DETECTORS)
+
+
+@pytest.fixture
+def store(tmp_path) -> FolderStore:
+    return FolderStore(tmp_path / "store")
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[list[str]]:
+    """Which needs the networks were asked for, call by call."""
+    calls: list[list[str]] = []
+    extract = probing.extract
+
+    def counted(model: torch.nn.Module, sets: object, **given: object) -> object:
+        calls.append(sorted(given["needs"]))
+        return extract(model, sets, **given)
+
+    monkeypatch.setattr(probing, "extract", counted)
+    return calls
+
+
+def test_a_study_with_all_kinds_of_detectors(study, store, asked):
+    outcome = run_inside(study, store)
+    table = bytes_to_table(store.load("tables", outcome.table_key))
+    assert {(part.detector, part.lasting) for part in outcome.missing} == {("mc_dropout", True)}
+    assert {row.detector for row in table.rows} == {*DETECTORS} - {"mc_dropout"}
+    steps = {row.setting for row in table.rows if row.detector == "odin"}
+    assert len(steps) == 20, "the whole grid is scored from one probe"
+    learned = {(row.setting, row.default) for row in table.rows if row.detector == "score_svm"}
+    assert learned == {("outliers=uniform noise", False), ("outliers=inverted stripes", False)}
+    (finding,) = outcome.findings
+    assert not finding.missing
+    (line,) = [text for text in finding.caveats if "mc_dropout" in text]
+    assert line.startswith("Not applicable to this network: mc_dropout (Probe 'mc_dropout'")
+    assert dict(finding.facts)["detectors"] == "4"
+    assert not any("Not ranked" in text for text in finding.caveats)
+    made = make_plan(study, read_contents(study))
+    assert count_done(made, store)["score"][0] == count_done(made, store)["score"][1]
+
+
+def test_the_second_run_is_a_look_into_the_store(study, store, asked):
+    first = run_inside(study, store)
+    states: list[Progress] = []
+    again = run_inside(study, store, progress=states.append)
+    assert again.findings == first.findings and not states
+    assert recall(study, read_contents(study), store) is not None
+
+
+def test_what_is_refused_is_not_asked_again(study, store, asked, monkeypatch):
+    run_here(study, store)
+    # All of them in one pass; what one set is refused is then asked of each of the others alone.
+    assert asked[0] == ["probe:gram", "probe:mc_dropout", "probe:odin"]
+    assert {tuple(call) for call in asked[1:3]} == {("probe:mc_dropout",)}
+    asked.clear()
+    for key in list(store.keys("scores")):
+        store.discard("scores", key)
+    run_here(study, store)
+    assert not asked
+
+
+def test_a_probe_that_is_needed_later_trains_nothing_again(tiny_npz, store, asked, monkeypatch):
+    run_here(make_study(tiny_npz(), detectors=["energy"]), store)
+    assert not asked and not list(store.keys("probes"))
+    before = payloads(store)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(Training, "run_epoch", refuse)
+    later = make_study(tiny_npz(), detectors=["energy", "odin"])
+    states: list[Progress] = []
+    outcome = run_inside(later, store, progress=states.append)
+    assert not outcome.missing
+    after = payloads(store)
+    assert {k: v for k, v in after.items() if k in before} == before
+    new = {name.partition(os.sep)[0] for name in after if name not in before}
+    assert new == {"probes", "scores", "tables", "findings"}
+
+
+def test_plain_keys_do_not_follow_probes(study, monkeypatch):
+    contents = read_contents(study)
+    made = make_plan(study, contents)
+    run = made.runs[0]
+    assert set(run.probes) == {"probe:odin", "probe:mc_dropout", "probe:gram", ENSEMBLE}
+    assert "" in run.probes["probe:gram"] and "" not in run.probes["probe:odin"]
+    plain = make_plan(study.model_copy(update={"detectors": ("max_softmax",)}), contents).runs[0]
+    assert plain.scores["max_softmax"] == run.scores["max_softmax"]
+    assert plain.outputs == run.outputs and not plain.probes
+    from oodometer.engine import keys
+
+    code = keys._code_of
+    probes = Path(probing.__file__).parents[1] / "lab" / "probes" / "perturbation.py"
+    source = probes.read_text()
+
+    def edited(text: str) -> tuple[str, tuple[str, ...]]:
+        meaning, imported = code(text)
+        return (meaning + "!" if text == source else meaning), imported
+
+    monkeypatch.setattr(keys, "_code_of", edited)
+    keys.code_version.cache_clear()
+    try:
+        other = make_plan(study, contents).runs[0]
+    finally:
+        keys.code_version.cache_clear()
+    assert other.outputs == run.outputs and other.model == run.model
+    assert other.probes["probe:odin"] != run.probes["probe:odin"]
+    assert other.probes["probe:gram"] == run.probes["probe:gram"]
+    assert other.scores["odin"] != run.scores["odin"]
+    assert other.scores["gram"] == run.scores["gram"]
+
+
+def test_learning_from_outliers_depends_on_every_data_set(tiny_npz):
+    few = make_study(tiny_npz(), detectors=["score_svm", "energy"])
+    more = few.model_copy(update={"ood": (*few.ood, "gaussian_noise")})
+    one, two = (make_plan(study, read_contents(study)).runs[0] for study in (few, more))
+    assert one.scores["energy"].items() <= two.scores["energy"].items()
+    assert not set(one.scores["score_svm"].values()) & set(two.scores["score_svm"].values())
+
+
+def test_the_ensemble_is_of_all_seeds_and_the_same_in_all(study, store):
+    outcome = run_here(study, store)
+    table = bytes_to_table(store.load("tables", outcome.table_key))
+    made = make_plan(study, read_contents(study))
+    assert [len(run.ensemble) for run in made.runs] == [2, 2]
+    logits = {
+        run.label: {
+            name: bytes_to_arrays(store.load("outputs", key))["logits"]
+            for name, key in run.outputs.items()
+        }
+        for run in made.runs
+    }
+    for name in made.runs[0].outputs:
+        first, second = (table.scores(run, "deep_ensemble", name) for run in table.runs)
+        np.testing.assert_array_equal(first, second)
+        # The definition in plain NumPy: entropy of the mean softmax.
+        z = np.stack([logits[run][name].astype(float) for run in table.runs])
+        p = np.exp(z - z.max(2, keepdims=True))
+        mean = (p / p.sum(2, keepdims=True)).mean(0)
+        np.testing.assert_allclose(first, np.log(-(mean * np.log(mean)).sum(1)), rtol=1e-4)
+        votes = summarize_votes(torch.from_numpy(z))[:, 0]
+        np.testing.assert_allclose(first, votes.numpy(), rtol=1e-5)
+
+
+def test_other_factors_than_the_seed_make_other_ensembles(tiny_npz):
+    factors = [
+        {"field": "seed", "levels": [0, 1, 2]},
+        {"field": "optimizer", "levels": ["sgd", "adam"]},
+    ]
+    study = make_study(tiny_npz(), detectors=["deep_ensemble"], factors=factors)
+    made = make_plan(study, read_contents(study))
+    for run in made.runs:
+        assert {member.spec.optimizer for member in run.ensemble} == {run.spec.optimizer}
+        assert {member.spec.seed for member in run.ensemble} == {0, 1, 2}
+    assert len({run.probes[ENSEMBLE]["uniform noise"] for run in made.runs}) == 2
+
+
+def test_an_ensemble_of_one_is_refused_in_one_sentence(tiny_npz, store):
+    study = make_study(tiny_npz(), detectors=["energy", "deep_ensemble"], factors=[])
+    outcome = run_inside(study, store)
+    (part,) = outcome.missing
+    assert part.lasting and "an ensemble needs runs that differ in the seed only" in part.reason
+    assert recall(study, read_contents(study), store) is not None
+    key = make_plan(study, read_contents(study)).runs[0].probes[ENSEMBLE]["inverted stripes"]
+    kept = bytes_to_arrays(store.load("probes", key))["refused"]
+    assert "differ in the seed" in array_to_text(kept)
+
+
+def test_an_ensemble_without_one_of_its_runs_is_missing(tiny_npz, store, monkeypatch):
+    study = make_study(tiny_npz(), detectors=["energy", "deep_ensemble"])
+    run_epoch = Training.run_epoch
+
+    def diverging(training: Training) -> None:
+        if training.spec.seed == 1:
+            raise ValueError("diverged")
+        run_epoch(training)
+
+    monkeypatch.setattr(Training, "run_epoch", diverging)
+    outcome = run_inside(study, store)
+    told = {(part.run, part.detector, part.lasting): part.reason for part in outcome.missing}
+    assert set(told) == {("seed=1", "", False), ("seed=0", "deep_ensemble", False)}
+    assert told["seed=0", "deep_ensemble", False] == "the ensemble lacks run seed=1, which failed."
+    monkeypatch.undo()
+    assert not run_inside(study, store).missing, "what failed is tried again"
+
+
+def test_texts_have_no_gradient_of_their_inputs(tmp_path, store):
+    for part in ("train", "test"):
+        lines = [
+            json.dumps({"text": f"{word} today, {word} again {row}", "label": row % 2})
+            for row, word in enumerate(["sun", "rain"] * 20)
+        ]
+        (tmp_path / "news").mkdir(exist_ok=True)
+        (tmp_path / "news" / f"{part}.jsonl").write_text("\n".join(lines))
+    base = {"data": str(tmp_path / "news"), "network": "text_bag", "width": 8, "epochs": 1}
+    study = make_study("", base=base, ood=["random_words"], detectors=["energy", "odin", "gram"])
+    outcome = run_inside(study, store)
+    refused = [part for part in outcome.missing if part.detector == "odin"]
+    assert len(refused) == 2 and all(part.lasting for part in refused)
+    assert "are not one tensor of floats" in refused[0].reason
+    assert len([text for text in outcome.findings[0].caveats if "odin" in text]) == 1
+
+
+def test_killed_while_the_network_is_asked_it_ends_with_the_same_bytes(study, tmp_path):
+    whole, killed = FolderStore(tmp_path / "whole"), FolderStore(tmp_path / "killed")
+    run_inside(study, whole)
+    path = tmp_path / "study.yaml"
+    path.write_text(study.model_dump_json())
+    command = [sys.executable, "-m", "oodometer", "run", str(path)]
+    command += ["--store", str(killed.folder), "--workers", "1"]
+    runner = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while runner.poll() is None and len(list(killed.keys("probes"))) < 2:
+        time.sleep(0.005)
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    assert len(list(killed.keys("scores"))) < len(list(whole.keys("scores")))
+    run_inside(study, killed)
+    assert payloads(killed) == payloads(whole)
+
+
+def test_verify_makes_probes_again(study, store):
+    run_inside(study, store)
+    found = recompute(store, 1000, np.random.default_rng(0))
+    assert not found.differences and not found.impossible
+    assert {kind for kind, _ in found.same} == {"models", "outputs", "probes", "scores"}
+    assert len([1 for kind, _ in found.same if kind == "probes"]) == len(list(store.keys("probes")))
+
+
+@pytest.mark.parametrize("need", ["probe:odin", ENSEMBLE])
+def test_verify_notices_another_probe(study, store, need):
+    run_inside(study, store)
+    run = make_plan(study, read_contents(study)).runs[0]
+    key = run.probes[need]["inverted stripes"]
+    payload, record = store.read("probes", key)
+    changed = bytearray(payload)
+    changed[-2] ^= 1
+    store.save("probes", key, bytes(changed), record["made_from"])
+    (difference,) = recompute(store, 1000, np.random.default_rng(0)).differences[:1]
+    assert difference.kind in ("probes", "scores")
+
+
+def test_prune_keeps_what_an_unfinished_study_needs(study, store):
+    made = make_plan(study, read_contents(study))
+    announce(made, store)
+    run_here(study.model_copy(update={"name": "other"}), store)
+    probes = set(store.keys("probes"))
+    store.save("probes", "ab" * 20, b"of nobody", {})
+    found = find_prunable(store)
+    assert set(found.artefacts["probes"]) == {"ab" * 20}
+    prune(store, found)
+    assert set(store.keys("probes")) == probes
