@@ -140,7 +140,9 @@ def torture(
 
     left = kills
     while left:
-        runners = [runner for runner in runners if runner.poll() is None]
+        for runner in [runner for runner in runners if runner.poll() is not None]:
+            runner.communicate()  # closes the pipe; killed, or done in the meantime
+            runners.remove(runner)
         while len(runners) < chance.choice([1, 1, 2]):
             runners.append(start(study, store))
         time.sleep(chance.uniform(0.2, longest))
