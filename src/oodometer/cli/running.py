@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oodometer.engine.runner import Progress
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
+SECONDS_BETWEEN_EQUAL_LINES = 60.0  # while nothing is finished
 GOES_ON = "the same command goes on where this ended"
 
 
@@ -34,6 +35,7 @@ class Display:
         self.last: Progress | None = None
         self._name, self._screen = name, screen
         self._last_line = time.monotonic()
+        self._last_counts = \"\"
         self._bars = Bars(
             TextColumn("{task.description:8}"),
             BarColumn(),
@@ -66,9 +68,11 @@ class Display:
         self.last = state
         if self._screen.is_terminal:
             self._draw(state)
-        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
+        elif (silent := time.monotonic() - self._last_line) >= SECONDS_BETWEEN_LINES:
             counts = ", ".join(f"{stage} {done}/{of}" for stage, (done, of) in _stages(state))
+            if counts == self._last_counts and silent < SECONDS_BETWEEN_EQUAL_LINES:
+                return
+            self._last_line, self._last_counts = time.monotonic(), counts
             notes = "".join(f", {note}" for note in _notes(state))
             self.tell(f"study {self._name}: {counts}{notes}")
 
