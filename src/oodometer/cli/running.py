@@ -35,7 +35,7 @@ class Display:
         self.last: Progress | None = None
         self._name, self._screen = name, screen
         self._last_line = time.monotonic()
-        self._last_counts = \"\"
+        self._last_counts = ""
         self._bars = Bars(
             TextColumn("{task.description:8}"),
             BarColumn(),
