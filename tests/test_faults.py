@@ -216,14 +216,16 @@ def test_two_runners_share_the_work(whole, tmp_path, kill):
         workers = torture.workers_of(one.pid)
         one.kill()
         one.communicate()
+        sweeps = two.poll() is None  # what a runner leaves that is killed later, nobody sweeps
         until(lambda: not any(Path(f"/proc/{number}").exists() for number in workers))
         torture.finish(two)
     else:
         said = torture.finish(one) + torture.finish(two)
         made = [int(line.split()[1]) for line in said.splitlines() if line.startswith("made:")]
         assert len(made) == 2 and sum(made) == 3, "a training was done twice"
+        sweeps = True
     assert torture.content(tmp_path) == expected
-    assert FolderStore(tmp_path).claims() == []
+    assert FolderStore(tmp_path).claims() == [] or not sweeps
 
 
 def test_what_another_runner_has_is_waited_for(whole, tmp_path, monkeypatch):

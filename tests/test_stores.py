@@ -324,10 +324,14 @@ def test_a_claim_of_a_process_that_is_gone_is_taken_over_at_once(store):
     code = "from oodometer.engine.store import this_owner; print(this_owner())"
     gone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert store.claim("train-1", gone.stdout.strip(), 1000)
-    assert store.claims()[0].stale
+    assert store.claim("train-2", gone.stdout.strip(), 1000)
+    assert store.claim("train-3", "somebody elsewhere", 1000)
+    assert [claim.stale for claim in store.claims()] == [True, True, False]
     mine = this_owner()
     assert store.claim("train-1", mine, 1000)
     assert not store.claims()[0].stale and not store.claim("train-1", this_owner(), 1000)
+    store.sweep_claims()
+    assert [claim.name for claim in store.claims()] == ["train-1", "train-3"]
     host, process, started, nonce = mine.split(":")
     assert claiming.owner_is_gone(f"{host}:{process}:{int(started) - 1}:{nonce}"), "number reused"
     assert not claiming.owner_is_gone(f"elsewhere.{host}:{process}:1:{nonce}")
@@ -337,7 +341,7 @@ def test_a_claim_that_cannot_be_read_blocks_nobody_for_ever(store, clock):
     store.write_file("claims/train-1.3", b"{")
     store.write_file("claims/stray file", b"")
     assert not store.claim("train-1", "me", 10)
-    clock.now += 60
+    clock.now += 5
     assert store.claim("train-1", "me", 10)
     assert [claim.owner for claim in store.claims()] == ["me"]
 

@@ -103,6 +103,8 @@ class Runner:
                 for job in schedule.close_done():
                     self._release(job)
                 self._report(self._progress())
+            # A runner may be killed between its last result and the release of its claim.
+            self.store.sweep_claims()
         finally:
             for name in self._claims:
                 self.store.release(name, self._owner)

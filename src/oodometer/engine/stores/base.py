@@ -230,6 +230,10 @@ class Store(ABC):
         """Give a piece of work back, done or not."""
         self._claims.release(name, owner)
 
+    def sweep_claims(self) -> None:
+        """Remove what killed processes of this machine had claimed."""
+        self._claims.sweep()
+
     def claims(self) -> list[Claim]:
         """Who is working on what now."""
         return self._claims.listed()

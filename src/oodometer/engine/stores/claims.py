@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from oodometer.engine.stores.base import File, Store
 
 FOLDER = "claims"
+_SECONDS_UNREADABLE = 5.0  # that a claim holds which nobody can read; it may be half written
 _FILE = re.compile(r"(?P<name>[0-9A-Za-z_-]+)\.(?P<turn>\d+)")
 
 
@@ -89,6 +90,12 @@ class Claims:
             if turn <= claim.turn:
                 self._store.remove_file(_path(claim.name, turn))
 
+    def sweep(self) -> None:
+        """Remove the claims of processes of this machine that are no more."""
+        for claim in self.listed():
+            if owner_is_gone(claim.owner):
+                self.remove(claim)
+
     def listed(self) -> list[Claim]:
         """All claims, by name."""
         latest: dict[str, Claim] = {}
@@ -129,7 +136,7 @@ class Claims:
             owner, seconds, beat = str(told["owner"]), float(told["seconds"]), str(told["beat"])
         except (ValueError, TypeError, KeyError):
             # Unreadable, so nobody's, but its turn is taken: it can be watched and taken over.
-            owner, seconds, beat = "unknown", 60.0, content.hex()
+            owner, seconds, beat = "unknown", _SECONDS_UNREADABLE, content.hex()
         return Claim(match["name"], owner, seconds, age, int(match["turn"]), beat)
 
     def _expired(self, claim: Claim) -> bool:
