@@ -20,6 +20,7 @@ from oodometer._mapped import release_pages
 BLOCK_BYTES = 64 * 2**20  # how much a detector may hold at once, besides its inputs and results
 _DIRECT = 2**24  # so many numbers may be copied to find a percentile of them
 _CACHE_BYTES = 2**20  # what is worked on row by row goes faster in blocks that stay in the cache
+_FEWEST_ROWS = 256  # but a matrix product with fewer rows spends its time on reading the other side
 
 
 @contextmanager
@@ -42,13 +43,22 @@ def precise(values: Tensor) -> Tensor:
 
 
 def blocks(rows: int, numbers_per_row: int, most: int | None = None) -> Iterator[slice]:
-    """Slices that cover the rows, each within BLOCK_BYTES in float64; one if there are none."""
-    size = BLOCK_BYTES if most is None else min(BLOCK_BYTES, most)
-    step = max(1, size // (8 * max(1, numbers_per_row)))
+    """Slices that cover the rows, each within BLOCK_BYTES in float64; one if there are none.
+
+    With `most` they stay within so many bytes, as long as that leaves them rows enough.
+    """
+    per_row = 8 * max(1, numbers_per_row)
+    step = max(1, BLOCK_BYTES // per_row)
+    if most is not None:
+        step = min(step, max(_FEWEST_ROWS, most // per_row))
+    step = min(step, max(rows, 1))
+    read = 0  # since pages were released; that costs a call to the system
     for start in range(0, max(rows, 1), step):
         yield slice(start, min(start + step, rows))
-        if step < rows and most is None:
+        read += step * per_row
+        if read + step * per_row > BLOCK_BYTES:
             release_pages()
+            read = 0
 
 
 def by_rows(score: Callable[..., Tensor], *arrays: Tensor, numbers_per_row: int) -> Tensor:
