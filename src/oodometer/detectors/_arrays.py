@@ -63,8 +63,16 @@ def blocks(rows: int, numbers_per_row: int, most: int | None = None) -> Iterator
 
 def by_rows(score: Callable[..., Tensor], *arrays: Tensor, numbers_per_row: int) -> Tensor:
     """Apply a row-wise function to the arrays in float64, block by block."""
-    parts = blocks(len(arrays[0]), numbers_per_row, _CACHE_BYTES)
-    return torch.cat([score(*(precise(array[rows]) for array in arrays)) for rows in parts])
+    result: Tensor | None = None
+    for rows in blocks(len(arrays[0]), numbers_per_row, _CACHE_BYTES):
+        part = score(*(precise(array[rows]) for array in arrays))
+        if result is None:
+            # Made at once: small results kept between large blocks would fragment the memory, and
+            # then every block takes new memory.
+            result = part.new_empty((len(arrays[0]), *part.shape[1:]))
+        result[rows] = part
+    assert result is not None  # there is at least one block
+    return result
 
 
 def energy_of(logits: Tensor) -> Tensor:
