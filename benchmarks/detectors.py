@@ -1,6 +1,7 @@
 """Price every detector in forward passes, beside pytorch-ood's, in one run on the same arrays.
 
     python benchmarks/detectors.py [--rows N] [--network NAME] [--pytorch-ood-python PATH] [--slow]
+                                   [--neighbours]
 
 A network of two convolutions on 28 x 28 and a ResNet-18 of width 16 on 32 x 32; 10,000 samples to
 fit, as many in-distribution and as many outliers to score. A bare pass is the loop that anybody
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from oodometer.detectors._neighbors import Neighbors, as_given
 from oodometer.lab.extract import extract
 from oodometer.lab.networks import build_network
+from oodometer.lab.networks._parts import Staged
 from oodometer.outputs import Outputs
 from oodometer.registry import DETECTORS, Detector, choose
 from oodometer.scores import Missing
@@ -51,14 +53,13 @@ def made_up(shape: tuple[int, ...], rows: int) -> dict[str, tuple[Tensor, Tensor
 
 
 def trained(name: str, data: tuple[Tensor, Tensor]) -> nn.Module:
-    """Return the network after a few steps: its scores spread as those of a trained one do."""
+    """Return the network after a few epochs: its scores spread as those of a trained one do."""
     shape, width = NETWORKS[name]
     torch.manual_seed(0)
     model = build_network(name, shape, CLASSES, width)
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
-    for images, labels in zip(
-        torch.split(data[0][:3200], 64), torch.split(data[1][:3200], 64), strict=True
-    ):
+    for start in 3 * list(range(0, min(3200, len(data[0])), 64)):
+        images, labels = (part[start : start + 64] for part in data)
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -113,45 +114,60 @@ def run_pytorch_ood(
     model: nn.Module,
     data: dict[str, tuple[Tensor, Tensor]],
     outputs: dict[str, Outputs],
-) -> dict[str, float]:
+    limit: float,
+) -> tuple[dict[str, float], list[str]]:
     """CPU time of pytorch-ood in its own interpreter, on the same images and weights."""
     with tempfile.TemporaryDirectory() as folder:
         for name, (images, labels) in data.items():
             np.save(f"{folder}/{name}.npy", images.numpy())
             np.save(f"{folder}/{name}_labels.npy", labels.numpy())
-        example = data["train"][0][:128]
         linear = outputs["train"].head
-        assert linear is not None
+        assert linear is not None and isinstance(model, Staged)
         np.savez(f"{folder}/head.npz", weight=linear.weight.numpy(), bias=linear.bias.numpy())
-        torch.jit.save(torch.jit.trace(Body(model), example), f"{folder}/body.pt")  # type: ignore[no-untyped-call]
+        modules = list(model.children())
+        end = [name for name, _ in model.named_children()].index(model.stage_names[-1]) + 1
+        parts = {"body": modules[:-1], "last_map": modules[:end], "rest": modules[end:]}
+        for name, part in parts.items():
+            example = data["train"][0][:128]
+            for module in modules[:end] if name == "rest" else ():
+                example = module(example)
+            chain = nn.Sequential(*part).eval()
+            traced = torch.jit.trace(chain, example.detach())  # type: ignore[no-untyped-call]
+            torch.jit.save(traced, f"{folder}/{name}.pt")
         script = Path(__file__).with_name("pytorch_ood_times.py")
-        done = subprocess.run([python, str(script), folder], capture_output=True, text=True)
+        done = subprocess.run(
+            [python, str(script), folder, str(limit)], stdout=subprocess.PIPE, text=True
+        )
         if done.returncode:
-            raise SystemExit(done.stderr)
-        times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-        return times
+            raise SystemExit(done.returncode)
+        told = json.loads(done.stdout.splitlines()[-1])
+        return told["seconds"], told["stopped"]
 
 
-class Body(nn.Module):
-    """Everything before the last linear layer."""
+def print_comparison(
+    ours: dict[str, float], theirs: dict[str, float], stopped: list[str], bare: float, once: float
+) -> None:
+    """Print both times of every detector; ours share one extraction, `once`."""
+    print(f"\n{'pytorch-ood':28}{'theirs':>10}{'ours':>10}{'ratio':>10}   (ms, defaults)")
+    both = [name for name in theirs if name in ours]
+    for name in sorted(both, key=theirs.__getitem__, reverse=True):
+        note = ", stopped" if name in stopped else ""
+        print(
+            f"{name:28}{1000 * theirs[name]:10.1f}{1000 * ours[name]:10.1f}"
+            f"{theirs[name] / (ours[name] + once / len(both)):10.1f}{note}"
+        )
+    total, own = sum(theirs[name] for name in both), sum(ours[name] for name in both) + once
+    print(
+        f"{len(both)} that both have: theirs {total:.2f} s = {total / bare:.1f} bare passes; ours "
+        f"{own:.2f} s = {own / bare:.2f} with the one pass; {total / own:.1f} times as fast\n"
+        f"(each ratio counts {1000 * once / len(both):.0f} ms of ours as its share of the pass)"
+    )
+    missing = sorted(set(theirs) - set(ours))
+    if missing:
+        print(f"only theirs: {', '.join(missing)}")
 
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        head = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
-        head.register_forward_pre_hook(self._remember)
-        self.features: Tensor
 
-    def _remember(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        self.features = inputs[0]
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the features."""
-        self.model(images)
-        return self.features
-
-
-def compare(name: str, rows: int, python: str | None, *, slow: bool) -> None:
+def compare(name: str, rows: int, python: str | None, limit: float, *, slow: bool) -> None:
     """Print the prices on one network."""
     shape, width = NETWORKS[name]
     data = made_up(shape, rows)
@@ -172,7 +188,7 @@ def compare(name: str, rows: int, python: str | None, *, slow: bool) -> None:
     )
     groups: dict[str, list[str]] = {"all": [], "apart": [], "other": []}
     for card in sorted(DETECTORS.values(), key=lambda card: card.name):
-        if not card.lacking(outputs["train"].available):
+        if card.needs <= outputs["train"].available:
             groups[family(card)].append(card.name)
     measured = {}
     for title, names in groups.items():
@@ -190,40 +206,55 @@ def compare(name: str, rows: int, python: str | None, *, slow: bool) -> None:
                 f"with the pass {(total + extraction) / bare:.2f}"
             )
     if python:
-        theirs = run_pytorch_ood(python, model, data, outputs)
-        print(
-            f"\n{'pytorch-ood':28}{'theirs':>10}{'ours':>10}   (ms, defaults, theirs with passes)"
+        theirs, stopped = run_pytorch_ood(python, model, data, outputs, limit)
+        ours = measured["all"][0]
+        with_rankfeat = min(
+            seconds(lambda: extract(model, data, needs=["probe:rankfeat"])) for _ in range(2)
         )
-        known = measured["all"][0]
-        both = {key: spent for key, spent in theirs.items() if key in known}
-        for key, spent in sorted(theirs.items(), key=lambda pair: -pair[1]):
-            ours = f"{1000 * known[key]:10.1f}" if key in known else f"{'-':>10}"
-            print(f"{key:28}{1000 * spent:10.1f}{ours}")
-        total, own = sum(both.values()), sum(known[key] for key in both)
-        print(
-            f"{len(both)} that both have: theirs {total:.2f} s = {total / bare:.1f} bare passes; "
-            f"ours {own + extraction:.2f} s with the pass; {total / (own + extraction):.1f} times"
-        )
+        asked = extract(model, data, needs=["probe:rankfeat"])
+        scored = time_detectors(asked, ["rankfeat"], grid=False)["rankfeat"]
+        ours |= {"rankfeat": with_rankfeat - extraction + scored}
+        print_comparison(ours, theirs, stopped, bare, extraction)
 
 
-def neighbours(queries: int, bank: int, width: int) -> None:
+def neighbours(queries: int, bank: int, width: int, repeats: int) -> None:
     """Print the price of exact neighbours beside a matrix product and torch's topk."""
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(bank, width, generator=generator).relu()
     asked = torch.randn(queries, width, generator=generator).relu()
     half = rows.square().sum(1) / 2
 
-    def plain(count: int) -> None:
-        for part in torch.split(asked, 256):
+    def plain(count: int, chunk: int) -> None:
+        for part in torch.split(asked, chunk):
             torch.addmm(half, part, rows.T, alpha=-1).topk(count, dim=1, largest=False)
 
-    ranks = (50, 100, 200, 500, 1000)
-    ours = seconds(lambda: Neighbors(rows, as_given).ranked(asked, ranks))
-    few, many = (seconds(lambda count=count: plain(count)) for count in (50, 1000))  # type: ignore[misc]
-    print(
-        f"\nneighbours {queries:,} x {bank:,} x {width}: ranks {ranks} {ours:.2f} s; addmm + topk "
-        f"of 50 {few:.2f} s, {ours / few:.2f} x; of 1000 {many:.2f} s, {ours / many:.2f} x"
-    )
+    ways: dict[tuple[str, int, int], Callable[[], object]] = {}
+    for count in (50, 1000):
+        ranks = (50, 100, 200, 500, 1000) if count == 1000 else (50,)
+        ways["ours", count, 0] = lambda ranks=ranks: Neighbors(rows, as_given).ranked(asked, ranks)  # type: ignore[misc]
+        for chunk in (256, 1024):
+            ways["torch", count, chunk] = lambda count=count, chunk=chunk: plain(count, chunk)  # type: ignore[misc]
+    ways["nearest", 50, 0] = lambda: Neighbors(rows, as_given).nearest(asked, 50)
+    spent = {way: [] for way in ways}  # type: dict[tuple[str, int, int], list[float]]
+    for _ in range(repeats):
+        for way, work in ways.items():
+            spent[way].append(seconds(work))
+    best = {way: min(times) for way, times in spent.items()}
+    print(f"\nneighbours {queries:,} x {bank:,} x {width}, the quickest of {repeats} runs (s)")
+    print(f"{'':32}{'ours':>8}{'addmm + topk, chunks of 256':>30}{'of 1024':>20}")
+    rows_of = {
+        "the 50th": ("ours", 50, 50),
+        "50th, 100th ... 1000th": ("ours", 1000, 1000),
+        "the same, beside topk(50)": ("ours", 1000, 50),
+        "all 50 in order (LOF)": ("nearest", 50, 50),
+    }
+    for title, (mine, asked_for, count) in rows_of.items():
+        own = best[mine, asked_for, 0]
+        beside = "".join(
+            f"{best['torch', count, chunk]:{size}.2f} ({own / best['torch', count, chunk]:.2f} x)"
+            for chunk, size in ((256, 21), (1024, 11))
+        )
+        print(f"{title:32}{own:8.2f}{beside}")
 
 
 def main() -> None:
@@ -234,14 +265,19 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--network", choices=NETWORKS, action="append")
     parser.add_argument("--pytorch-ood-python", metavar="PATH")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="CPU seconds for each of pytorch-ood's"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="of the search for neighbours, or 0")
     parser.add_argument("--slow", action="store_true", help="add what is reported apart")
     parser.add_argument("--neighbours", action="store_true", help="only the search for neighbours")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if not given.neighbours:
         for name in given.network or ("small_cnn", "resnet18"):
-            compare(name, given.rows, given.pytorch_ood_python, slow=given.slow)
-    neighbours(given.rows, 5 * given.rows, 512)
+            compare(name, given.rows, given.pytorch_ood_python, given.limit, slow=given.slow)
+    if given.repeats:
+        neighbours(given.rows, 5 * given.rows, 512, given.repeats)
 
 
 if __name__ == "__main__":

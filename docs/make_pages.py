@@ -9,6 +9,7 @@ benchmarks/detector_costs.json; without it, the page shows those that are there.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -36,40 +37,53 @@ names what its scores are tested against, besides the contract that all of them 
 # themselves: exact arithmetic, another library, or the definition in plain loops.
 WITNESSES = {
     "ash": "loops over samples and features",
-    "binary_classifier": "SciPy's BFGS on its objective",
-    "cosine_to_class_mean": "scikit-learn's cosine similarity",
+    "binary_classifier": "SciPy's BFGS on its objective; Newton's steps to where its gradient is 0",
+    "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
+    "deep_ensemble": "SciPy's relative entropy; two networks that contradict each other",
     "dice": "loops over samples and weights",
     "energy": "1,000-digit arithmetic",
     "entropy": "1,000-digit arithmetic",
     "fdbd": "bisection for the point where two logits meet",
     "gaussian_mixture": "SciPy's normal densities",
     "generalized_entropy": "1,000-digit arithmetic",
+    "gradient_uncertainty": "backward passes, sample by sample",
     "gradnorm": "autograd",
-    "isolation_forest": "scikit-learn's IsolationForest",
+    "gram": "whole Gram matrices, with each training sample left out",
+    "isolation_forest": "scikit-learn's IsolationForest; the mean depth over all trees on a line",
     "kl_matching": "SciPy's relative entropy",
     "knn": "scikit-learn's NearestNeighbors",
-    "knn_svm": "SciPy's SLSQP on its objective",
-    "line": "logits after removing one unit at a time; `dice` after `react`",
-    "local_outlier_factor": "scikit-learn's LocalOutlierFactor",
-    "logistic_svm": "SciPy's SLSQP on its objective",
+    "knn_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual; distances by SciPy",
+    "line": "logits after removing one unit at a time; exact fractions; `dice` after `react`",
+    "local_outlier_factor": "scikit-learn's LocalOutlierFactor; the paper's definitions in loops",
+    "logistic_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",
     "lts": "loops over samples",
     "mahalanobis": "SciPy's Mahalanobis distance",
-    "margin": "1,000-digit arithmetic",
+    "mahalanobis_ensemble": "SciPy's Mahalanobis distance, layer by layer",
+    "mahalanobis_perturbed": "a linear network in closed form",
+    "margin": "1,000-digit arithmetic; two classes in closed form",
+    "max_logit": "`energy` of a cold network",
     "max_softmax": "1,000-digit arithmetic",
+    "mc_dropout": "torch's own dropout in training mode; all masks of a small network",
+    "multi_layer_knn": "sorting all distances; scikit-learn's NearestNeighbors",
+    "mutual_information": "torch's own dropout in training mode; all masks of a small network",
+    "nac": "counting training samples in loops",
     "nci": "loops over samples",
     "nnguide": "sorting all products",
+    "odin": "a linear network in closed form",
+    "odin_fine": "a linear network in closed form; `odin` where both are asked",
     "odin_without_perturbation": "1,000-digit arithmetic",
-    "one_class_svm": "scikit-learn's OneClassSVM",
+    "one_class_svm": "scikit-learn's OneClassSVM; SciPy's SLSQP on its dual",
     "openmax": "SciPy's Weibull fit, sample by sample",
     "pnml": "200-digit arithmetic",
+    "rankfeat": "a singular value decomposition",
     "react": "loops over samples and features",
     "relative_mahalanobis": "scikit-learn's EmpiricalCovariance",
-    "residual": "a singular value decomposition",
+    "residual": "a singular value decomposition; points along the axes",
     "scale": "loops over samples",
-    "score_svm": "SciPy's SLSQP on its objective",
+    "score_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",
     "she": "loops over samples, with classes without a correct one",
-    "standardized_max_logit": "loops over samples, with classes without spread",
+    "standardized_max_logit": "loops over samples, with classes without spread; exact fractions",
     "temperature_scaling": "SciPy's minimum of the loss",
     "vim": "a singular value decomposition",
     "vra": "loops over samples and features",
@@ -83,8 +97,8 @@ def agreements() -> dict[str, str]:
     for path in sorted(ORACLES.glob("pytorch_ood*.json")):
         frozen = json.loads(path.read_text(encoding="utf-8"))
         library = frozen["library"].partition(",")[0]
-        for text in frozen["scores"]:
-            names = found.setdefault(text.partition("(")[0], [])
+        for text in (*frozen["scores"], *frozen.get("others", ())):
+            names = found.setdefault(re.split(r"\W", text)[0], [])
             if library not in names:
                 names.append(library)
     for name, witness in WITNESSES.items():
@@ -97,9 +111,21 @@ def cost(card: Detector, costs: dict[str, list[float]]) -> str:
     if card.name in costs:
         default, grid = (f"{seconds:.2g} s" for seconds in costs[card.name])
         return f"{default}, whole grid {grid}" if len(list(card.settings())) > 1 else default
-    if any(need.startswith(PROBE) for need in card.needs):
+    if any(need.startswith(PROBE) for need in card.needed({})):
         return "that of the further passes of the network that it reads"
     return "that of reading the layers that it is given" if "layers" in card.needs else ""
+
+
+def reads(card: Detector) -> str:
+    """Tell what it is shown, and at which setting, where that differs."""
+    always = frozenset.intersection(*map(card.needed, card.settings()))
+    by_setting = [
+        f"with {setting}={value} {' and '.join(sorted(needs - always))}"
+        for setting, each in card.needs_for.items()
+        for value, needs in each.items()
+        if needs - always
+    ]
+    return ", ".join([*sorted(always), *by_setting])
 
 
 def entry(card: Detector, costs: dict[str, list[float]], agrees: dict[str, str]) -> str:
@@ -111,7 +137,7 @@ def entry(card: Detector, costs: dict[str, list[float]], agrees: dict[str, str])
     ]
     facts = {
         "Paper": card.paper,
-        "Reads": ", ".join(sorted(card.needs)),
+        "Reads": reads(card),
         "Settings": "; ".join(settings),
         "Cost": cost(card, costs),
         "Agrees with": agrees.get(card.name, ""),

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.neighbors import NearestNeighbors
 
-from oodometer.detectors import _arrays, _gaussians
+from oodometer.detectors import _arrays, _gaussians, _neighbors
 from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
 from oodometer.errors import UserError
 from oodometer.lab.extract import extract
@@ -93,6 +93,64 @@ def test_neighbours_of_the_bank_itself_are_sklearns(kind: str, normalize: bool) 
     np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-15)
     if kind == "plain":
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("guess", [-1.0, 0.0, np.inf])
+def test_a_wrong_guess_of_how_far_neighbours_reach_costs_time_only(
+    guess: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing, some and everything within the limit; everything at once exceeds the room."""
+    monkeypatch.setattr(_neighbors, "_TILE_ROWS", 100)
+    limits = lambda sample, *_: np.full(len(sample), guess, np.float32)  # noqa: E731
+    monkeypatch.setattr(_neighbors, "limits_from", limits)
+    bank, asked = cloud("plain", 900, 0), cloud("plain", 30, 1)
+    search = Neighbors(torch.tensor(bank), as_given)
+    exact = np.sort(cdist(asked, bank), axis=1)
+    found = search.distances(torch.tensor(asked), search.ranked(torch.tensor(asked), (3, 150)))
+    np.testing.assert_allclose(found, exact[:, [2, 149]], rtol=1e-12)
+    found = search.distances(torch.tensor(asked), search.nearest(torch.tensor(asked), 40))
+    np.testing.assert_allclose(found, exact[:, :40], rtol=1e-12)
+
+
+@pytest.mark.parametrize("width", [2, 64, 512])
+@pytest.mark.parametrize("spread", [0.05, 1e-4])
+def test_float32_errs_less_than_what_is_settled_in_float64(width: int, spread: float) -> None:
+    """Two clusters: all products of a row have one sign, and rounding adds up."""
+    rng = np.random.default_rng(0)
+    side = lambda rows: np.where(np.arange(rows) % 2, 0.7391, -0.7391)[:, None]  # noqa: E731
+    bank, asked = (side(n) + spread * rng.normal(size=(n, width)) for n in (2000, 100))
+    search = Neighbors(torch.tensor(bank), as_given)
+    centre, radius = (part.numpy() for part in search._frame)
+    rows, queries = (bank - centre) / radius, (asked - centre) / radius
+    size = np.maximum(1, np.linalg.norm(queries, axis=1, keepdims=True))
+    exact = ((rows**2).sum(1) / 2 - queries @ rows.T) / size
+    (_, tile), order = next(search._tiles(2000)), search._asked(torch.tensor(asked))
+    assert np.abs((order @ tile.T).double().numpy() - exact).max() < search._gap / 2
+
+
+def test_copies_are_found_whatever_their_hash_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = np.random.default_rng(0).integers(0, 2, (400, 7)).astype(np.float32)
+    _, first, group = np.unique(bank, axis=0, return_index=True, return_inverse=True)
+    search = Neighbors(torch.tensor(bank), as_given)
+    np.testing.assert_array_equal(search._copies, first[group])
+    monkeypatch.setattr(torch, "randint", lambda *_, **__: torch.zeros(7, dtype=torch.int64))
+    colliding = Neighbors(torch.tensor(bank), as_given)._copies  # sums of bits: many are equal
+    assert all((bank[place] == bank[row]).all() for row, place in enumerate(colliding))
+
+
+@pytest.mark.parametrize("kind", ["collapsed", "duplicates"])
+def test_many_ties_are_those_of_brute_force(kind: str) -> None:
+    """So many rows at one distance that the candidates of float32 do not cover them."""
+    bank = np.tile(cloud(kind, 60, 0), (40, 1)).astype(np.float32)
+    asked = np.concatenate([bank[:20], cloud("plain", 20, 1).astype(np.float32)])
+    exact = np.sort(cdist(asked.astype(np.float64), bank.astype(np.float64)), axis=1)
+    search = Neighbors(torch.tensor(bank), as_given)
+    places = search.nearest(torch.tensor(asked), 70)
+    assert all(len(row.unique()) == 70 for row in places)
+    np.testing.assert_allclose(search.distances(torch.tensor(asked), places), exact[:, :70])
+    ranks = (1, 39, 40, 41, 500, 2400)
+    found = search.distances(torch.tensor(asked), search.ranked(torch.tensor(asked), ranks))
+    np.testing.assert_allclose(found, exact[:, [rank - 1 for rank in ranks]])
 
 
 def test_no_queries_have_no_neighbours() -> None:

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 import oodometer as om
 from oodometer.detectors import perturbation, sampling
 from oodometer.errors import UserError
-from oodometer.lab.probes import dropout
+from oodometer.lab.probes import PROBES, dropout, pixels
 from oodometer.lab.probes import perturbation as asked
 from oodometer.outputs import Outputs, View
-from oodometer.registry import Detector, Scorer, choose
+from oodometer.registry import DETECTORS, Detector, Scorer, choose
 from oodometer.testing import assert_detector, check_detector
 
 ORACLE = json.loads(
@@ -44,7 +44,10 @@ def oracle_network() -> nn.Sequential:
 def outputs() -> dict[str, Outputs]:
     train, test = (torch.tensor(ORACLE[name], dtype=torch.float64) for name in ("train", "test"))
     data = {"train": (train, torch.tensor(ORACLE["labels"])), "test": test}
-    return om.extract(oracle_network(), data, needs="all", layers=LAYERS, batch_size=16)
+    needs = ["layers", *(f"probe:{name}" for name in PROBES)]
+    return om.extract(
+        oracle_network(), data, needs=needs, layers=LAYERS, batch_size=16, lenient=True
+    )
 
 
 def scored(text: str) -> Tensor:
@@ -224,7 +227,10 @@ def test_nac_counts_training_samples_by_brute_force() -> None:
 def test_the_probes_ask_for_the_whole_grid() -> None:
     assert perturbation.TEMPERATURES == asked.TEMPERATURES
     assert perturbation.ODIN_STEPS == asked.ODIN_STEPS
+    assert perturbation.FINE_TEMPERATURES == asked.FINE_TEMPERATURES
+    assert perturbation.FINE_STEPS == asked.FINE_STEPS
     assert perturbation.MAHALANOBIS_STEPS == asked.MAHALANOBIS_STEPS
+    assert max(DETECTORS["knn_svm"].grid["k"]) == pixels.NEIGHBORS
     assert sampling.SAMPLES == dropout.SAMPLES
 
 
@@ -237,7 +243,10 @@ def test_the_probes_ask_for_the_whole_grid() -> None:
         ("nac(bins=1)", "bins of 'nac' must be at least 2"),
         ("gram(variant=papr)", "Did you mean 'paper'"),
         ("multi_layer_knn(k=46)", "must be at most 45"),
-        ("mutual_information", "no|has none"),  # the network has no dropout
+        (
+            "mutual_information",
+            "at a rate above 0; Sequential runs none",
+        ),  # the network has no dropout
     ],
 )
 def test_what_cannot_be_done_is_said(text: str, sentence: str) -> None:

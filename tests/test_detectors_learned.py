@@ -186,7 +186,12 @@ def test_scores_come_from_the_validation_halves_only():
     assert {row.setting for row in rows} == {"outliers=near", "outliers=far"}
     assert not any(row.default for row in rows) and len(rows) == 6
     ks = {row.setting for row in table.rows if row.detector == "knn_svm"}
-    assert ks == {f"outliers={v}, k={k}" for v in ("near", "far") for k in (1, 2, 4, 8)}
+    assert ks == {
+        f"outliers={v}, k={k}, space=features" for v in ("near", "far") for k in (1, 2, 4, 8)
+    }
+    (lacking,) = table.missing  # said once for all k and all outliers
+    assert lacking.setting == "space=pixels"
+    assert "needs the probe 'pixel_neighbors', which these outputs lack" in lacking.reason
     # Whatever is in the test halves changes no score of the others.
     test = ~validation_half(40)
     changed = data["near"].features.clone()
@@ -199,13 +204,42 @@ def test_scores_come_from_the_validation_halves_only():
 
 
 def test_they_take_no_part_in_rankings_but_in_od_test():
-    table = om.score(sets(), ["max_softmax", "energy", "score_svm", "knn_svm"], grid=True)
+    names = ["max_softmax", "energy", "score_svm", "knn_svm(k=4)"]
+    table = om.score(sets(), names, grid=True)
     assert set(table.summary()["detector"]) == {"max_softmax", "energy"}
     finding = ranking(table, np.random.default_rng(0))
     assert dict(finding.facts)["detectors"] == "2"
     assert not finding.missing and not any("svm" in text for text in finding.caveats)
     seen = od_test(table, np.random.default_rng(0))
     assert "score_svm" in str(seen.tables) and "knn_svm" in str(seen.tables)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 8])
+def test_pixels_are_as_good_as_features_that_are_pixels(k):
+    """A network that does nothing before its head: both spaces are one."""
+    model = torch.nn.Linear(WIDTH, CLASSES).double()  # whose weights do not matter
+    data = {name: part.features for name, part in sets().items()}
+    made = om.extract(model, data, needs=["probe:pixel_neighbors"])
+    table = om.score(made, [f"knn_svm(k={k})", f"knn_svm(k={k}, space=pixels)"])
+    assert not table.missing
+    rows = {(row.detector, row.setting, row.dataset): row.scores for row in table.rows}
+    pixels = {key: scores for key, scores in rows.items() if "space=pixels" in key[0]}
+    assert len(pixels) == 6
+    for (name, setting, dataset), scores in pixels.items():
+        twin = "knn_svm" if k == 8 else f"knn_svm(k={k})"
+        same = rows[twin, setting.replace("pixels", "features"), dataset]
+        np.testing.assert_allclose(scores, same, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_the_default_number_of_neighbours_shrinks_to_the_training_set():
+    few = sets() | {"train": outputs(5, 1)}
+    table = om.score(few, ["knn_svm"])
+    assert not table.missing
+    five = {row.dataset: row.scores for row in om.score(few, ["knn_svm(k=5)"]).rows}
+    for row in table.rows[-3:]:
+        np.testing.assert_array_equal(row.scores, five[row.dataset])
+    with pytest.raises(UserError, match="k of 'knn_svm' must be at most 5, .* got 6"):
+        find("knn_svm").fit(few["train"], validation=(INLIERS, OUTLIERS), k=6)
 
 
 def test_an_outlier_set_that_is_too_small_costs_only_itself():

@@ -14,7 +14,6 @@ from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.lab.models import load_model
 from oodometer.lab.sources import load_source
-from oodometer.saved import load_outputs
 from oodometer.study import TrainSpec
 
 CLASSES, WIDTH = 4, 8
@@ -67,36 +66,34 @@ def test_what_is_missing_limits_the_detectors_and_is_said(made):
         np.savez(f"{name}.npz", logits=made[name]["logits"])
     done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out")
     assert done.exit_code == 0, done.output
-    assert "missing: detector knn" in done.output
+    told = " ".join(done.output.split())
+    assert told.count(" knn,") == 1, "said once"
+    assert "vim and vra (features were not saved)" in told
+    assert "odin and rankfeat (the network itself must be asked: give --model" in told
+    assert "weighted_energy (labels were not saved)" in told
 
 
-@pytest.mark.parametrize("kind", ["lists", "numbered"])
-def test_parquet_gives_what_npz_gives(made, kind):
-    content = made["train"]
-    if kind == "lists":
-        frame = pd.DataFrame(
-            {name: list(content[name]) for name in ("logits", "features", "labels")}
-        )
-        frame["weight"] = [*map(list, content["weight"]), *[None] * (90 - CLASSES)]
-        frame["bias"] = [*content["bias"], *[None] * (90 - CLASSES)]
-    else:
-        frame = pd.DataFrame({"labels": content["labels"]})
-        for name in ("logits", "features"):
-            for column in range(content[name].shape[1]):
-                frame[f"{name}_{column}"] = content[name][:, column]
-    frame.to_parquet("train.parquet")
-    read = load_outputs({"train": "train.parquet", "head": "train.npz"})["train"]
-    wanted = load_outputs({"train": "train.npz"})["train"]
-    for name, tensor in wanted.tensors().items():
-        assert torch.equal(read.tensors()[name], tensor), name
+def test_the_memory_that_is_allowed_reaches_the_detectors(made, monkeypatch):
+    from oodometer import scoring
+
+    seen, real = [], scoring.working_memory
+    monkeypatch.setattr(scoring, "working_memory", lambda size: seen.append(size) or real(size))
+    done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
+               "--detectors", "knn", "--memory", "3MiB")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert seen == [3 * 2**20]
 
 
-def test_safetensors_half_precision_float_labels_and_other_arrays(made):
-    save_file({"logits": torch.ones(3, 2, dtype=torch.bfloat16)}, "x.safetensors")
-    assert load_outputs({"a": "x.safetensors"})["a"].logits.dtype == torch.float32
-    np.savez("y.npz", logits=np.ones((3, 2), ">f4"), labels=np.array([[0.0], [1.0], [-1.0]]),
-             paths=np.array(["a", "b", "c"], dtype=object))  # fmt: skip
-    assert load_outputs({"a": "y.npz"})["a"].labels.tolist() == [0, 1, -1]
+def test_what_was_guessed_is_told(made):
+    for name in ("train", "id", "far"):
+        content = made[name]
+        np.savez(f"{name}.npz", feats=content["features"], y=content["labels"])
+    done = run("--outputs=train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
+               "--detectors", "knn,mahalanobis")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "note: 'train.npz', 'id.npz': 'feats' is taken as features, 'y' is taken as labels" in (
+        done.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,40 +105,16 @@ def test_safetensors_half_precision_float_labels_and_other_arrays(made):
         (["--outputs", "trian=train.npz"], "needs train=FILE"),
         (["--outputs", "train"], "NAME=FILE"),
         (["--outputs", "train=train.npz", "--model", "a:b"], "either --outputs, or --model"),
-        (["--model", "a:b"], "--weights, --train, --id, --ood missing"),
+        (["--model", "a:b"], "--train, --id, --ood missing"),
+        (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--memory", "much"], "such as"),
+        (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--out", "id.npz"], "Cannot"),
+        (["--outputs", "train=id.npz", "id=id.npz", "x=far.npz"], "hold the same features"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--detectors", "kn"], "knn"),
     ],
 )
 def test_errors_of_the_command(made, arguments, words):
     done = run(*arguments)
     assert done.exit_code != 0 and words in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"logit": np.ones((2, 2))}, "'logit'. Did you mean 'logits'"),
-        ({"x": np.ones(2)}, "holds none of logits"),
-        ({"logits": np.array([["a"]])}, "must hold numbers"),
-        ({"logits": np.ones((2, 2)), "labels": np.array([0.5, 1])}, "labels must be a vector"),
-        ({"logits": np.full((2, 2), np.nan)}, "logits must be finite, but 2 of 2 rows"),
-    ],
-)  # fmt: skip
-def test_files_that_hold_no_outputs(tmp_path, arrays, words):
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(UserError, match=words):
-        load_outputs({"a": tmp_path / "a.npz"})
-
-
-def test_broken_files(tmp_path):
-    for suffix in (".npz", ".parquet", ".safetensors"):
-        path = tmp_path / f"a{suffix}"
-        path.write_bytes(b"no such thing")
-        with pytest.raises(UserError, match="cannot be read as"):
-            load_outputs({"a": path})
-    np.savez(tmp_path / "pickled.npz", logits=np.array([None], dtype=object))
-    with pytest.raises(UserError, match="cannot be read"):
-        load_outputs({"a": tmp_path / "pickled.npz"})
 
 
 FACTORY = """
@@ -156,6 +129,35 @@ class Net(nn.Module):
 
     def forward(self, images):
         return self.head(self.body(images))
+
+class Wrapper(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = Net()
+
+    def forward(self, images):
+        return self.model(images)
+
+def hub(num_classes=1000, pretrained=False, **others):
+    assert not others
+    return Net(num_classes)
+
+def narrow(classes, width=5):
+    net = Net(classes)
+    net.body[1] = nn.Linear(64, width)
+    return net
+
+def broken(classes):
+    raise RuntimeError("no luck\\nat all")
+
+def digits(part):
+    from oodometer.lab.datasets import load_part
+    images = load_part("digits", part)
+    pixels = (torch.from_numpy(images.floats()) - 0.5) / 0.25
+    return torch.utils.data.TensorDataset(pixels, torch.from_numpy(images.labels))
+
+def noise():
+    return torch.rand(40, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 """
 
 
@@ -174,17 +176,20 @@ def own_model(tmp_path, monkeypatch):
 
 def test_two_files_of_weights_are_two_runs(own_model, tmp_path):
     done = run("--model", own_model, "--weights", "seed0.safetensors", "seed1.safetensors",
-               "--train", "digits", "--id", "digits", "--ood", "digits(part=train)", "--out", "out",
+               "--train", "digits", "--id", "digits", "--ood", "uniform_noise", "--out", "out",
                "--detectors", "max_softmax,energy", "--mean", "0.5", "--std", "0.5")  # fmt: skip
     assert done.exit_code == 0, done.output + str(done.exception)
     summary = pd.read_csv(tmp_path / "out" / "summary.csv")
     assert set(summary["weights"]) == {"seed0", "seed1"} and len(summary) == 4
+    told = " ".join(done.output.split())
+    assert "Which training it is moves the mean AUROC of" in told
+    assert "on --id is" in told and "no better than chance" in told, "these weights are random"
 
 
 def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
     def evaluate(*weights):
         return run("--model", own_model, "--weights", *weights, "--train", "digits", "--id",
-                   "digits", "--ood", "digits(part=train)", "--out", "out",
+                   "digits", "--ood", "uniform_noise", "--out", "out",
                    "--detectors", "energy,odin,mc_dropout,gram,deep_ensemble")  # fmt: skip
 
     done = evaluate("seed0.safetensors", "seed1.safetensors")
@@ -207,6 +212,104 @@ def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
     alone = evaluate("seed0.safetensors")
     assert alone.exit_code == 0, alone.output
     assert "an ensemble needs several --weights" in " ".join(alone.output.split())
+
+
+def test_outputs_of_one_model_are_dropped_before_the_next_is_asked(own_model, monkeypatch):
+    import gc
+    import weakref
+
+    from oodometer.lab import extract as module
+    from oodometer.outputs import Outputs
+
+    real, alive = module.extract, []
+
+    def watched(*arguments, **named):
+        gc.collect()
+        assert not [part for part in alive if part() is not None], "features of an earlier model"
+        made = real(*arguments, **named)
+        alive.extend(weakref.ref(part) for part in made.values())
+        assert all(isinstance(part, Outputs) for part in made.values())
+        return made
+
+    monkeypatch.setattr(module, "extract", watched)
+    done = run("--model", own_model, "--weights", "seed0.safetensors", "seed1.safetensors",
+               "--train", "digits", "--id", "digits", "--ood", "uniform_noise", "--out", "out",
+               "--detectors", "energy,deep_ensemble")  # fmt: skip
+    assert done.exit_code == 0, done.output + str(done.exception)
+    assert len(alive) == 6
+
+
+def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_noise"):
+    return run("--model", own_model, "--train", train, "--id", id, "--ood", ood, "--out", "out",
+               "--detectors", "energy,knn(k=5)", *arguments)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--weights", "./seed0.safetensors"], "twice"),
+        (["--weights", "none.pt"], "'none.pt' do not exist"),
+        (["--mean", "a"], "takes numbers"),
+        (["--mean", "0.1,0.2"], "has 2 numbers, but the images have 1 channels"),
+        (["--std", "0"], "takes positive numbers, got 0"),
+        (["--head", "haed"], "Did you mean 'head'"),
+        (["--device", "mps"], "Device 'mps' cannot be used here"),
+        (["--ood", "id=digits"], "Two data sets are called 'id'"),
+        (["--id", "digits(part=train)"], "the same samples"),
+        (["--id", "own_model_for_evaluate:nothing"], "has no attribute 'nothing'"),
+        (["--model", "own_model_for_evaluate:Net(klasses=3)"], "unexpected keyword argument"),
+        (["--model", "own_model_for_evaluate:broken"], "RuntimeError: no luck"),
+        (["--detectors", "deep_ensemble"], "an ensemble needs several --weights"),
+    ],
+)
+def test_errors_of_models_and_data(own_model, arguments, words):
+    done = model_run(own_model, "--weights", "seed0.safetensors", *arguments)
+    assert done.exit_code != 0 and words in str(done.exception)
+    assert isinstance(done.exception, UserError) and "\n" not in str(done.exception)
+
+
+def test_data_of_ones_own_go_to_the_model_as_they_are(own_model, tmp_path):
+    weights = ["--weights", "seed0.safetensors"]
+    named = model_run(own_model, *weights, "--mean", "0.5", "--std", "0.25")
+    assert named.exit_code == 0, named.output + str(named.exception)
+    expected = pd.read_parquet(tmp_path / "out" / "scores.parquet")
+    # The same images, normalised by the user: what is named is brought to their shape.
+    mine = "own_model_for_evaluate:"
+    done = model_run(own_model, *weights, "--ood", "again=" + mine + "digits(part=test)",
+                     train=mine + "digits(part=train)", id=mine + "digits(part=test)",
+                     ood=mine + "noise")  # fmt: skip
+    assert done.exit_code == 0, done.output + str(done.exception)
+    scores = pd.read_parquet(tmp_path / "out" / "scores.parquet")
+    assert set(scores["dataset"]) == {"id", "noise", "again"}
+    for name in ("energy", "knn(k=5)"):
+        one, two, again = (
+            frame[(frame["detector"] == name) & (frame["dataset"] == dataset)]["score"].to_numpy()
+            for frame, dataset in ((expected, "id"), (scores, "id"), (scores, "again"))
+        )
+        np.testing.assert_allclose(two, one, rtol=1e-4)
+        np.testing.assert_array_equal(two, again)
+
+
+def test_models_as_people_have_them(own_model, tmp_path):
+    state = load_file("seed0.safetensors")
+    torch.save({"epoch": 3, "state_dict": {f"module.{k}": v for k, v in state.items()}}, "a.ckpt")
+    kept = {f"_orig_mod.module.{k}": v for k, v in state.items()}
+    torch.save({"model": kept}, "b.pt")
+    trained = {f"model.{k}": v for k, v in state.items()} | {"loss.weight": torch.ones(2)}
+    torch.save({"state_dict": trained}, "c.pt")
+    for file in ("a.ckpt", "b.pt", "c.pt"):
+        model = load_model(own_model, (1, 8, 8), 10, tmp_path / file)
+        assert torch.equal(model.state_dict()["head.weight"], state["head.weight"]), file
+    module = own_model.partition(":")[0]
+    wrapped = load_model(f"{module}:Wrapper", None, None, tmp_path / "seed0.safetensors")
+    assert torch.equal(wrapped.state_dict()["model.head.weight"], state["head.weight"])
+    # What a factory does not name it is not told; its own word comes first.
+    assert load_model(f"{module}:hub", (1, 8, 8), 10, None).head.out_features == 10
+    assert load_model(f"{module}:hub(num_classes=7)", (1, 8, 8), 10, None).head.out_features == 7
+    assert load_model(f"{module}:narrow", (1, 8, 8), 10, None).body[1].out_features == 5
+    save_file(state | {"head.bias": state["head.bias"] * torch.nan}, "nan.safetensors")
+    with pytest.raises(UserError, match="NaN or infinity in head.bias"):
+        load_model(own_model, (1, 8, 8), 10, tmp_path / "nan.safetensors")
 
 
 def test_weights_are_read_without_running_code(own_model, tmp_path):

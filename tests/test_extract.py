@@ -245,7 +245,7 @@ def test_inputs_by_name(images):
 @pytest.mark.parametrize(
     ("build", "sentence"),
     [
-        (lambda: nn.Sequential(nn.Conv2d(1, 3, 6), nn.Flatten()), "has no linear layer"),
+        (lambda: nn.Sequential(nn.Conv2d(1, 3, 6), nn.Flatten(), nn.ReLU()), "has no linear layer"),
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(36, 3), nn.Tanh()), "head cannot be found"),
         (lambda: nn.Sequential(nn.Linear(6, 3)), "head cannot be found.*Linear layers that ran: 0"),
     ],
@@ -267,7 +267,8 @@ def test_a_head_on_sequences_is_refused():
         (torch.rand(0, 1, 6, 6), "Data set 'x' is empty"),
         (torch.full((3, 1, 6, 6), torch.nan), "'x' holds NaN or infinity in 3 of 3"),
         ((torch.rand(3, 1, 6, 6), torch.zeros(2).long()), "3 inputs but 2 labels"),
-        ((torch.rand(3, 1, 6, 6), torch.zeros(3)), "must be one integer per sample, got float32"),
+        ((torch.rand(3, 1, 6, 6), torch.full((3,), 0.5)), "vector of integers, but 3 of 3 are not"),
+        ((torch.rand(3, 1, 6, 6), torch.ones(3, 2)), r"integers, got shape \(3, 2\) of float32"),
         ((torch.rand(3, 1, 6, 6), torch.full((3,), 7)), "'x': labels must lie in 0..2"),
         ("folder", "is a str; allowed are arrays"),
         ((torch.rand(3, 1, 6, 6), [0, 1, 2]), "Labels of data set 'x' must be an array or tensor"),
@@ -292,8 +293,13 @@ def test_bad_arguments(model, images):
         extract(model, {"a": images}, device="meta")
     with pytest.warns(DeprecationWarning):
         traced = torch.jit.trace(model.eval(), images)
-    with pytest.raises(UserError, match="A TorchScript module cannot be listened to"):
-        extract(traced, {"a": images})
+        part = torch.jit.script(nn.Flatten())
+    for needs in ((), "all"):
+        with pytest.raises(UserError, match="A TorchScript module cannot be listened to"):
+            extract(traced, {"a": images}, needs=needs)
+    partly = nn.Sequential(part, nn.Linear(36, 3))
+    got = extract(partly, {"a": images}, needs="all")["a"]
+    assert got.features.shape == (23, 36) and "TorchScript" in got.refused["probe:odin"]
     with pytest.raises(UserError, match="batch_size must be a whole number of at least 1, got 0"):
         extract(model, {"a": images}, batch_size=0)
 
@@ -328,3 +334,101 @@ def test_the_stems_relu_can_be_skipped_and_comes_back(images):
         stem_relu_skipped(seeded(FunctionalStem)),
     ):
         pass
+
+
+class ConvolutionalHead(nn.Module):
+    """The head is a convolution: on one position, on all of a map, or averaged over positions."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.body, self.form = nn.Conv2d(1, 4, 3), form
+        self.classifier = nn.Conv2d(4, 3, 4 if form == "whole" else 1)
+
+    def forward(self, x):
+        maps = self.body(x).relu()
+        if self.form == "pooled":
+            maps = functional.adaptive_avg_pool2d(maps, 1)
+        logits = self.classifier(maps)
+        if self.form == "clipped":
+            logits = logits.tanh()  # the mean is then none of anything linear
+        return logits.mean((2, 3))
+
+
+@pytest.mark.parametrize("form", ["pooled", "whole", "averaged"])
+def test_a_convolution_can_be_the_head(form, images):
+    model = seeded(lambda: ConvolutionalHead(form)).eval()
+    got = extract(model, {"a": images}, batch_size=7)["a"]
+    with torch.no_grad():
+        torch.testing.assert_close(got.logits, model(images))
+        maps = model.body(images).relu()
+    expected = maps.flatten(1) if form == "whole" else maps.mean((2, 3))
+    torch.testing.assert_close(got.features, expected)
+    assert torch.equal(got.head.weight, model.classifier.weight.detach().flatten(1))
+    probed = extract(model, {"a": images}, needs=["probe:gradient_uncertainty"])["a"]
+    slopes = []
+    for image in images:
+        loss = -model(image[None]).log_softmax(1).sum()
+        parts = torch.autograd.grad(loss, list(model.parameters()))
+        slopes.append(sum(part.square().sum() for part in parts).sqrt())
+    torch.testing.assert_close(probed.probes["gradient_uncertainty"], torch.stack(slopes))
+
+
+def test_without_a_head_the_logits_are_left_and_the_reason_is_told(images):
+    model = seeded(lambda: ConvolutionalHead("clipped")).eval()
+    with pytest.raises(UserError, match="has no linear layer"):
+        extract(model, {"a": images})
+    got = extract(model, {"train": (images, torch.arange(23) % 3), "a": images}, needs="all")
+    with torch.no_grad():
+        torch.testing.assert_close(got["a"].logits, model(images))
+    assert got["a"].features is None and got["a"].head is None
+    for need in ("features", "head", "probe:mahalanobis", "probe:gradient_uncertainty"):
+        assert "has no linear layer" in got["train"].refused[need]
+    assert "odin" in got["a"].probes and "gram" in got["a"].probes
+
+    class Silent(nn.Module):
+        def forward(self, x):
+            return x.mean((1, 2, 3))
+
+    with pytest.raises(UserError, match=r"logits of shape \(23, classes\).*it returns \(23,\)"):
+        extract(Silent(), {"a": images}, lenient=True)
+
+
+def test_labels_as_people_have_them(model, images):
+    classes = torch.arange(23) % 3
+    forms = {
+        "floats": classes.double(),
+        "column": classes[:, None],
+        "one-hot": functional.one_hot(classes).float(),
+    }
+    for name, labels in forms.items():
+        got = extract(model, {"train": (images, labels)})["train"]
+        assert torch.equal(got.labels, classes), name
+    unknown = classes.double()
+    unknown[4] = torch.nan
+    assert extract(model, {"a": (images, unknown)})["a"].labels[4] == -1
+    # An outlier set has classes of its own; what is trained on must have the classifier's.
+    strange = torch.arange(23) + 1
+    got = extract(model, {"train": (images, classes), "textures": (images, strange)})
+    assert got["textures"].labels.tolist() == [-1] * 23
+    with pytest.raises(UserError, match="classes are counted from 0"):
+        extract(model, {"train": (images, classes + 1)})
+
+
+def test_several_inputs_in_a_row_and_lists_of_samples(model, images):
+    class Masked(Wrapped):
+        def forward(self, pixels, mask):
+            return super().forward(pixels * mask)
+
+    labels, mask = torch.arange(23) % 3, torch.ones(23, 1, 1, 1)
+    masked = seeded(lambda: Masked(lambda z: z))
+    rows = [((images[i], mask[i]), int(labels[i])) for i in range(23)]
+    got = extract(masked, {"a": DataLoader(rows, batch_size=5)})["a"]
+    torch.testing.assert_close(got.logits, masked(images, mask).detach())
+    assert torch.equal(got.labels, labels)
+    with pytest.raises(UserError, match="2 inputs at a time, but the model takes x"):
+        extract(model, {"a": DataLoader(rows, batch_size=5)})
+    with pytest.raises(UserError, match="several inputs in a row"):
+        extract(masked, {"a": iter([(images, images, labels)])})
+    samples = [(images[i], int(labels[i])) for i in range(23)]
+    whole = extract(model, {"list": samples, "tensor": (images, labels)})
+    torch.testing.assert_close(whole["list"].logits, whole["tensor"].logits)

@@ -11,7 +11,7 @@ from oodometer.errors import UserError
 from oodometer.protocols.instability import instability, instability_of
 from oodometer.protocols.instability_field import deviation, spreads
 from oodometer.results import Results
-from oodometer.scores import ScoreRow, ScoreTable
+from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 PAPER = json.loads((Path(__file__).parent / "oracles" / "instability_tables.json").read_text())
 
@@ -89,11 +89,12 @@ def test_a_world_in_which_only_the_seed_matters():
     row = dict(zip(spread.columns, spread.rows[0], strict=True))
     assert row["standard deviation"] == pytest.approx(np.std(values["a"], ddof=1))
     assert row["highest − lowest"] == pytest.approx(np.ptp(values["a"]))
+    assert [row[-1] for row in spread.rows] == [1, 1, 0]  # a and b change places, c never
 
 
 def test_a_winner_that_changes_with_another_factor_is_not_blamed_on_the_seed():
-    values = {"a": [0.9] * 3 + [0.7] * 3, "b": [0.8] * 6}
-    factors = {"optimizer": ["sgd"] * 3 + ["adam"] * 3, "seed": [0, 1, 2] * 2}
+    values = {"a": [0.9] * 4 + [0.7] * 4, "b": [0.8] * 8}
+    factors = {"optimizer": ["sgd"] * 4 + ["adam"] * 4, "seed": [0, 1, 2, 3] * 2}
     told = claims(instability_of(made(values, factors)))
     assert ("holds", "Changing only the seed never changes the best detector.") in told
     assert ("flips", "Changing only the optimizer changes the best detector.") in told
@@ -164,3 +165,57 @@ def test_gaps_are_left_out_and_said():
     full = made({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.9, 0.6]}, {"seed": [0, 1, 2]})
     holed = Results(full.frame.drop(index=5), full.factors)
     assert any("1 run" in text for text in instability_of(holed).caveats)
+
+
+def test_published_tables_have_the_layout_of_the_paper():
+    finding = instability_of(published(PAPER["table_2"]), published=True)
+    named = {table.name: table for table in finding.tables}
+    levels = named["levels-level-" + next(iter(PAPER["table_2"]))]
+    printed = next(iter(PAPER["table_2"].values()))
+    assert [row[0] for row in levels.rows] == list(printed)
+    for row in levels.rows:
+        assert row[1:] == tuple(f"{value:.2f}" for value in printed[row[0]])
+    spread = next(table for table in finding.tables if table.name.startswith("spread-"))
+    assert spread.columns == ("detector", "mean±std", "delta", "rank mean±std", "range")
+    knn = dict(zip(spread.columns, spread.rows[0], strict=True))
+    values = np.array([printed[level][0] for level in printed])
+    assert knn["mean±std"] == f"{values.mean():.2f}±{values.std():.2f}"
+    assert knn["delta"] == f"{np.ptp(values):.2f}"
+
+
+def test_the_best_and_the_worst_seed_are_those_under_the_same_optimizer():
+    # The optimizer moves more than the seed; seed 1 is the best under both.
+    values = {"a": [0.9, 0.92, 0.7, 0.75], "b": [0.8, 0.8, 0.8, 0.8]}
+    factors = {"optimizer": ["sgd", "sgd", "adam", "adam"], "seed": [0, 1, 0, 1]}
+    finding = instability_of(made(values, factors))
+    (extremes,) = [table for table in finding.tables if table.name == "extremes-seed-far"]
+    row = dict(zip(extremes.columns, extremes.rows[0], strict=True))
+    assert (row["best seed"], row["worst seed"]) == ("1", "0")
+    assert row["AUROC at best"] == pytest.approx(0.835)
+    assert row["rank at best"] == 1.5
+
+
+def test_missing_parts_are_counted_in_runs_not_in_runs_by_sets():
+    rng = np.random.default_rng(5)
+    rows, runs = [], {}
+    for seed in range(3):
+        runs[f"seed={seed}"] = {"seed": seed}
+        for name in ("a", "b"):
+            for data in ("id", "near", "far"):
+                rows.append(ScoreRow(f"seed={seed}", name, "", data, rng.normal(0, 1, 20)))
+    gone = [Missing("no such layer", run, "gram", lasting=True) for run in runs]
+    everywhere = instability(ScoreTable("id", tuple(rows), runs, tuple(gone)), rng).missing
+    assert everywhere == ("Not applicable to this network: gram (no such layer).",)
+    some = instability(ScoreTable("id", tuple(rows), runs, tuple(gone[:2])), rng).missing
+    assert "gram in 2 of 3 runs" in some[0]
+
+
+def test_equal_detectors_are_rarely_said_to_be_stable_or_to_differ_in_spread():
+    rng = np.random.default_rng(6)
+    held = {}
+    for _ in range(80):
+        factors = {"optimizer": ["x"] * 3 + ["y"] * 3, "seed": [0, 1, 2] * 2}
+        values = {name: rng.normal(0.8, 0.02, 6) for name in "ab"}
+        for place, (verdict, _) in enumerate(claims(instability_of(made(values, factors)))):
+            held[place] = held.get(place, 0) + (verdict == "holds")
+    assert max(held.values()) <= 80 * 0.05 + 3 * np.sqrt(80 * 0.05 * 0.95)

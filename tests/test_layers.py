@@ -18,8 +18,9 @@ MAY_IMPORT = {
     "errors": set(),
     "calls": {"errors"},
     "metrics": {"errors"},
+    "_labels": {"errors"},
     "_mapped": set(),
-    "outputs": {"errors", "_mapped"},
+    "outputs": {"errors", "_labels", "_mapped"},
     "saved": {"errors", "outputs"},
     "study": {"errors"},
     "finding": {"errors", "metrics"},
@@ -44,7 +45,7 @@ MAY_IMPORT = {
     "protocols": {"errors", "metrics", "scores", "results", "finding", "stats"},
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "calls", "metrics", "outputs", "study", "finding"},
+    "lab": {"errors", "_labels", "calls", "metrics", "outputs", "study", "finding"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -490,7 +490,7 @@ def demanding(classes, secret):
     return None
 
 def headless(classes, channels):
-    return nn.Sequential(nn.Conv2d(channels, classes, 4), nn.Flatten())
+    return nn.Sequential(nn.Conv2d(channels, classes, 4), nn.Flatten(), nn.Tanh())
 
 def wrong():
     return "a network"

@@ -608,3 +608,53 @@ def test_several_trainings_and_the_published_fit():
     )  # fmt: skip
     assert "in all 3 trainings" in finding.claims[0].evidence
     assert isinstance(rows(finding)["b"][0], Estimate)
+
+
+def test_which_set_the_threshold_was_learned_on_rarely_matters_if_all_are_alike():
+    """Sets of one kind: gaps between thresholds are chance, also where trainings share samples."""
+    rng = np.random.default_rng(11)
+    held = 0
+    for _ in range(60):
+        hard = {name: rng.normal(0, 0.7, 80) for name in ("id", "a", "b", "c", "d", "e")}
+        table_rows = [
+            ScoreRow(f"{run}", "knn", "", name, part + rng.normal(1.5 * (name != "id"), 0.7, 80))
+            for run in range(3)
+            for name, part in hard.items()
+        ]
+        table = ScoreTable("id", tuple(table_rows), {f"{run}": {"seed": run} for run in range(3)})
+        held += claim(conclude(table), "Learning the threshold").verdict == "holds"
+    assert held <= 60 * 0.05 + 3 * math.sqrt(60 * 0.05 * 0.95)
+
+
+def test_a_validation_set_on_the_wrong_side_is_found_out_by_several_trainings():
+    rng = np.random.default_rng(12)
+    shifts = {"id": 0.0, "odd": -2.0, "b": 2.0, "c": 2.0, "d": 2.0, "e": 2.0}
+
+    def made(runs):
+        table_rows = [
+            ScoreRow(f"{run}", "knn", "", name, rng.normal(shift, 1, 100))
+            for run in range(runs)
+            for name, shift in shifts.items()
+        ]
+        return ScoreTable("id", tuple(table_rows), {f"{run}": {"seed": run} for run in range(runs)})
+
+    found = claim(conclude(made(4)), "Learning the threshold")
+    assert found.verdict == "holds" and "instead of odd" in found.text
+    alone = claim(conclude(made(1)), "Learning the threshold")
+    assert alone.verdict == "undecided" and "another training" in alone.text
+
+
+def test_checkpoints_of_one_training_are_no_further_trainings():
+    made = world({"knn": 1.0, "energy": 0.8}, sets=5, samples=100, runs=3)
+    copies = {f"{run} {epoch}": {"seed": run, "epoch": epoch}
+              for run in made.runs for epoch in ("best", "last")}  # fmt: skip
+    copied = tuple(
+        ScoreRow(f"{row.run} {epoch}", row.detector, row.setting, row.dataset, row.scores,
+                 row.default)
+        for row in made.rows for epoch in ("best", "last")
+    )  # fmt: skip
+    single = ScoreTable("id", made.rows, {run: {"seed": run} for run in made.runs})
+    one, two = conclude(single), conclude(ScoreTable("id", copied, copies))
+    assert dict(two.facts)["trainings"] == "3"
+    assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
+    assert rows(one) == rows(two)

@@ -49,7 +49,8 @@ def spoil(tensor: torch.Tensor, value: float) -> torch.Tensor:
         (lambda o: {"labels": o.labels[:5]}, "labels 5"),
         (lambda o: {"labels": o.labels + 1}, r"labels must lie in 0..2, or be -1.*got 3"),
         (lambda o: {"labels": o.labels - 2}, "got -2"),
-        (lambda o: {"labels": o.labels.double()}, "labels must be a vector of integers"),
+        (lambda o: {"labels": o.labels + 0.5}, "labels must be a vector of integers, but 20 of 20"),
+        (lambda o: {"labels": o.labels * 1j}, "labels must be a vector of integers"),
         (lambda o: {"features": o.features.float()}, "one floating type, but.*features is float32"),
         (
             lambda o: {"logits": o.logits.to(torch.int32)},
@@ -131,3 +132,17 @@ def test_what_is_shared_is_computed_once_and_not_by_copies():
     for part in (outputs, outputs, outputs.copy()):
         part.only({"logits"}, "mine").shared("sum", lambda: made.append(1))
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16])
+def test_numbers_that_came_through_a_narrower_type_are_no_wrong_features(kind):
+    # As by way of lists, or of NumPy, which has no bfloat16: in full, but rounded in between.
+    generator = torch.Generator().manual_seed(0)
+    features, weight = (torch.randn(n, 50, generator=generator).to(kind) for n in (30, 5))
+    logits = features @ weight.T
+    wide = torch.float64 if kind == torch.float32 else torch.float32
+    head = Head(weight.to(wide), torch.zeros(5, dtype=wide))
+    made = Outputs(logits.to(wide), features.to(wide), head=head)
+    assert torch.equal(made.logits, logits.to(wide))
+    with pytest.raises(UserError, match="logits differ from head"):
+        Outputs(logits.to(wide), features.to(wide).relu(), head=head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 from scipy.stats import entropy as scipy_entropy
 from torch import Tensor, nn
 from torch.nn import functional
@@ -19,10 +21,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import oodometer as om
 from oodometer.errors import UserError
 from oodometer.lab.networks import build_network
-from oodometer.lab.probes import PROBES, dropout
+from oodometer.lab.probes import PROBES, dropout, pixels
 from oodometer.lab.probes.layers import without_leading
 from oodometer.lab.stages import as_matrix
 from oodometer.lab.votes import LOG_NOTHING, summarize_votes
+
+USUAL = {name for name, probe in PROBES.items() if not probe.only_by_name}  # what "all" means
 
 
 def seeded(build):
@@ -84,6 +88,11 @@ def test_odin_costs_a_backward_pass_per_temperature_and_a_forward_pass_per_point
         om.extract(model, {"a": x}, needs=["probe:odin"], batch_size=4)
     assert forward[0] == 10 * (1 + 4 * 4), "the plain pass, and 4 temperatures x 4 steps"
     assert backward[0] == 10 * 4
+    with counted(model[1]) as (forward, backward):
+        om.extract(model, {"a": x}, needs=["probe:odin_fine"], batch_size=4)
+    assert forward[0] == 10 * (1 + 10 * 20), "10 temperatures x 20 steps, and the plain pass"
+    assert backward[0] == 10 * 10
+    assert forward[0] <= 10 * (10 + 10 * 20), "temperatures + perturbed points"
 
 
 def test_mc_dropout_repeats_only_what_lies_behind_the_first_dropout():
@@ -99,18 +108,21 @@ def test_mc_dropout_repeats_only_what_lies_behind_the_first_dropout():
 
 
 @contextmanager
-def _conv_calls() -> Iterator[list[int]]:
-    """Rows of every convolution that is really computed, whoever calls it."""
+def _calls(*functions) -> Iterator[list[int]]:
+    """Rows of every call of these functions that is really computed, whoever calls it."""
     calls: list[int] = []
 
     class Watch(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
-            if function is functional.conv2d or function is torch.conv2d:
+            if function in functions:
                 calls.append(len(args[0]))
             return function(*args, **(kwargs or {}))
 
     with Watch():
         yield calls
+
+
+_conv_calls = functools.partial(_calls, functional.conv2d, torch.conv2d)
 
 
 def test_all_probes_share_the_plain_pass():
@@ -129,13 +141,21 @@ def test_all_probes_share_the_plain_pass():
 # What it says
 
 
-def test_odin_of_a_linear_model_is_known_in_closed_form():
+@pytest.mark.parametrize(
+    ("probe", "heats", "steps"),
+    [
+        ("odin", (1.0, 10.0, 100.0, 1000.0), (0.0, 0.00035, 0.0007, 0.0014, 0.0028)),
+        ("odin_fine", (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000), np.linspace(0, 0.004, 21)),
+    ],
+)
+def test_odin_of_a_linear_model_is_known_in_closed_form(probe, heats, steps):
     linear = seeded(lambda: nn.Linear(6, 4).double())
     x = images(9, 6).double()
-    got = om.extract(linear, {"a": x}, needs=["probe:odin"])["a"].probes["odin"]
+    got = om.extract(linear, {"a": x}, needs=[f"probe:{probe}"])["a"].probes[probe]
+    assert got.shape == (9, len(heats), len(steps))
     weight, bias = linear.weight.detach(), linear.bias.detach()
-    for place, heat in enumerate((1.0, 10.0, 100.0, 1000.0)):
-        for column, step in enumerate((0.0, 0.00035, 0.0007, 0.0014, 0.0028)):
+    for place, heat in enumerate(heats):
+        for column, step in enumerate(steps):
             logits = x @ weight.T + bias
             guess, p = logits.argmax(1), (logits / heat).softmax(1)
             # d(-log p_top)/dx = sum_c (p_c - [c = top]) w_c / T
@@ -249,6 +269,66 @@ def test_the_gradient_by_all_weights_is_that_of_a_loop():
         assert found == pytest.approx(expected, rel=1e-4)
 
 
+# Inputs among the training inputs
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.uint8])
+def test_pixel_neighbors_are_scipys_sorted_distances(dtype, monkeypatch):
+    monkeypatch.setattr(pixels, "_TILE", 17)  # several tiles, the last not full
+    model = seeded(lambda: ReadsBytes().to(torch.float32 if dtype == torch.uint8 else dtype))
+    train, test = ((255 * images(n, 1, 3, 3, seed=n)).to(dtype) for n in (60, 9))
+    test[2] = train[5]
+    got = om.extract(
+        model, {"train": train, "a": test}, needs=["probe:pixel_neighbors"], batch_size=4
+    )
+    flat = [part.flatten(1).double().numpy() for part in (test, train)]
+    expected = np.sort(cdist(*flat), axis=1)[:, :8]
+    found = got["a"].probes["pixel_neighbors"]
+    exact = 1e-12 if dtype == torch.float64 else 1e-6
+    np.testing.assert_allclose(found.numpy(), expected, rtol=exact, atol=exact)
+    assert found[2, 0] == 0 and "pixel_neighbors" not in got["train"].probes
+
+
+class ReadsBytes(nn.Module):
+    """A network that divides bytes by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(9, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc((x.to(self.fc.weight) / 255).flatten(1))
+
+
+def test_pixel_neighbors_far_from_zero_are_still_told_apart():
+    """Inputs around 1e4 that differ by 1: float32 would see nothing but rounding."""
+    model = seeded(lambda: nn.Linear(5, 3))
+    train, test = (1e4 + images(n, 5, seed=n) for n in (50, 6))
+    got = om.extract(model, {"train": train, "a": test}, needs=["probe:pixel_neighbors"])["a"]
+    expected = np.sort(cdist(test.double(), train.double()), axis=1)[:, :8]
+    np.testing.assert_allclose(got.probes["pixel_neighbors"], expected, rtol=1e-6)
+
+
+def test_few_training_inputs_repeat_the_farthest():
+    model, x = seeded(lambda: nn.Linear(5, 3)), images(3, 5)
+    got = om.extract(model, {"train": x, "a": x}, needs=["probe:pixel_neighbors"])["a"]
+    found = got.probes["pixel_neighbors"]
+    assert found.shape == (3, 8) and (found[:, 2:] == found[:, 2:3]).all()
+    assert found[:, 0].abs().max() == 0
+
+
+def test_pixel_neighbors_that_cannot_be_had(monkeypatch):
+    model = seeded(lambda: nn.Sequential(nn.AdaptiveAvgPool1d(4), nn.Flatten(), nn.Linear(4, 3)))
+    needs = ["probe:pixel_neighbors"]
+    with pytest.raises(UserError, match=r"data set 'a' have 7 numbers, .* training set 5\."):
+        om.extract(model, {"train": images(9, 1, 5), "a": images(4, 1, 7)}, needs=needs)
+    with pytest.raises(UserError, match="learns from the training set, but there is no data set"):
+        om.extract(model, {"a": images(4, 1, 7)}, needs=needs)
+    monkeypatch.setattr(pixels, "_MOST_BYTES", 100)
+    with pytest.raises(UserError, match="keeps all training inputs, and these take more than"):
+        om.extract(model, {"train": images(9, 1, 5), "a": images(4, 1, 5)}, needs=needs)
+
+
 # Whatever the network looks like
 
 
@@ -316,6 +396,55 @@ def test_blocks_that_occur_before_and_after_the_dropout(monkeypatch):
     monkeypatch.setattr(dropout, "_reliable", lambda *_: False)
     slow = om.extract(model, {"a": x}, needs=["probe:mc_dropout"])["a"]
     torch.testing.assert_close(got.probes["mc_dropout"], slow.probes["mc_dropout"])
+
+
+class Functional(nn.Module):
+    """Dropout as functions, before a dropout layer and behind it."""
+
+    def __init__(self, first: float = 0.3, layer: float = 0.4, last: float = 0.5) -> None:
+        super().__init__()
+        self.one, self.two, self.fc = nn.Linear(6, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.first, self.last = first, last
+        self.drop = nn.Dropout(layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.dropout(self.one(x).relu(), self.first, training=self.training)
+        x = self.drop(self.two(x))
+        return self.fc(functional.alpha_dropout(x, p=self.last, training=self.training))
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.0, 0.0), (0.0, 0.4, 0.5), (0.3, 0.4, 0.5)])
+def test_dropout_that_is_called_as_a_function_is_sampled(rates, monkeypatch):
+    """The mean softmax over many thinned networks, against torch's own in training mode."""
+    model, x = seeded(lambda: Functional(*rates)), 3 * images(4, 6)
+    monkeypatch.setattr(dropout, "SAMPLES", (1500,))
+    got = om.extract(model, {"a": x}, needs=["probe:mc_dropout"])["a"].probes["mc_dropout"][:, 0]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        rows = model.train()(x.repeat(3000, 1)).reshape(3000, 4, 3).double().softmax(2)
+    mean = rows.mean(0)
+    entropy, inside = -(mean * mean.log()).sum(1), -(rows * rows.log()).sum(2).mean(0)
+    torch.testing.assert_close(got[:, 0].exp().double(), entropy, rtol=0.03, atol=0)
+    torch.testing.assert_close(got[:, 1].exp().double(), entropy - inside, rtol=0.15, atol=0)
+
+
+@pytest.mark.parametrize("rates", [(0.3, 0.0, 0.0), (0.3, 0.4, 0.5), (0.0, 0.4, 0.5)])
+def test_a_dropout_function_is_a_place_to_begin_at(rates, monkeypatch):
+    model, x = seeded(lambda: Functional(*rates)), images(4, 6)
+    with _calls(functional.linear) as calls:
+        got = om.extract(model, {"a": x}, needs=["probe:mc_dropout"], batch_size=2)["a"]
+    monkeypatch.setattr(dropout, "_reliable", lambda *_: False)
+    slow = om.extract(model, {"a": x}, needs=["probe:mc_dropout"])["a"]
+    torch.testing.assert_close(got.probes["mc_dropout"], slow.probes["mc_dropout"])
+    # Of three layers, one lies before the function, and two before the layer that drops.
+    behind = 2 if rates[0] else 1
+    assert len(calls) == 2 * (3 + 30 * behind) + behind, "each batch, and one trial"
+
+
+def test_a_network_whose_dropout_has_rate_zero_has_none():
+    model = seeded(lambda: Functional(0.0, 0.0, 0.0))
+    with pytest.raises(UserError, match=r"functional, at a rate above 0; Functional runs none\.$"):
+        om.extract(model, {"a": images(4, 6)}, needs=["probe:mc_dropout"])
 
 
 def test_attention_whose_dropout_runs_only_in_training():
@@ -389,11 +518,11 @@ def test_every_probe_works_in_every_form(form):
     with torch.inference_mode(form == "inference"):
         got = om.extract(model, data, needs="all", batch_size=5)
     assert list(got) == ["a", "train"]
-    assert set(got["a"].probes) == set(PROBES) and not got["a"].refused
+    assert set(got["a"].probes) == USUAL and not got["a"].refused
     assert set(got["train"].probes) == {"gram", "nac"}
     if form in ("frozen", "inference", "loader", "generator"):
         usual = om.extract(seeded(with_dropout), {"train": (x, y), "a": x}, needs="all")["a"]
-        for name in PROBES:
+        for name in USUAL:
             torch.testing.assert_close(
                 got["a"].probes[name], usual.probes[name], rtol=2e-3, atol=2e-3
             )
@@ -498,7 +627,9 @@ def test_tokens_and_one_dimensional_maps_have_their_channels_in_other_places():
 def test_detectors_say_what_to_ask_for():
     assert om.needs_of(["odin", "knn"]) == ("features", "logits", "probe:odin")
     everything = om.needs_of()
-    assert {f"probe:{name}" for name in PROBES} < set(everything)
+    assert {f"probe:{name}" for name in USUAL - {"pixel_neighbors"}} < set(everything)
+    assert {f"probe:{name}" for name in USUAL} < set(om.needs_of(grid=True))
+    assert om.needs_of(["odin_fine"]) == ("logits", "probe:odin_fine")
     model, x, y = seeded(with_dropout), images(30, 1, 6, 6), torch.arange(30) % 3
     data = {"train": (x, y), "test": (x[:9], y[:9]), "ood": 3 * x[:9]}
     table = om.score(
@@ -520,7 +651,7 @@ def test_detectors_say_what_to_ask_for():
             ["probe:gram"],
             "Probe 'gram' learns from the training set, but there is no data set 'train'",
         ),
-        (["probe:mc_dropout"], r"needs a network with dropout layers .* Sequential has none"),
+        (["probe:mc_dropout"], r"needs a network with dropout, .* Sequential runs none\.$"),
         (["probe:rankfeat"], "needs a layer that gives a map"),
     ],
 )
@@ -551,7 +682,13 @@ def test_everything_is_everything_that_can_be_had():
     numbers = torch.randint(1, 50, (9, 12), generator=torch.Generator().manual_seed(0))
     data = {"train": (numbers, torch.arange(9) % 3), "test": numbers, "ood": numbers.flip(1)}
     got = om.extract(model, data, needs="all")
-    assert set(got["test"].refused) == {"probe:odin", "probe:mahalanobis", "probe:rankfeat"}
+    assert set(got["test"].refused) == {
+        "probe:odin",
+        "probe:mahalanobis",
+        "probe:rankfeat",
+        "probe:pixel_neighbors",
+    }
+    assert "not one tensor of floats or bytes" in got["test"].refused["probe:pixel_neighbors"]
     assert "are not one tensor of floats" in got["test"].refused["probe:odin"]
     table = om.score(got, ["gram", "rankfeat"], train="train", id="test")
     (missing,) = table.missing
@@ -621,5 +758,5 @@ def test_labels_may_stand_in_a_column_and_layers_may_be_missing():
     assert torch.equal(got.probes["gram"], flat.probes["gram"])
     data = {"train": (images(5, 4), torch.arange(5) % 3), "a": images(3, 4)}
     bare = om.extract(seeded(lambda: nn.Linear(4, 3)), data, needs="all")["a"]
-    assert set(bare.probes) == {"odin", "mahalanobis", "gradient_uncertainty"}
+    assert set(bare.probes) == {"odin", "mahalanobis", "gradient_uncertainty", "pixel_neighbors"}
     assert "No part of Linear" in bare.refused["probe:gram"]

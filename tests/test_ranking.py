@@ -56,7 +56,7 @@ def test_identical_detectors_are_never_told_apart():
     assert finding.claims[1] == Claim(
         "a cannot be told apart from b.", "undecided", finding.claims[1].evidence
     )
-    assert [row[1:] for row in finding.tables[1].rows] == [(9, 1.5, "1.5–1.5")] * 2
+    assert [row[1:] for row in finding.tables[1].rows] == [(9, 1.5, "1.5")] * 2
 
 
 def test_equal_scores_share_the_first_place():

@@ -186,6 +186,33 @@ def test_latex_has_one_cell_per_column_and_escapes_words(finding, tmp_path):
     assert r"50 \% of a\_b \& \{c\} \#1" in path.read_text()
 
 
+def test_latex_numbers_have_minus_signs_and_powers_of_ten(tmp_path):
+    rows = (("a_b", Estimate(0.01, -0.02, 0.04), 3.2e-9), ("c", None, 0.5))
+    finding = Finding("p", "t", "q", (), (Table("x", "y", ("who", "ahead", "p"), rows),))
+    (path,) = report([finding], tmp_path, formats=["latex"])
+    text = path.read_text()
+    assert r"a\_b & 0.010 [$-$0.020, 0.040] & 3.2$\times10^{-9}$ \\" in text
+    assert r"c & missing & 0.500 \\" in text
+
+
+def test_csv_reads_back_to_the_same_numbers(finding, tmp_path):
+    import pandas as pd
+
+    (path,) = report([finding], tmp_path, formats=["csv"])
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for table in finding.tables:
+        read = frame[frame["table"] == table.name][["value", "low", "high"]].to_numpy().tolist()
+        cells = [cell for row in table.rows for cell in row[1:]]
+        for cell, told in zip(cells, read, strict=True):
+            numbers = cell if isinstance(cell, Estimate) else (cell, None, None)
+            assert told == ["" if number is None else str(number) for number in numbers]
+
+
+def test_narrow_intervals_are_written_so_that_their_width_shows():
+    rows = show_rows([("a", Estimate(0.895, 0.8948, 0.8952)), ("b", Estimate(0.8, 0.7998, 0.8002))])
+    assert [row[1].interval for row in rows] == ["[0.8948, 0.8952]", "[0.7998, 0.8002]"]
+
+
 def test_csv_holds_every_number_of_every_table(finding, tmp_path):
     import pandas as pd
 

@@ -501,3 +501,20 @@ def test_one_sample_and_no_scores():
     nothing = ScoreTable("id", (), {"": {}}, (Missing("lost", detector="vim"),))
     finding = finite(robustness(nothing, np.random.default_rng(0)))
     assert "cannot be told" in finding.claims[0].text and finding.missing
+
+
+def test_checkpoints_of_one_training_count_as_one_run():
+    rng = np.random.default_rng(9)
+    lines = [
+        {"detector": d, "ood": "far", "optimizer": o, "seed": s, "value": rng.normal(0.8, 0.02)}
+        for d in "ab" for o in ("adam", "sgd") for s in range(4)
+    ]  # fmt: skip
+    one = robustness_of(Results(pd.DataFrame(lines), ("optimizer", "seed")))
+    looks = [line | {"epoch": epoch} for line in lines for epoch in ("best", "last")]
+    two = robustness_of(Results(pd.DataFrame(looks), ("optimizer", "seed", "epoch")))
+    assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
+    assert rows(one) == rows(two)
+    assert any("looks at one training" in caveat for caveat in two.caveats)
+    # A look that a detector lacks is a gap, not a mean of the others.
+    gap = robustness_of(Results(pd.DataFrame(looks[1:]), ("optimizer", "seed", "epoch")))
+    assert rows(gap)["a"][0] is None and rows(gap)["b"][0] == rows(one)["b"][0]

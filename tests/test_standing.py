@@ -40,11 +40,11 @@ def test_a_best_detector_is_found_although_runs_differ_more_than_detectors():
 
 def test_without_a_difference_none_is_found_more_often_than_the_level():
     found = 0
-    for seed in range(150):
+    for seed in range(100):
         finding = judged(world({"a": 0.8, "b": 0.8, "c": 0.8}, runs=6, spread=0.01, seed=seed))
         found += any("is ahead of every other" in text for _, text in texts(finding))
     # The best of three is chosen by its results, and must beat both of the others.
-    assert found <= 150 * 0.05 + 2 * np.sqrt(150 * 0.05 * 0.95)
+    assert found <= 100 * 0.05 + 2 * np.sqrt(100 * 0.05 * 0.95)
 
 
 def test_one_run_is_never_a_finding():
@@ -93,7 +93,7 @@ def test_gaps_leave_out_the_detector_or_the_cell():
     table = world({"a": 0.9, "b": 0.8, "c": 0.7}, runs=6, spread=0.01).frame
     few = table[(table["detector"] != "c") | (table["seed"] == 0)]
     finding = judged(Results(few, ("seed",)))
-    assert any("Left out, because most cells are missing: c" in text for text in finding.caveats)
+    assert any("because too many cells are missing: c" in text for text in finding.caveats)
     holed = judged(Results(table.drop(index=table.index[3]), ("seed",)))
     assert any("1 cell (run and outlier set)" in text for text in holed.caveats)
 
@@ -119,7 +119,8 @@ def test_a_few_cases_are_never_more_than_they_are(runs):
     assert chances == ["undecided"]  # all signs alike have a chance of 1 in 8 with four runs
     ahead = [verdict for verdict, text in said if "is ahead of every" in text]
     assert ahead == ([] if runs == 2 else ["holds"])
-    assert [v for v, text in said if "has the best mean on 2 of 2" in text] == ["undecided"]
+    on_sets = [verdict for verdict, text in said if "has the best mean on 2 of 2" in text]
+    assert on_sets == ["undecided" if runs == 2 else "holds"]  # by t tests on each set
 
 
 def test_differences_that_rounding_made_equal_prove_nothing():
@@ -166,3 +167,56 @@ def test_a_study_is_judged_like_a_table():
     table = ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(6)})
     finding = standing(table, np.random.default_rng(0))
     assert ("holds", "good is ahead of every other detector.") in texts(finding)
+
+
+def test_no_claim_about_the_best_holds_by_chance():
+    """Equal detectors whose sets share what a run does to them: once 79 % of tables had a claim."""
+    found = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        lines = [
+            {"detector": name, "ood": ood, "seed": run, "value": 0.8 + own + rng.normal(0, 0.001)}
+            for run in range(5)
+            for name in "abcde"
+            for own in (rng.normal(0, 0.01),)
+            for ood in "uvwxyz"
+        ]
+        finding = judged(Results(pd.DataFrame(lines), ("seed",)))
+        found += any(claim.verdict == "holds" for claim in finding.claims)
+    assert found <= 25 * 0.05 + 2 * np.sqrt(25 * 0.05 * 0.95)
+
+
+def test_shared_values_never_hold():
+    lines = [{"detector": name, "ood": ood, "seed": seed, "value": 0.8 + seed / 100}
+             for name in "abc" for ood in "uvwxyz" for seed in range(6)]  # fmt: skip
+    for factors in (("seed",), ()):
+        table = pd.DataFrame(lines if factors else [x for x in lines if x["seed"] == 0])
+        finding = judged(Results(table, factors))
+        assert "holds" not in [claim.verdict for claim in finding.claims]
+
+
+def test_pairs_of_a_few_runs_are_no_independent_cases():
+    finding = judged(world({"a": 0.9, "b": 0.5}, runs=4, spread=0.001))
+    (claim,) = [c for c in finding.claims if c.text.startswith("Changing only the seed")]
+    assert "0 of 6 pairs" in claim.text and claim.verdict == "undecided"
+
+
+def test_checkpoints_of_one_training_are_one_case():
+    table = world({"a": 0.81, "b": 0.8}, runs=3, spread=0.004, seed=3).frame
+    looks = pd.concat([table.assign(checkpoint=c) for c in ("e50", "e60", "e70", "last")])
+    once = judged(Results(table, ("seed",)))
+    often = judged(Results(looks.reset_index(drop=True), ("seed", "checkpoint")))
+    assert dict(once.facts)["runs"] == dict(often.facts)["runs"] == "3"
+    tables = [{t.name: t for t in finding.tables}["differences"].rows for finding in (once, often)]
+    assert tables[0][0][2] == pytest.approx(tables[1][0][2])  # p value
+    assert any("12 runs are looks at 3 trainings" in text for text in often.caveats)
+
+
+def test_a_leaderboard_is_judged_where_most_detectors_were_measured():
+    lines = [{"detector": f"d{n}", "ood": ood, "training": "plain", "value": 0.8 + n / 100}
+             for n in range(10) for ood in ("near", "far")]  # fmt: skip
+    lines += [{"detector": "d0", "ood": ood, "training": f"own{n}", "value": 0.95}
+              for n in range(5) for ood in ("near", "far")]  # fmt: skip
+    finding = judged(Results(pd.DataFrame(lines), ("training",)))
+    assert dict(finding.facts)["detectors"] == "10"
+    assert finding.claims[0].text.startswith("d9 has the highest mean")

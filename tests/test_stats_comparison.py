@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 from oodometer import metrics
 from oodometer.errors import UserError
-from oodometer.stats import Placements, auroc_difference, holm, mean_auroc
+from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
 from oodometer.stats.comparison import _part
 
 relaxed = settings(deadline=None)
@@ -360,6 +360,39 @@ def test_holm_example_and_errors():
             holm(bad)
     with pytest.raises(UserError, match=r"must be a vector, got shape \(1, 1\)"):
         holm([[0.5]])
+
+
+@relaxed
+@given(st.lists(st.floats(0, 1), max_size=8), st.integers(0, 9))
+def test_holm_among_more_is_holm_with_tests_that_found_nothing(p_values, more):
+    found = holm(p_values, among=len(p_values) + more)
+    np.testing.assert_allclose(found, holm([*p_values, *[1.0] * more])[: len(p_values)])
+
+
+def test_the_best_by_chance_is_not_told_from_the_others():
+    """Equal methods, the best of which is compared with all others by t tests over 8 runs."""
+    rng = np.random.default_rng(15)
+    for methods, holm_errs in ((3, 0.05), (10, 0.09)):
+        values = rng.normal(size=(3000, methods, 8))
+        best = values.mean(axis=2).argmax(axis=1)
+        first = np.take_along_axis(values, best[:, None, None], axis=1)
+        others = values[np.arange(methods) != best[:, None]].reshape(3000, methods - 1, 8)
+        p_values = scipy.stats.ttest_rel(
+            np.broadcast_to(first, others.shape), others, axis=2
+        ).pvalue
+        told = np.array([(against_best(row) < 0.05).any() for row in p_values])
+        assert told.mean() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 3000)
+        # What it is for: Holm's rule does not know that the best was chosen.
+        assert np.mean([(holm(row) < 0.05).any() for row in p_values]) > holm_errs
+
+
+def test_the_best_against_the_others_by_hand():
+    # Six pairs of four methods: 6 * .001, 5 * .004, and 4 * .03 but at most the largest.
+    np.testing.assert_allclose(against_best([0.004, 0.03, 0.001]), [0.02, 0.03, 0.006])
+    np.testing.assert_allclose(against_best([0.004, 0.5, 0.03]), [0.024, 0.5, 0.15])
+    assert against_best([0.04]) == 0.04 and against_best([]).size == 0
+    with pytest.raises(UserError, match="among must be at least the number of p_values, 2, got 1"):
+        holm([0.1, 0.2], among=1)
 
 
 def test_coverage_model_is_right():

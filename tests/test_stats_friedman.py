@@ -80,7 +80,11 @@ def test_critical_difference_is_demsars(methods):
 
 
 def test_demsars_example():
-    """Demšar 2006, table 6: four classifiers on 14 data sets, with his ranks, chi^2 and CD."""
+    """Demšar 2006, table 6: four classifiers on 14 data sets, with his ranks, chi^2 and CD.
+
+    Mean ranks also in Orange's scoring.py (3.143, 2.000, 2.893, 1.964); chi^2 = 9.28, F = 3.69 and
+    CD = 1.25 (1.12 at 10 %) in section 3.2.2, with the groups of figure 1.
+    """
     table = np.array(
         [
             [.763, .599, .954, .628, .882, .936, .661, .583, .775, 1.0, .940, .619, .972, .957],
@@ -97,8 +101,12 @@ def test_demsars_example():
     assert plain == pytest.approx(9.28, abs=0.005)
     corrected = scipy.stats.friedmanchisquare(*table).statistic
     assert friedman(table, rng=generator()).statistic == pytest.approx(corrected)
+    assert 13 * plain / (14 * 3 - plain) == pytest.approx(3.69, abs=0.005)
     assert found.difference == pytest.approx(1.25, abs=0.005)
-    assert found.p_value < 0.05
+    assert found.p_value < 0.05 and found.groups == ((3, 1, 2, 0),)
+    tenth = critical_difference(table, rng=generator(), level=0.9)
+    assert tenth.difference == pytest.approx(1.12, abs=0.005)
+    assert tenth.groups == ((3, 1, 2), (2, 0))
 
 
 def test_groups_are_the_longest_chains():
@@ -155,9 +163,11 @@ def test_mean_ranks_cover():
 
 def test_a_rank_that_never_changes_could():
     found = mean_ranks([[3, 3, 3], [2, 2, 2], [1, 1, 1]], rng=generator())
-    unseen = 1 - 0.025 ** (1 / 3)
+    unseen = 1.5 * (1 - 0.025 ** (1 / 3))
     assert found[0][:3] == pytest.approx((1, 1, 1 + unseen))
-    assert found[1][:3] == pytest.approx((2, 2 - unseen, 2 + unseen))
+    assert found[1][:3] == pytest.approx((2, 1, 3))
+    two = mean_ranks([[2] * 9, [1] * 9], rng=generator())
+    assert two[0][:3] == pytest.approx((1, 1, 2 - 0.025 ** (1 / 9)))
     assert mean_ranks([[0.9, 0.8]], rng=generator())[0].value == 1.0
 
 
@@ -223,18 +233,19 @@ def test_p_values_of_few_pairs_are_those_of_all_orders():
     assert 0.0 < spearman(range(9), range(9)).p_value < 1e-5
 
 
-def test_correlation_intervals_cover():
+@pytest.mark.parametrize(("r", "size"), [(0.6, 15), (0.97, 10), (0.97, 20)])
+def test_correlation_intervals_cover(r, size):
     """Normal pairs: rho_s = 6 asin(r / 2) / pi and tau = 2 asin(r) / pi."""
     rng = generator(9)
-    r = 0.6
     rank_truth, tau_truth = 6 * np.arcsin(r / 2) / np.pi, 2 * np.arcsin(r) / np.pi
     hits = np.zeros(2)
-    for _ in range(400):
-        a = rng.normal(size=15)
-        b = r * a + np.sqrt(1 - r * r) * rng.normal(size=15)
+    for _ in range(500):
+        a = rng.normal(size=size)
+        b = r * a + np.sqrt(1 - r * r) * rng.normal(size=size)
         rho, tau = spearman(a, b), tau_b(a, b)
         hits += (rho.low <= rank_truth <= rho.high, tau.low <= tau_truth <= tau.high)
-    assert (hits >= 0.92 * 400).all() and (hits <= 0.99 * 400).all()
+    # Fieller's variance alone covers tau in 82 % of cases with r = 0.97 and 10 items.
+    assert (hits >= 0.9 * 500).all() and (hits <= 0.995 * 500).all()
 
 
 def test_concordance():

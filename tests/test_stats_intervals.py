@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 from scipy.special import ndtr, ndtri
 
@@ -20,77 +21,121 @@ def generator(seed=0):
 # One value per run
 
 
-def test_few_runs_get_students_interval():
-    values = [0.91, 0.88, 0.93, 0.90]
+def student(values, level=0.95):
+    return tuple(scipy.stats.ttest_1samp(values, 0).confidence_interval(level))
+
+
+def test_symmetric_values_get_students_interval():
+    for values in ([0.91, 0.88], [0.88, 0.90, 0.92], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]):
+        found = runs_interval(values, rng=generator())
+        assert found[:3] == pytest.approx((np.mean(values), *student(values)), abs=1e-12)
+        assert found.method == "t"
+
+
+@pytest.mark.parametrize("runs", [3, 6, 25])
+def test_skewed_values_reach_farther_to_the_longer_tail(runs):
+    """At the end, Hall's cubic of the studentised mean, solved here by bisection, is t's."""
+    values = generator(runs).exponential(size=runs) ** 2
+    skew = scipy.stats.skew(values) / math.sqrt(runs)
+    t = scipy.stats.t.ppf(0.975, runs - 1)
+
+    def cubic(x):
+        return x + skew * x**2 / 3 + skew**2 * x**3 / 27 + skew / 6
+
+    end = scipy.optimize.brentq(lambda x: cubic(x) + t, -1000, 1000)
     found = runs_interval(values, rng=generator())
-    low, high = scipy.stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    assert found[:3] == pytest.approx((np.mean(values), low, high), abs=1e-12)
-    assert found.method == "t"
+    low, high = student(values)
+    assert found.high == pytest.approx(values.mean() - end * scipy.stats.sem(values))
+    assert found.high > high and found.low == pytest.approx(low)
+    mirrored = runs_interval(-values, rng=generator())
+    assert mirrored[:3] == pytest.approx((-found.value, -found.high, -found.low))
 
 
 def test_jackknife_of_a_smooth_statistic():
     """The standard error of log(mean) is that of the mean over the mean, to first order."""
     values = 1 + 0.001 * generator(1).normal(size=9)
     found = runs_interval(values, rng=generator(), statistic=lambda v: np.log(v.mean()))
-    plain = runs_interval(values, rng=generator())
-    assert found.high - found.low == pytest.approx(
-        (plain.high - plain.low) / values.mean(), rel=1e-4
+    low, high = student(values)
+    assert found.high - found.low == pytest.approx((high - low) / values.mean(), rel=1e-4)
+    plain, named = (
+        runs_interval(values, rng=generator(), **k) for k in ({}, {"statistic": np.mean})
     )
+    assert plain == named
 
 
-def test_many_runs_get_the_accelerated_bootstrap_widened():
+def test_other_statistics_of_many_runs_get_the_accelerated_bootstrap_widened():
     values = generator(2).exponential(size=25)
-    found = runs_interval(values, rng=generator(), resamples=20_000)
+    found = runs_interval(values, rng=generator(), statistic=lambda v: v.mean(), resamples=20_000)
     t = scipy.stats.t.ppf(0.975, 24) * math.sqrt(25 / 24)
     plain = scipy.stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, confidence_level=2 * ndtr(t) - 1, rng=generator(3)
     ).confidence_interval
     assert found.method == "bca"
     assert (found.low, found.high) == pytest.approx(tuple(plain), abs=0.02)
-    # Skewed to the right: the interval reaches farther up than down, which Student's cannot.
-    assert found.high - found.value > 1.2 * (found.value - found.low)
 
 
-def test_coverage_of_a_mean():
-    """Normal values at every size; as skewed as an exponential, nine in ten or more."""
-    rng = generator(4)
-    for runs, simulations in ((2, 1500), (5, 1500), (12, 600), (30, 600)):
-        hits = {"normal": 0, "exponential": 0}
-        for _ in range(simulations):
-            for kind, values, truth in (
-                ("normal", rng.normal(size=runs), 0.0),
-                ("exponential", rng.exponential(size=runs), 1.0),
-            ):
-                found = runs_interval(values, rng=rng, resamples=400)
-                hits[kind] += found.low <= truth <= found.high
-        # Chance alone moves a share of 600 by 0.9 points.
-        assert 0.925 <= hits["normal"] / simulations <= 0.97
-        assert hits["exponential"] / simulations >= (0.85 if runs < 10 else 0.90)
+def covered(draw, truth, runs, simulations, **options):
+    """Share of intervals that hold the truth."""
+    rng = generator(runs)
+    found = [runs_interval(draw(rng, runs), rng=rng, **options) for _ in range(simulations)]
+    return np.mean([i.low <= truth <= i.high for i in found])
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 10, 30])
+def test_coverage_of_a_mean(runs):
+    """Normal values at every size; as skewed as an exponential, hardly less from 3 runs on."""
+    # Chance alone moves a share of 3,000 by 0.4 points. Without the correction for skewness the
+    # second is 88 % to 89 % with 3 and 5 runs, 90 % with 10, 93 % with 30.
+    assert 0.935 <= covered(lambda rng, n: rng.normal(size=n), 0, runs, 3000) <= 0.98
+    skewed = covered(lambda rng, n: rng.exponential(size=n), 1, runs, 3000)
+    assert (0.89 if runs == 2 else 0.91 if runs <= 5 else 0.93) <= skewed <= 0.97
 
 
 def test_bounded_means_use_the_logit_scale():
     """By hand: log odds of the mean, moved by t s / (m (1 - m)), in any unit."""
-    values = np.array([0.9, 0.95, 0.99, 0.97])
+    values = np.array([0.91, 0.94, 0.97])
     m = values.mean()
-    step = scipy.stats.t.ppf(0.975, 3) * scipy.stats.sem(values) / (m * (1 - m))
+    step = scipy.stats.t.ppf(0.975, 2) * scipy.stats.sem(values) / (m * (1 - m))
     ends = [1 / (1 + (1 - m) / m * math.exp(sign * step)) for sign in (1, -1)]
+    # Symmetric on the linear scale, where the interval is never narrower than Student's.
+    ends[1] = max(ends[1], min(1.0, student(values)[1]))
     found = runs_interval(values, rng=generator(), bounds=(0, 1))
     assert found[:3] == pytest.approx((m, *ends)) and found.method == "logit t"
     percent = runs_interval(100 * values, rng=generator(), bounds=(0, 100))
     assert percent[:3] == pytest.approx(tuple(100 * end for end in found[:3]))
 
 
-def test_coverage_of_a_bounded_mean():
-    """As skewed as AUROC gets near 1: Beta(19, 1), whose mean is 0.95; and Beta(2, 2)."""
-    rng = generator(5)
-    for runs in (2, 3, 5, 12, 30):
-        for a, b in ((19, 1), (2, 2)):
-            found = [
-                runs_interval(values, rng=rng, bounds=(0, 1))
-                for values in rng.beta(a, b, size=(1500, runs))
-            ]
-            covered = np.mean([i.low <= a / (a + b) <= i.high for i in found])
-            assert 0.925 <= covered <= 0.97
+@pytest.mark.parametrize("runs", [2, 3, 5, 12, 30])
+def test_coverage_of_a_bounded_mean(runs):
+    """As skewed as AUROC gets near 1: Beta(19, 1), normal separations; and Beta(2, 2)."""
+    options = {"simulations": 2500, "bounds": (0, 1)}
+    for a, b in ((19, 1), (2, 2)):
+        share = covered(lambda rng, n, a=a, b=b: rng.beta(a, b, n), a / (a + b), runs, **options)
+        assert 0.93 <= share <= 0.98
+    # Without the correction 91 % with 5 and 12 runs.
+    truth = ndtr(2 / math.sqrt(1.25))
+    share = covered(lambda rng, n: ndtr(rng.normal(2, 0.5, n)), truth, runs, **options)
+    assert 0.92 <= share <= 0.97
+
+
+@pytest.mark.parametrize("runs", [3, 5, 6, 9, 20])
+def test_coverage_of_a_median(runs):
+    """The jackknife, which the median is not smooth enough for, covers 84 % to 88 %."""
+    share = covered(
+        lambda rng, n: rng.exponential(size=n), math.log(2), runs, 1500, statistic=np.median
+    )
+    assert 0.925 <= share <= 0.98
+
+
+def test_median_between_order_statistics():
+    """Tables of the sign test: of 10 values, the second and the ninth hold it in 97.9 %."""
+    values = np.arange(1.0, 11.0)
+    held = 1 - 2 * scipy.stats.binom.cdf([1, 2], 10, 0.5)
+    assert held == pytest.approx([0.97852, 0.89063], abs=1e-5)
+    for share, low in zip(held, (2, 3), strict=True):
+        found = runs_interval(values, rng=generator(), statistic=np.median, level=share)
+        assert found[:3] == pytest.approx((5.5, low, 11 - low), abs=1e-6)
+        assert found.method == "order statistics"
 
 
 def test_what_cannot_show_spread_says_so():

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from oodometer.errors import UserError
 from oodometer.stats.comparison import holm
-from oodometer.stats.paired import sign_flip_test, t_test, wilcoxon_test, win_probability
+from oodometer.stats.paired import (
+    difference_interval,
+    sign_flip_test,
+    t_test,
+    wilcoxon_test,
+    win_probability,
+)
 
 relaxed = settings(deadline=None, max_examples=60)
 differences = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=9)
@@ -87,6 +93,35 @@ def test_t_is_scipys():
     assert t_test([0.3, 0.8, 0.6], [0.2, 0.7, 0.5])[1:3] == (0.25, 0.25)  # always 0.1
     assert t_test([0.1 + 0.2, 0.5], [0.3, 0.5]).p_value == 1.0
     assert t_test([0.9], [0.1]).p_value == 1.0
+
+
+def test_exact_tests_are_scipys_over_all_patterns():
+    """With ties and zeros, SciPy tries all patterns of signs too."""
+    rng = generator(7)
+    for size in (2, 5, 8):
+        a, b = rng.integers(0, 5, size=(2, size)).astype(float)
+        a[0], b[0] = 1.0, 3.0
+        everything = scipy.stats.permutation_test(
+            (a, b), lambda x, y: (x - y).mean(), permutation_type="samples", n_resamples=np.inf
+        )
+        assert sign_flip_test(a, b, rng=rng).p_value == pytest.approx(everything.pvalue)
+        ranks = scipy.stats.wilcoxon(
+            a, b, zero_method="pratt", method=scipy.stats.PermutationMethod(n_resamples=10**6)
+        )
+        assert wilcoxon_test(a, b).p_value == pytest.approx(ranks.pvalue)
+
+
+def test_difference_interval_is_scipys_and_agrees_with_the_test():
+    rng = generator(8)
+    for size in (2, 3, 12):
+        for _ in range(20):
+            a, b = rng.normal(0.7, 1, size), rng.normal(size=size)
+            found = difference_interval(a, b)
+            expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
+            assert found == pytest.approx((np.mean(a - b), *expected))
+            assert (found.low > 0 or found.high < 0) == (t_test(a, b).p_value < 0.05)
+    assert difference_interval([0.9], [0.8])[1:] == (-np.inf, np.inf)
+    assert difference_interval([2, 3, 4], [1, 2, 3]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("runs", [5, 8, 12])
@@ -182,6 +217,15 @@ def test_wins_are_covered_on_average(runs):
     ]
     assert 0.93 <= np.mean(coverage) <= 0.97
     assert min(coverage) > 0.83
+
+
+@pytest.mark.parametrize(("a_size", "b_size"), [(2, 5), (3, 3), (3, 4)])
+def test_few_runs_in_perfect_order_may_be_alike(a_size, b_size):
+    """One of 20 orders of 3 and 3 is perfect: too often by chance to exclude 1/2."""
+    found = win_probability(10 + np.arange(a_size), np.arange(b_size), paired=False)
+    assert found.value == 1.0 and found.low <= 0.5
+    enough = win_probability(10 + np.arange(4), np.arange(4), paired=False)
+    assert enough.low > 0.5  # one of 70
 
 
 def test_unpaired_wins_are_all_pairs():

@@ -1,10 +1,22 @@
 """Bad input to the statistics is told in one sentence, whichever function meets it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.stats import friedman, intervals, order, paired, ranks, tuning, variance
+from oodometer.stats import (
+    friedman,
+    holm,
+    intervals,
+    mean_auroc,
+    order,
+    paired,
+    power,
+    ranks,
+    tuning,
+    variance,
+)
 
 PAIR = ([1.0, 2.0, 3.0], [2.0, 2.0, 1.0])
 SEEDED = [
@@ -50,3 +62,61 @@ def test_bad_vectors(bad, message):
     for call in (paired.wilcoxon_test, paired.t_test, paired.win_probability):
         with pytest.raises(UserError, match=message):
             call([1.0, 2.0, 3.0], bad)
+
+
+def refused():
+    """Calls with something of another kind than meant, and what is said."""
+    rng = np.random.default_rng(0)
+    three = [1.0, 2.0, 3.0]
+    return {
+        "level must be between 0 and 1, such as 0.95, got '0.95'": (
+            lambda: intervals.runs_interval(three, rng=rng, level="0.95")
+        ),
+        "bounds must be a lower and a higher number, got None": (
+            lambda: intervals.runs_interval(three, rng=rng, bounds=None)
+        ),
+        "resamples must be a whole number, got 10.5": (
+            lambda: order.aso(three, three, rng=rng, resamples=10.5)
+        ),
+        "resamples must be at least 1, got 0": (
+            lambda: intervals.runs_interval([*three] * 4, rng=rng, statistic=np.std, resamples=0)
+        ),
+        "seed must be a whole number, got None": (
+            lambda: order.aso_replay(three, three, seed=None)
+        ),
+        "samples must hold at least two methods, got None": (
+            lambda: order.aso_matrix(None, rng=rng)
+        ),
+        "runs must be a whole number, got '3'": lambda: power.power("3", 1.0, 1.0),
+        "p_values must be a vector of real numbers": lambda: holm(["a"]),
+        "Run 0 is no pair": lambda: mean_auroc([three]),
+        "Run 1 is no pair": lambda: intervals.hierarchical_interval([(three, three), 1], rng=rng),
+        "runs must be a list of pairs": lambda: mean_auroc({"a": three}),
+        "factors must map each factor's name": (
+            lambda: variance.variance_shares(three, ["a", "b", "a"], rng=rng)
+        ),
+    }
+
+
+@pytest.mark.parametrize("message", refused())
+def test_other_kinds_of_things_are_refused_in_one_sentence(message):
+    with pytest.raises(UserError) as caught:
+        refused()[message]()
+    assert str(caught.value).startswith(message) and str(caught.value).endswith(".")
+
+
+def test_pandas_is_as_good_as_lists():
+    table = pd.DataFrame({"optimizer": [0, 0, 1, 1], "seed": [0, 1, 0, 1], "auroc": [1, 2, 3, 5.0]})
+    there, here = (
+        variance.variance_shares(
+            values, factors, rng=np.random.default_rng(0), replicate="seed", resamples=50
+        )
+        for values, factors in (
+            (table["auroc"], table[["optimizer", "seed"]]),
+            ([1, 2, 3, 5], {"optimizer": [0, 0, 1, 1], "seed": [0, 1, 0, 1]}),
+        )
+    )
+    assert there == here
+    series = pd.Series([0.9, 0.8, 0.7], index=[7, 8, 9])
+    found = intervals.runs_interval(series, rng=np.random.default_rng(0))
+    assert found == intervals.runs_interval([0.9, 0.8, 0.7], rng=np.random.default_rng(0))

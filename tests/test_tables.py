@@ -74,7 +74,7 @@ def test_published_schema_of_the_label_noise_paper(table):
     assert [part.metric for part in reading.results] == [
         "auroc", "failure_auroc", "incorrect_auroc", "correct_auroc",
     ]  # fmt: skip
-    assert "1 lines occur twice, word for word; taken once" in reading.notes
+    assert "lines that occur again, word for word, were left out: 1" in reading.notes
     main = reading.results[0]
     assert set(main.factors) == {"training_dataset", "seed"}  # checkpoint is told by the data here
     assert len(main.frame) == 4
@@ -113,7 +113,7 @@ def test_spreadsheet_with_decimal_commas_percent_signs_and_gaps(table):
         {("MSP", "SVHN"): 0.912, ("KNN", "SVHN"): 0.951, ("KNN", "LSUN"): 0.942}
     )
     notes = " | ".join(reading.notes)
-    assert "1 cells are empty" in notes and "taken for auroc" in notes
+    assert "empty cells count as missing: 1" in notes and "taken for auroc" in notes
     assert dict(reading.columns)["Moyenne"] == "not used: a mean of other columns"
 
 
@@ -152,7 +152,7 @@ def test_fractions_among_percentages_are_noticed(table):
 def test_repeated_cells_become_runs(table):
     reading = read_results(table("method,auroc\nmsp,.9\nmsp,.8\nknn,.7\nknn,.6\n"))
     assert reading.results[0].factors == ("run",)
-    assert "2 lines repeat a cell with another value" in reading.notes[0]
+    assert "lines that repeat a cell with another value: 2" in reading.notes[0]
 
 
 def test_columns_can_be_corrected(table):
@@ -174,7 +174,7 @@ def test_a_frame_is_read_like_a_file():
     frame = pd.DataFrame({"method": ["msp", "knn"], "auroc": [0.9, None], "ood": ["a", "a"]})
     reading = read_results(frame)
     assert values(reading) == {("msp", "a"): 0.9}
-    assert "1 cells are empty and count as missing (auroc 1)" in reading.notes
+    assert "empty cells count as missing: 1 (auroc 1)" in reading.notes
 
 
 @pytest.mark.parametrize(

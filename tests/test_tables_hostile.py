@@ -155,10 +155,10 @@ def test_spreadsheets_and_runs_that_never_meet_are_refused(tmp_path):
     (tmp_path / "x.xlsx").write_bytes(b"PK\x03\x04\x00")
     with pytest.raises(UserError, match="export it as CSV"):
         read_results(tmp_path / "x.xlsx")
-    lines = [f"{m},a,{s + 5 * (m == 'KNN')},.9{s}" for m in ("MSP", "KNN") for s in range(3)]
-    (tmp_path / "u.csv").write_text("method,ood,seed,auroc\n" + "\n".join(lines))
-    with pytest.raises(UserError, match="told apart by seed"):
-        analyze(tmp_path / "u.csv")
+    lines = [f"{m},a,{s}{m},.9{n}" for m in ("MSP", "KNN") for n, s in enumerate(("sgd", "adam"))]
+    (tmp_path / "u.csv").write_text("method,ood,recipe,auroc\n" + "\n".join(lines))
+    with pytest.raises(UserError, match="measured on the same runs"):
+        analyze(tmp_path / "u.csv", columns="factor=recipe")
 
 
 def test_frames_with_two_columns_of_one_name_are_refused():
@@ -180,9 +180,8 @@ def test_the_schema_of_the_label_noise_paper_names_labels_by_their_noise():
     ]  # fmt: skip
     findings = analyze(pd.DataFrame(lines))
     (noise,) = [finding for finding in findings if finding.protocol == "label_noise"]
-    assert ("labels", "clean, n_agg and symm_worst") in noise.facts
     assert [claim.verdict for claim in noise.claims[:2]] == ["holds", "holds"]
-    assert noise.claims[1].text.startswith("With symm_worst labels, 3 of 3 detectors")
+    assert "With symm_worst labels" in noise.claims[1].text
 
 
 def test_several_metrics_give_one_finding_on_their_agreement():
@@ -194,7 +193,7 @@ def test_several_metrics_give_one_finding_on_their_agreement():
     findings = analyze(pd.DataFrame(lines))
     assert [finding.protocol for finding in findings] == ["standing", "metric_agreement"]
     (claim,) = findings[1].claims
-    assert claim.text == "AUROC and FPR@95TPR agree that mds is best." and claim.verdict == "holds"
+    assert claim.text == "AUROC and FPR@95TPR both put mds first." and claim.verdict == "holds"
     turned = pd.DataFrame(lines).assign(fpr95=lambda frame: 1 - frame["fpr95"])
     (claim,) = analyze(turned)[1].claims
     assert claim.text == "AUROC puts mds first, FPR@95TPR msp." and claim.verdict == "flips"

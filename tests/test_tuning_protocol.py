@@ -98,7 +98,7 @@ def test_detectors_without_a_grid_and_learned_ones_take_no_part():
 
 def test_one_run_is_judged_by_its_outlier_sets():
     finding = judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, runs=1))
-    assert any("one run only" in caveat for caveat in finding.caveats)
+    assert any("one training only" in caveat for caveat in finding.caveats)
 
 
 def test_what_cannot_be_tuned_is_refused():
@@ -110,3 +110,37 @@ def test_what_cannot_be_tuned_is_refused():
 
 def test_studies_can_name_it():
     assert PROTOCOLS["tuning"] is tuning and "standing" in PROTOCOLS
+
+
+def test_curves_have_a_line_per_other_setting_and_a_logarithmic_axis_if_wide():
+    grid = {f"k={k}, tail=2, norm={norm}": 1.0 for k in (1, 10, 1000) for norm in ("l1", "l2")}
+    (lines,) = [s for s in judged(world({"knn": grid})).series if s.kind == "lines"]
+    assert {point["label"] for point in lines.points} == {"norm=l1", "norm=l2"}
+    assert lines.points[0]["panel"] == "knn: logarithm (base 10) of k"
+    assert sorted({point["x"] for point in lines.points}) == [0.0, 1.0, 3.0]
+
+
+def test_checkpoints_of_one_training_are_one_case():
+    table = world({"knn": {"k=1": 0.5, "k=5": 0.7}}, runs=4)
+    copied = {f"{run} {epoch}": {"seed": int(run), "epoch": epoch}
+              for run in table.runs for epoch in ("best", "last")}  # fmt: skip
+    rows = tuple(
+        ScoreRow(f"{row.run} {epoch}", row.detector, row.setting, row.dataset, row.scores,
+                 row.default)
+        for row in table.rows for epoch in ("best", "last")
+    )  # fmt: skip
+    one, two = judged(table), judged(ScoreTable("id", rows, copied))
+    assert one.tables[0].rows == two.tables[0].rows
+    assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
+    assert any("8 runs are looks at 4 trainings" in caveat for caveat in two.caveats)
+
+
+def test_the_best_detector_is_told_only_beyond_chance():
+    equal = {"k=1": 1.0, "k=5": 1.0}
+    verdicts = [
+        judged(world({"a": equal, "b": equal}, runs=5, seed=seed)).claims[2].verdict
+        for seed in range(30)
+    ]
+    assert sum(verdict != "undecided" for verdict in verdicts) <= 4
+    strong = judged(world({"a": equal, "b": {"k=1": 3.0, "k=5": 3.0}}, runs=6))
+    assert strong.claims[2].verdict == "holds" and strong.claims[2].text.startswith("b has")

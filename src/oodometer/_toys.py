@@ -65,21 +65,26 @@ def _toy_probes(
     """
     top, place = logits.max(1, keepdim=True)
     others = math.log(logits.shape[1] - 1)
-    doubts = []
-    for heat in (1.0, 10.0, 100.0, 1000.0):
-        rest = ((logits - top) / heat).scatter(1, place, -torch.inf)
-        doubts.append(heat * (rest.logsumexp(1) - others))
+
+    def doubts(*heats: float) -> Tensor:
+        rest = (logits - top).scatter(1, place, -torch.inf)
+        return torch.stack([h * ((rest / h).logsumexp(1) - others) for h in heats], dim=1)
+
+    few, many = (1.0, 10.0, 100.0, 1000.0), (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     steps = torch.tensor([0.0, 0.00035, 0.0007, 0.0014, 0.0028], dtype=torch.float64)
+    fine = 0.0002 * torch.arange(21, dtype=torch.float64)
     far, nearest = torch.cdist(features, usual).min(1)
     unusual = 0.0002 * (features - usual[nearest]) * (far - 3).clamp(max=8).exp()[:, None]
     near = torch.cdist(features[:, ::2], usual[:, ::2]).amin(1)
     more = torch.arange(1, 11, dtype=torch.float64)
     sure = logits.shape[1] * logits.softmax(1) - 1
-    doubt = doubts[0]
+    doubt = doubts(1.0)[:, 0]
     minds = torch.stack([doubt, 1.2 * doubt - 0.5], dim=1)
     closer = torch.tensor([1.0, 0.99, 0.98, 0.97, 0.96, 0.9, 0.8], dtype=torch.float64)
     made = {
-        "odin": torch.stack(doubts, dim=1)[:, :, None] * (1 + 50 * steps),
+        "odin": doubts(*few)[:, :, None] * (1 + 50 * steps),
+        "odin_fine": doubts(*many)[:, :, None] * (1 + 50 * fine),
+        "pixel_neighbors": torch.stack([near, far + 1], dim=1).repeat(1, 4).cumsum(1),
         "mahalanobis": far.square()[:, None] * closer,
         "gradient_uncertainty": 1.5 * sure.norm(dim=1) * features.norm(dim=1),
         "rankfeat": torch.stack([0.5 * logits, 0.4 * logits + 0.1], dim=1),

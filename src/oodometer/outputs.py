@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar, cast
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from oodometer._labels import class_numbers, require_known
 from oodometer._mapped import release_pages, tensor_of
 from oodometer.errors import UserError
 
@@ -153,7 +155,11 @@ class Outputs:
             release_pages()
             rows = slice(start, start + step)
             gap = (self.head(self.features[rows]) - self.logits[rows]).abs().amax(1)
-            allowed = tolerance * (self.features[rows].norm(dim=1) * weight_norm + bias_size)
+            size = self.features[rows].norm(dim=1) * weight_norm + bias_size
+            if (gap > tolerance * size).any():
+                parts = (self.features[rows], self.logits[rows], self.head.weight)
+                tolerance = max(tolerance, *map(_rounding, parts))
+            allowed = tolerance * size
             worst = int((gap - allowed).argmax())
             if gap[worst] > allowed[worst]:
                 raise UserError(
@@ -166,22 +172,9 @@ class Outputs:
     def _require_labels(self) -> None:
         if self.labels is None:
             return
-        whole = not (self.labels.is_floating_point() or self.labels.is_complex())
-        if self.labels.dim() != 1 or not whole or self.labels.dtype == torch.bool:
-            raise UserError(
-                f"labels must be a vector of integers, got shape {tuple(self.labels.shape)} "
-                f"of {str(self.labels.dtype)[6:]}."
-            )
-        object.__setattr__(self, "labels", self.labels.to(torch.int64))
-        if not len(self.labels):
-            return
-        low, high = int(self.labels.min()), int(self.labels.max())
-        limit = self.logits.shape[1] - 1 if self.logits is not None else high
-        if low < -1 or high > limit:
-            raise UserError(
-                f"labels must lie in 0..{limit}, or be -1 for no known class; "
-                f"got {low if low < -1 else high}."
-            )
+        numbers = class_numbers(self.labels)
+        object.__setattr__(self, "labels", numbers)
+        require_known(numbers, None if self.logits is None else self.logits.shape[1])
 
     def _require_equal_rows(self) -> None:
         rows = {name: len(value) for name, value in self._arrays().items()}
@@ -230,6 +223,12 @@ class Outputs:
             self.refused,
         )
 
+    def refusing(self, refused: Mapping[str, str]) -> Outputs:
+        """Return the same outputs with other reasons for what they lack, without a new check."""
+        same = copy(self)
+        object.__setattr__(same, "refused", dict(refused))
+        return same
+
     def only(self, needs: Iterable[str], reader: str) -> View:
         """Return a view that shows `reader` the declared fields and refuses all others."""
         return View(self, frozenset(needs), reader)
@@ -260,7 +259,7 @@ class View:
         self._require_declared(name)
         value: Tensor | None = getattr(self._outputs, name)
         if value is None:
-            raise UserError(f"Detector '{self._reader}' needs {name}, which these outputs lack.")
+            raise self._lacking(name, name)
         return value
 
     @property
@@ -283,7 +282,7 @@ class View:
         """The last linear layer."""
         self._require_declared("head")
         if self._outputs.head is None:
-            raise UserError(f"Detector '{self._reader}' needs head, which these outputs lack.")
+            raise self._lacking("head", "head")
         return self._outputs.head
 
     @property
@@ -375,6 +374,20 @@ def _computed(head: Head, features: Tensor) -> Tensor:
         release_pages()
         parts.append(head(rows))
     return torch.cat(parts)
+
+
+def _rounding(values: Tensor) -> float:
+    """The tolerance for numbers that came through a narrower type than the one they are kept in.
+
+    Saved by way of lists or of a framework without bfloat16, they look more exact than they are.
+    """
+    narrower = dict.fromkeys(_HALF, _HALF_TOLERANCE) | _TOLERANCE
+    return max(
+        allowed
+        for dtype, allowed in narrower.items()
+        if dtype.itemsize >= values.dtype.itemsize
+        or torch.equal(values.to(dtype).to(values), values)
+    )
 
 
 def _in_full(value: Tensor) -> Tensor:

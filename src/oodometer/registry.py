@@ -10,7 +10,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -39,8 +39,11 @@ class Detector:
     name: str
     build: Callable[..., Scorer]
     paper: str
-    needs: frozenset[str]
+    needs: frozenset[str]  # all that it reads at any setting
     grid: Mapping[str, tuple[Setting, ...]]
+    # setting -> value -> those of its needs that belong to this value alone
+    needs_for: Mapping[str, Mapping[Setting, frozenset[str]]] = field(default_factory=dict)
+    only_by_name: bool = False  # too costly to be meant by "all"
 
     def __post_init__(self) -> None:
         for need in self.needs:
@@ -67,6 +70,18 @@ class Detector:
                     f"The grid of detector '{self.name}' for {setting} lacks its default "
                     f"{self.defaults[setting]!r}."
                 )
+        for setting, by_value in self.needs_for.items():
+            if setting not in self.grid:
+                raise unknown(f"setting in needs_for of detector '{self.name}'", setting, self.grid)
+            if set(by_value) != set(self.grid[setting]):
+                raise UserError(
+                    f"needs_for of detector '{self.name}' must say what every value of {setting} "
+                    f"needs: {', '.join(map(str, self.grid[setting]))}."
+                )
+            if any(not needs <= self.needs for needs in by_value.values()):
+                raise UserError(
+                    f"needs_for of detector '{self.name}' names what is not among its needs."
+                )
 
     @property
     def defaults(self) -> dict[str, Setting]:
@@ -85,9 +100,14 @@ class Detector:
         return (inspect.getdoc(self.build) or "").partition("\n")[2].strip()
 
     def settings(self) -> Iterator[dict[str, Setting]]:
-        """Every combination in the grid, in a fixed order; one empty one if there is no grid."""
-        for values in itertools.product(*(self.grid[name] for name in self.defaults)):
-            yield dict(zip(self.defaults, values, strict=True))
+        """Every combination in the grid; one empty one if there is no grid.
+
+        The first setting varies fastest, as in published searches, where the first of equally good
+        combinations wins.
+        """
+        names = list(self.defaults)
+        for values in itertools.product(*(self.grid[name] for name in reversed(names))):
+            yield dict(zip(names, reversed(values), strict=True))
 
     def complete(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
         """Fill in the defaults; refuse a setting that is unknown or of another type."""
@@ -111,14 +131,13 @@ class Detector:
             for name, value in settings.items()
         }
 
-    def lacking(self, available: frozenset[str]) -> list[str]:
-        """Names of what it needs and these outputs do not have."""
-        return sorted(self.needs - available - {"outliers"})  # these come apart from the outputs
-
-    @property
-    def probes(self) -> tuple[str, ...]:
-        """What it needs for which a network is asked again: layers and probes."""
-        return tuple(sorted(n for n in self.needs if n == "layers" or n.startswith(PROBE)))
+    def needed(self, settings: Mapping[str, Setting]) -> frozenset[str]:
+        """What it needs at these settings."""
+        of_values = [needs for each in self.needs_for.values() for needs in each.values()]
+        always = self.needs.difference(*of_values)
+        full = self.defaults | dict(settings)
+        chosen = (each.get(full[name], frozenset()) for name, each in self.needs_for.items())
+        return always.union(*chosen)
 
     @property
     def learns_from_outliers(self) -> bool:
@@ -137,8 +156,10 @@ class Detector:
         `validation`, in-distribution and outliers, is for those that learn from outliers.
         """
         full = self.complete(settings)
+        needs = self.needed(full)
         # Few detectors read a probe of the training data: reading one that is not there tells.
-        lacking = [need for need in self.lacking(train.available) if not need.startswith(PROBE)]
+        apart = {need for need in needs if need.startswith(PROBE)} | {"outliers"}
+        lacking = sorted(needs - apart - train.available)
         if lacking:
             sentence = (
                 f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
@@ -149,8 +170,8 @@ class Detector:
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
         shown = self._shown(train)
-        readable = self.needs - {"labels"}  # labels of scored data are never shown to a detector
-        view = shown.only(self.needs, self.name)
+        readable = needs - {"labels"}  # labels of scored data are never shown to a detector
+        view = shown.only(needs, self.name)
         learned_from = validation if validation is not None and self.learns_from_outliers else ()
         seen_too = [self._shown(part) for part in learned_from]
         if seen_too:
@@ -208,13 +229,20 @@ BROKEN_PLUGINS: dict[str, str] = {}  # entry points that could not be loaded, an
 
 
 def detector(
-    *, paper: str, needs: set[str], grid: Mapping[str, tuple[Setting, ...]] | None = None
+    *,
+    paper: str,
+    needs: set[str],
+    grid: Mapping[str, tuple[Setting, ...]] | None = None,
+    needs_for: Mapping[str, Mapping[Setting, set[str]]] | None = None,
+    only_by_name: bool = False,
 ) -> Callable[[Callable[..., Scorer]], Callable[..., Scorer]]:
     """Register the decorated function as a detector under its own name.
 
     The function takes the training outputs and keyword-only settings, and returns a function
     from outputs to scores, (n,), higher = more out-of-distribution. It sees only what `needs`
-    declares; `grid` lists the values of each setting that are worth trying.
+    declares; `grid` lists the values of each setting that are worth trying. Where a need depends
+    on a setting, `needs_for` says on which value: ``{"space": {"logits": {"logits"}, ...}}``.
+    `only_by_name` leaves a costly one out of "all".
     """
     if isinstance(needs, str):
         raise UserError(f"needs must be a set of names, such as {{'{needs}'}}, got '{needs}'.")
@@ -228,7 +256,13 @@ def detector(
                 f"Detector '{name}' of {build.__module__} is already registered by "
                 f"{known.build.__module__}: choose another name."
             )
-        DETECTORS[name] = Detector(name, build, paper, frozenset(needs), grid or {})
+        by_value = {
+            setting: {value: frozenset(those) for value, those in each.items()}
+            for setting, each in (needs_for or {}).items()
+        }
+        DETECTORS[name] = Detector(
+            name, build, paper, frozenset(needs), grid or {}, by_value, only_by_name
+        )
         return build
 
     return add
@@ -317,6 +351,25 @@ class Choice:
     def setting(self) -> str:
         """All settings in one canonical text, such as ``k=50``."""
         return setting_text(self.settings)
+
+    def tried(self, *, grid: bool) -> list[Mapping[str, Setting]]:
+        """The settings to score; with `grid`, those of the whole grid.
+
+        Settings that the user named compete as they are; the grid belongs to the plain name.
+        """
+        if grid and self.label == self.detector.name:
+            return list(self.detector.settings())
+        return [self.settings]
+
+    def needs(self, *, grid: bool) -> frozenset[str]:
+        """What the detector needs at the settings to score."""
+        return frozenset().union(*map(self.detector.needed, self.tried(grid=grid)))
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """What it needs, with its whole grid, for which a network is asked again."""
+        asked = (need for need in self.needs(grid=True) if need == "layers" or PROBE in need)
+        return tuple(sorted(asked))
 
 
 def choose(text: str) -> Choice:

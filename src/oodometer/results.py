@@ -49,6 +49,12 @@ class Results:
                 "a column that tells runs apart is needed, such as seed."
             )
 
+    @property
+    def label(self) -> str:
+        """How readers call the metric."""
+        known = metrics.METRICS.get(self.metric)
+        return self.metric.replace("auroc", "AUROC") if known is None else known.label
+
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The columns that tell what was measured: detector, outlier set, and ID set if known."""

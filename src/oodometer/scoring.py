@@ -25,9 +25,10 @@ LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
 
 def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
-    """Look up the named detectors, or all that are registered."""
+    """Look up the named detectors, or all that are registered and not used by name only."""
     if isinstance(detectors, str):
-        names = sorted(DETECTORS) if detectors == "all" else [detectors]
+        usual = (name for name in sorted(DETECTORS) if not DETECTORS[name].only_by_name)
+        names = list(usual) if detectors == "all" else [detectors]
     elif isinstance(detectors, Sequence) and all(isinstance(name, str) for name in detectors):
         names = list(detectors)
     else:
@@ -42,12 +43,15 @@ def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
     return chosen
 
 
-def needs_of(detectors: Literal["all"] | str | Sequence[str] = "all") -> tuple[str, ...]:
+def needs_of(
+    detectors: Literal["all"] | str | Sequence[str] = "all", *, grid: bool = False
+) -> tuple[str, ...]:
     """What a model must be asked for so that these detectors can be used: `needs` of `extract`.
 
-    What is made of several models, or of outliers, is not among it.
+    What is made of several models, or of outliers, is not among it. `grid` is that of `score`:
+    some settings need more than the default.
     """
-    needs = {need for choice in choices(detectors) for need in choice.detector.needs}
+    needs = {need for choice in choices(detectors) for need in choice.needs(grid=grid)}
     return tuple(sorted(needs - {"probe:ensemble", "outliers"}))
 
 
@@ -112,25 +116,52 @@ def score_choice(
 ) -> Iterator[ScoreRow | Missing]:
     """Fit one detector and score the data sets; with `grid`, at every setting of its grid.
 
-    A setting that fails gives one Missing with the reason; the other settings go on. One that
+    What fails is told once for all settings that fail alike; the other settings go on. One that
     learns from outliers is fitted with each outlier set in turn, see `_learned`.
     """
-    settings = [choice.settings]
-    # A setting that the user named competes as it is; the grid belongs to the plain name.
-    if grid and choice.label == choice.detector.name:
-        settings += [values for values in choice.detector.settings() if values != choice.settings]
+    settings = choice.tried(grid=grid)
     if choice.detector.learns_from_outliers:
         yield from _learned(choice, settings, train, tests, id, run)
         return
+    failed: list[_Failed] = []
     for values in settings:
-        default = values is choice.settings
-        text = setting_text(values)
         found = _scores(partial(choice.detector.fit, train, validation=None, **values), tests)
         if isinstance(found, Missing):
-            yield replace(found, run=run, detector=choice.label, setting="" if default else text)
+            failed.append((values, replace(found, run=run, detector=choice.label)))
             continue
         for name, scores in found.items():
-            yield ScoreRow(run, choice.label, text, name, scores, default)
+            default = values == choice.settings
+            yield ScoreRow(run, choice.label, setting_text(values), name, scores, default)
+    default_failed = [missing for values, missing in failed if values == choice.settings]
+    yield from default_failed  # without a setting: nothing represents the detector
+    told = {missing.reason for missing in default_failed}
+    if len(failed) < len(settings):
+        yield from _told_once([pair for pair in failed if pair[1].reason not in told], settings)
+
+
+_Failed = tuple[Mapping[str, Setting], Missing]
+
+
+def _told_once(
+    failed: Sequence[_Failed], tried: Sequence[Mapping[str, Setting]]
+) -> Iterator[Missing]:
+    """Tell a reason once where the settings that fail for it are all of those with some values.
+
+    That is ``space=pixels`` in place of ``k=1, space=pixels``, ``k=2, space=pixels``, ...
+    """
+    for reason in dict.fromkeys(missing.reason for _, missing in failed):
+        alike = [pair for pair in failed if pair[1].reason == reason]
+        common = {
+            name: value
+            for name, value in alike[0][0].items()
+            if all(values[name] == value for values, _ in alike)
+            and any(values[name] != value for values in tried)
+        }
+        meant = [values for values in tried if common.items() <= values.items()]
+        if common and len(meant) == len(alike):
+            alike = [(common, alike[0][1])]
+        for values, missing in alike:
+            yield replace(missing, setting=setting_text(values))
 
 
 def _learned(
@@ -147,21 +178,23 @@ def _learned(
     in comparisons with others, which have seen no outliers.
     """
     halves = {name: _validation_rows(part) for name, part in tests.items()}
-    missing: list[Missing] = []
-    rows = 0
-    for outliers, values in itertools.product([n for n in tests if n != id], settings):
-        text = setting_text({"outliers": outliers, **values})
+    failed: list[_Failed] = []
+    tried: list[Mapping[str, Setting]] = []
+    for outliers, own in itertools.product([n for n in tests if n != id], settings):
+        values: Mapping[str, Setting] = {"outliers": outliers, **own}
+        tried.append(values)
         validation = (halves[id], halves[outliers])
-        found = _scores(partial(choice.detector.fit, train, validation=validation, **values), tests)
+        found = _scores(partial(choice.detector.fit, train, validation=validation, **own), tests)
         if isinstance(found, Missing):
-            missing.append(replace(found, run=run, detector=choice.label, setting=text))
+            failed.append((values, replace(found, run=run, detector=choice.label)))
             continue
         for name, scores in found.items():
-            rows += 1
+            text = setting_text(values)
             yield ScoreRow(run, choice.label, text, name, scores, default=False)
-    if missing and not rows:  # nothing is left of the detector
-        missing = [replace(missing[0], setting="")]
-    yield from missing
+    if failed and len(failed) == len(tried):  # nothing is left of the detector
+        yield failed[0][1]
+    else:
+        yield from _told_once(failed, tried)
 
 
 def _validation_rows(outputs: Outputs) -> Outputs:

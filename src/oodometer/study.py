@@ -85,6 +85,7 @@ class TrainSpec(BaseModel):
     validation: Annotated[Number, Field(ge=0, lt=1)] = 0.0  # share of the training set set aside
     augment: str = "none"
     label_noise: str = "none"  # of what is trained on; the validation part stays clean
+    fitted_on: Literal["train", "validation"] = "train"  # what detectors are fitted to
     train_size: Annotated[StrictInt, Field(ge=1)] | None = None  # None: all; else class-balanced
     epoch: Annotated[int | str, BeforeValidator(_number_of_epoch)] = "last"  # the one to use
     best_by: Literal["validation_accuracy", "validation_loss", "train_loss"] = "validation_accuracy"

@@ -121,6 +121,20 @@ def scores(data: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
         found[f"lts(percentile={percent})"] = ood.LTS(
             None, head, p=1 - percent / 100
         ).predict_features(test)
+    residual = ood.ViM(None, WIDTH // 2, weight, bias).fit_features(train, labels)
+    # Its score is alpha times this, less the logarithm of the summed exponentials.
+    virtual = residual.predict_features(test) + logits.logsumexp(1)
+    found["residual"] = virtual / residual.alpha
+    # Its VRA has thresholds for every unit: those of all numbers, if every unit has the same ones.
+    # Of 101 numbers, no percentile falls between two.
+    alike = torch.stack([train[:101, 0].roll(7 * unit) for unit in range(WIDTH)], dim=1)
+    for low, high in ((5, 95), (60, 90), (75, 99)):
+        name = f"vra(low={low}, high={high}, below=clip): units alike"
+        found[name] = (
+            ood.VRA(None, head, low / 100, high / 100)
+            .fit_feature_maps(alike, labels[:101])
+            .predict_feature_maps(test)
+        )
     found |= fitted_on_logits(train_logits, labels, logits)
     return found | fitted_on_features(train, labels, test, head)
 

@@ -64,6 +64,10 @@ def main() -> None:
         found[f"odin(temperature={heat}, step={step})"] = ood.ODIN(
             model, eps=step, temperature=heat
         ).predict(test)
+    for heat, step in ((5.0, 0.0012), (200.0, 0.004)):
+        found[f"odin_fine(temperature={heat}, step={step})"] = ood.ODIN(
+            model, eps=step, temperature=heat
+        ).predict(test)
     for step in (0.0, 0.001, 0.01):
         moved = ood.MahalanobisODIN(body, eps=step)
         moved.fit_features(body(train).detach(), labels)

@@ -22,16 +22,21 @@ def analyze(
         str,
         typer.Option(
             help="Corrects what is guessed: 'detector=Method, ood=Test set, auroc=AUC'. Roles: "
-            "detector, id, ood, metric, factor, covariate, ignore, and names of metrics."
+            "detector, id, ood, metric, runs, factor, covariate, ignore, and names of metrics; "
+            "detector=Training+Method joins two columns."
         ),
     ] = "",
+    runs: Annotated[
+        int | None,
+        typer.Option(help="How many runs stand behind each mean ± standard deviation."),
+    ] = None,
 ) -> None:
     """Say what a table of results allows to conclude, as HTML, Markdown, LaTeX and CSV."""
     from oodometer import reports
     from oodometer.analysis import findings_of
     from oodometer.tables import read_results
 
-    reading = read_results(results, columns)
+    reading = read_results(results, columns, runs)
     for column, role in reading.columns:
         typer.echo(f"column {column}: {role}")
     for note in reading.notes:

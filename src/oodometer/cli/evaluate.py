@@ -14,14 +14,14 @@ from oodometer.cli.common import app, console
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    import torch
 
-    from oodometer.lab.samples import Images
+    from oodometer.lab.own_data import OwnData
     from oodometer.outputs import Outputs
     from oodometer.scores import ScoreTable
 
 _SEVERAL = ("--outputs", "--ood", "--weights")
+Detectors = Literal["all"] | Sequence[str]
 
 
 class SeveralValues(TyperCommand):
@@ -34,8 +34,9 @@ class SeveralValues(TyperCommand):
         option = ""
         for argument in args:
             if argument.startswith("-"):
-                option = argument if argument in _SEVERAL else ""
-                if not option:
+                name, equals, _ = argument.partition("=")
+                option = name if name in _SEVERAL else ""
+                if not option or equals:
                     spread.append(argument)
             elif option:
                 spread += [option, argument]
@@ -48,45 +49,69 @@ class SeveralValues(TyperCommand):
 def evaluate(
     outputs: Annotated[
         list[str] | None,
-        typer.Option(help="Saved outputs: train=FILE id=FILE NAME=FILE... (.npz, Parquet)."),
+        typer.Option(help="Saved outputs: train=FILE id=FILE NAME=FILE... (.npz, Parquet, ...)."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="package.module:factory that makes the classifier.")
+        str | None,
+        typer.Option(help="What makes the classifier: package.module:factory, or factory(a=1)."),
     ] = None,
     weights: Annotated[
-        list[Path] | None, typer.Option(help="Its weights; several files become several runs.")
+        list[Path] | None,
+        typer.Option(help="Its weights; several files become several runs. Else as it is made."),
     ] = None,
-    train: Annotated[str | None, typer.Option(help="What it was trained on: name or path.")] = None,
+    train: Annotated[
+        str | None,
+        typer.Option(help="What it was trained on: name, path, or package.module:dataset."),
+    ] = None,
     id: Annotated[str | None, typer.Option(help="Other data of the same kind.")] = None,
-    ood: Annotated[list[str] | None, typer.Option(help="Outlier sets: names or paths.")] = None,
+    ood: Annotated[
+        list[str] | None, typer.Option(help="Outlier sets, likewise; NAME=... gives a name.")
+    ] = None,
     detectors: Annotated[str, typer.Option(help="Names with commas between, or all.")] = "all",
     mean: Annotated[
         str, typer.Option(help="Subtracted from pixels in [0, 1], per channel: 0.49,0.48,0.45.")
     ] = "",
     std: Annotated[str, typer.Option(help="What they are then divided by: 0.25,0.24,0.26.")] = "",
+    head: Annotated[
+        str, typer.Option(help="Name of the last linear layer, if it is not found by itself.")
+    ] = "",
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    memory: Annotated[
+        str, typer.Option(help="What a detector may hold at once beside the outputs: 512MB, 4GiB.")
+    ] = "",
     out: Annotated[Path, typer.Option(help="Folder for scores, tables and the report.")] = Path(
         "oodometer-evaluation"
     ),
 ) -> None:
     """Score your own classifier, or outputs that you saved, with every detector."""
-    chosen: Literal["all"] | list[str] = "all" if detectors == "all" else _split_names(detectors)
-    if outputs and (model or weights or train or id or ood):
+    from oodometer.engine.estimates import read_memory
+
+    chosen: Detectors = "all" if detectors == "all" else _split_names(detectors)
+    allowed = read_memory(memory) if memory else None
+    for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
+                  "mean": mean, "std": std, "head": head}  # fmt: skip
+    if outputs and any(for_models.values()):
         raise UserError("Give either --outputs, or --model with --weights, --train, --id, --ood.")
     if outputs:
-        table = _score_saved(outputs, chosen)
-    else:
-        given = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood}
-        lacking = [f"--{name}" for name, value in given.items() if not value]
-        if lacking:
-            raise UserError(
-                f"{', '.join(lacking)} missing: evaluate needs --outputs train=FILE id=FILE "
-                "NAME=FILE..., or --model, --weights, --train, --id and --ood."
-            )
-        assert model and weights and train and id and ood  # or something would be lacking
-        images = _load_data(train, id, ood, mean, std)
-        table = _score_models(model, weights, images, chosen, device)
-    _write(table, out)
+        files = _named_files(outputs)
+        _make_folder(out)
+        table = _score_saved(files, chosen, allowed)
+        _write(table, out, [(f"outputs of {name}", file) for name, file in files.items()])
+        return
+    lacking = [f"--{name}" for name in ("model", "train", "id", "ood") if not for_models[name]]
+    if lacking:
+        raise UserError(
+            f"{', '.join(lacking)} missing: evaluate needs --outputs train=FILE id=FILE "
+            "NAME=FILE..., or --model, --train, --id and --ood, and --weights."
+        )
+    assert model and train and id and ood  # or something would be lacking
+    from oodometer.lab.own_data import load_own_data
+
+    _make_folder(out)
+    data = load_own_data(train, id, ood, _numbers("mean", mean), _numbers("std", std))
+    table = _score_models(model, weights or [], data, chosen, head or None, device, allowed)
+    told = {**for_models, "ood": ", ".join(ood), "weights": ", ".join(map(str, weights or []))}
+    _write(table, out, [(name, str(value)) for name, value in told.items() if value])
 
 
 def _split_names(text: str) -> list[str]:
@@ -101,10 +126,18 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def _score_saved(named: Sequence[str], detectors: Literal["all"] | Sequence[str]) -> ScoreTable:
-    from oodometer.saved import load_outputs
-    from oodometer.scoring import score
+def _numbers(name: str, text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")] if text else []
+    except ValueError:
+        raise UserError(f"--{name} takes numbers with commas between, got '{text}'.") from None
 
+
+def _note(text: str) -> None:
+    typer.echo(f"note: {text}", err=True)
+
+
+def _named_files(named: Sequence[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for text in named:
         name, equals, file = text.partition("=")
@@ -116,147 +149,198 @@ def _score_saved(named: Sequence[str], detectors: Literal["all"] | Sequence[str]
     for name in ("train", "id"):
         if name not in files:
             raise UserError(f"--outputs needs {name}=FILE; it names {', '.join(files)}.")
-    return score(load_outputs(files), detectors, train="train", id="id")
+    return files
 
 
-def _load_data(train: str, id: str, ood: Sequence[str], mean: str, std: str) -> dict[str, Images]:
-    import numpy as np
+def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | None) -> ScoreTable:
+    import torch
 
-    from oodometer.lab.datasets import conform, load_part, split_options
-    from oodometer.lab.samples import Images
+    from oodometer.saved import load_outputs
+    from oodometer.scoring import choices, score
 
-    def load(data: str, part: str) -> Images:
-        name, options = split_options(data, ("part", "size"))
-        size = options.get("size")
-        sizes = (int(size), int(size)) if size is not None else None
-        return load_part(name, options.get("part", part), sizes)  # type: ignore[arg-type]
-
-    first = load(train, "train")
-    sets = {"train": first, "id": conform(load(id, "test"), *first.shape)}
-    for data in ood:
-        images = conform(load(data, "test"), *first.shape)
-        if images.name in sets:
-            raise UserError(f"Two data sets are called '{images.name}': rename one file.")
-        sets[images.name] = images
-    if not mean and not std:
-        return sets
-    channels = first.shape[0]
-    shift, scale = (
-        _per_channel("mean", mean, 0.0, channels),
-        _per_channel("std", std, 1.0, channels),
-    )
-    if (scale == 0).any():
-        raise UserError(f"--std must not be 0, got {std}.")
-    return {
-        name: Images(
-            images.name, ((images.floats() - shift) / scale).astype(np.float32), images.labels
-        )
-        for name, images in sets.items()
+    needs = {need for choice in choices(detectors) for need in choice.detector.needs}
+    outputs = load_outputs(files, _note)
+    for what in ("features", "logits"):
+        one, other = (getattr(outputs[name], what) for name in ("train", "id"))
+        if one is not None and other is not None and torch.equal(one, other):
+            raise UserError(
+                f"'{files['train']}' and '{files['id']}' hold the same {what}: detectors must not "
+                "be tried on what they are fitted to."
+            )
+    told = {
+        name: part.refusing({need: _why(need) for need in needs - part.available})
+        for name, part in outputs.items()
     }
+    return score(told, detectors, train="train", id="id", memory=memory)
 
 
-def _per_channel(name: str, text: str, default: float, channels: int) -> NDArray[np.float32]:
-    import numpy as np
-
-    try:
-        numbers = [float(part) for part in text.split(",")] if text else [default]
-    except ValueError:
-        raise UserError(f"--{name} takes numbers with commas between, got '{text}'.") from None
-    if len(numbers) not in (1, channels):
-        raise UserError(
-            f"--{name} has {len(numbers)} numbers, but the images have {channels} channels."
-        )
-    return np.array(numbers, dtype=np.float32)[:, None, None]
+def _why(need: str) -> str:
+    """Say why saved outputs do not have what a detector needs."""
+    if need == "layers" or need.startswith("probe:"):
+        return "the network itself must be asked: give --model instead of --outputs"
+    return "weight and bias were not saved" if need == "head" else f"{need} were not saved"
 
 
 def _score_models(
     factory: str,
     weights: Sequence[Path],
-    images: Mapping[str, Images],
-    detectors: Literal["all"] | Sequence[str],
+    data: OwnData,
+    detectors: Detectors,
+    head: str | None,
     device: str,
+    memory: int | None,
 ) -> ScoreTable:
-    from oodometer.lab.extract import extract
+    """Ask and score one model after the other; of each, no more is kept than an ensemble needs."""
+    from oodometer.lab.extract import ENSEMBLE, extract
     from oodometer.lab.models import load_model
-    from oodometer.scores import join_runs
-    from oodometer.scoring import needs_of, score
+    from oodometer.scores import Missing, join_runs
+    from oodometer.scoring import choices, needs_of, score
 
-    train = images["train"]
-    classes = int(train.labels.max()) + 1
-    if classes < 1:
-        raise UserError(f"The training data '{train.name}' have no labels.")
-    needs = needs_of(detectors)  # unknown names are refused before anything is computed
-    runs: dict[str, dict[str, Outputs]] = {}
-    for path in weights:
-        run = path.stem if path.stem not in runs else str(path)
-        if run in runs:
-            raise UserError(f"--weights names '{path}' twice.")
-        model = load_model(factory, train.shape, classes, path)
-        batches = {name: part.batches() for name, part in images.items()}
-        runs[run] = extract(model, batches, needs=needs, device=device, lenient=True)
-    _add_ensemble(list(runs.values()))
-    tables = {run: score(made, detectors, train="train", id="id") for run, made in runs.items()}
+    # Unknown names and unfit files are refused before anything is computed.
+    chosen = choices(detectors)
+    together = [choice.label for choice in chosen if ENSEMBLE in choice.detector.needs]
+    alone = [choice.label for choice in chosen if choice.label not in together]
+    runs = _run_names(weights)
+    if not weights:
+        _note(f"no --weights: the model is taken as '{factory}' makes it")
+    for later in weights[1:]:
+        load_model(factory, data.shape, data.classes, later)
+    tables: dict[str, ScoreTable] = {}
+    answers: dict[str, dict[str, torch.Tensor]] = {}
+    for run, path in runs.items():
+        if len(runs) > 1:
+            typer.echo(f"{run}: {len(answers) + 1} of {len(runs)}", err=True)
+        model = load_model(factory, data.shape, data.classes, path)
+        outputs = extract(
+            model, data.batches(), needs=needs_of(alone) if alone else (), head=head,
+            device=device, lenient=True,
+        )  # fmt: skip
+        _note_accuracy(run, outputs["id"])
+        if alone:
+            tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
+        answers[run] = {
+            name: part.logits[:1].clone() if name == "train" else part.logits
+            for name, part in outputs.items()
+            if together and part.logits is not None
+        }
+        del model, outputs  # before the next are made
+    if together and len(runs) > 1:
+        joint = _score_together(list(answers.values()), together)
+        tables = {
+            run: replace(tables[run], rows=tables[run].rows + joint.rows) if alone else joint
+            for run in runs
+        }
+    elif together:
+        why = "an ensemble needs several --weights of the same classifier."
+        if not alone:
+            raise UserError(f"No detector could be used: {why}")
+        missing = tuple(Missing(why, detector=label, lasting=True) for label in together)
+        tables = {run: replace(t, missing=t.missing + missing) for run, t in tables.items()}
     return next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
 
 
-def _add_ensemble(runs: Sequence[dict[str, Outputs]]) -> None:
-    """Add to the outputs of each model what all of them say together, for deep_ensemble."""
+def _run_names(weights: Sequence[Path]) -> dict[str, Path | None]:
+    """Call runs by the names of their files, and by as much of the path as tells them apart."""
+    if not weights:
+        return {"": None}
+    seen = set()
+    for path in weights:
+        if path.resolve() in seen:
+            raise UserError(f"--weights names '{path}' twice.")
+        seen.add(path.resolve())
+    for parts in range(1, 1 + max(len(path.parts) for path in weights)):
+        names = ["/".join((*path.parts[-parts:-1], path.stem)) for path in weights]
+        if len(set(names)) == len(names):
+            return dict(zip(names, weights, strict=True))
+    return {str(path): path for path in weights}
+
+
+def _note_accuracy(run: str, outputs: Outputs) -> None:
+    """Say so if a classifier only guesses: its weights or inputs are not what they should be."""
+    labels, logits = outputs.labels, outputs.logits
+    if labels is None or logits is None or not (labels >= 0).all() or logits.shape[1] < 2:
+        return
+    right = float((logits.argmax(1) == labels).double().mean())
+    most = float(labels.bincount().max() / len(labels))  # of one who always names the same class
+    if right <= max(most, 1.2 / logits.shape[1]) and len(labels) >= 20:
+        of = f" of {run}" if run else ""
+        _note(
+            f"the accuracy{of} on --id is {right:.1%}, no better than chance: are these the "
+            "weights, the normalisation and the order of classes of its training?"
+        )
+
+
+def _score_together(
+    answers: Sequence[Mapping[str, torch.Tensor]], detectors: Sequence[str]
+) -> ScoreTable:
+    """Score what all models say together; every run gets the scores of the whole."""
     import torch
 
     from oodometer.lab.extract import ENSEMBLE
     from oodometer.lab.votes import summarize_votes
-    from oodometer.outputs import PROBE
+    from oodometer.outputs import PROBE, Outputs
+    from oodometer.scoring import score
 
-    for name in runs[0]:
-        logits = [run[name].logits for run in runs]
-        known = [part for part in logits if part is not None]
-        if len(known) < 2 or name == "train":
-            why = "an ensemble needs several --weights of the same classifier."
-            for run in runs:
-                run[name] = replace(run[name], refused={**run[name].refused, ENSEMBLE: why})
-            continue
-        if len({part.shape for part in known}) > 1:
-            raise UserError("--weights are of classifiers with different numbers of classes.")
-        votes = summarize_votes(torch.stack(known)).to(known[0].dtype)
-        for run in runs:
-            probes = {**run[name].probes, ENSEMBLE.removeprefix(PROBE): votes}
-            run[name] = replace(run[name], probes=probes)
+    made = {}
+    for name in answers[0]:
+        logits = [answer[name] for answer in answers]
+        if len({part.shape for part in logits}) > 1:
+            raise UserError(
+                f"The classifiers of --weights give logits of different shapes on '{name}': "
+                f"{', '.join(sorted({str(tuple(part.shape)) for part in logits}))}."
+            )
+        votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
+        made[name] = Outputs(logits[0], probes={ENSEMBLE.removeprefix(PROBE): votes})
+    return score(made, detectors, train="train", id="id")
 
 
-def _write(table: ScoreTable, out: Path) -> None:
+def _make_folder(out: Path) -> None:
+    """Find out now, not after the work, whether results can be written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ".oodometer").touch()
+        (out / ".oodometer").unlink()
+    except OSError as problem:
+        raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None
+
+
+def _write(table: ScoreTable, out: Path, provenance: Sequence[tuple[str, str]]) -> None:
     """Print the table with intervals; write it, the scores of every sample, and the report."""
     import numpy as np
-    import pandas as pd
 
     from oodometer import reports
     from oodometer.protocols.ranking import ranking
+    from oodometer.protocols.spread import spread
 
     summary = table.summary()
-    per_sample = pd.concat(
-        pd.DataFrame(
-            {
-                "run": row.run,
-                "detector": row.detector,
-                "setting": row.setting,
-                "dataset": row.dataset,
-                "sample": np.arange(len(row.scores)),
-                "score": row.scores,
-            }
-        )
-        for row in table.rows
-    )
-    finding = ranking(table, np.random.default_rng(0))
-    console().print(reports.terminal(finding))
-    for part in dict.fromkeys(str(part) for part in table.missing if not part.lasting):
-        typer.echo(f"missing: {part}")
+    protocols = (ranking, spread) if len(table.runs) > 1 else (ranking,)
+    findings = [conclude(table, np.random.default_rng(0)) for conclude in protocols]
+    for finding in findings:
+        console().print(reports.terminal(finding))
     try:
-        out.mkdir(parents=True, exist_ok=True)
         summary.to_csv(out / "summary.csv", index=False)
         summary.to_parquet(out / "summary.parquet", index=False)
-        per_sample.to_parquet(out / "scores.parquet", index=False)
+        _write_scores(table, out / "scores.parquet")
     except OSError as problem:
         raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None
     for name in ("summary.csv", "summary.parquet", "scores.parquet"):
         typer.echo(f"written: {(out / name).resolve()}")
-    for path in reports.report([finding], out, title="Oodometer: evaluation"):
+    title = "Oodometer: evaluation"
+    for path in reports.report(findings, out, title=title, provenance=provenance):
         typer.echo(f"report: {path.resolve()}")
+
+
+def _write_scores(table: ScoreTable, path: Path) -> None:
+    """One line per run, detector, setting, data set and sample, a part at a time."""
+    import numpy as np
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = [(name, pyarrow.string()) for name in ("run", "detector", "setting", "dataset")]
+    schema = pyarrow.schema([*kinds, ("sample", pyarrow.int64()), ("score", pyarrow.float64())])
+    with parquet.ParquetWriter(path, schema) as file:
+        for row in table.rows:
+            size = len(row.scores)
+            same = [pyarrow.repeat(getattr(row, name), size) for name, _ in kinds]
+            columns = [*same, pyarrow.array(np.arange(size)), pyarrow.array(row.scores)]
+            file.write_table(pyarrow.Table.from_arrays(columns, schema=schema))

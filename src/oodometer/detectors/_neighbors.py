@@ -1,7 +1,7 @@
 """Exact nearest neighbours in bounded memory: found in single precision, settled in double.
 
 All distances of a tile come from one matrix product in float32, of rows that are centred on the
-mean of the bank and scaled to its size, so that little cancels. What float32 cannot tell apart is
+middle of the bank and scaled to its size, so that little cancels. What float32 cannot tell apart is
 measured again in float64, from the difference of the rows themselves. So the answer is that of
 float64 arithmetic, at the price of float32.
 """
@@ -18,12 +18,15 @@ from torch import Tensor
 
 from oodometer.detectors import _arrays
 from oodometer.detectors._arrays import blocks, precise
+from oodometer.detectors._pool import Pool, limits_from, packed, unpacked
 
 Preparation = Callable[[Tensor], Tensor]
-_TILE_NUMBERS = 2**22  # distances at a time, 256 queries by 16384 rows: more fall out of the cache
+_TILE_ROWS = 2048  # rows of the bank at a time, with _BLOCK_ROWS queries: 8 MiB of distances
+_BLOCK_ROWS = 1024
 _SPARE = 8  # candidates beyond the last wanted one, among which float32 may have erred
-_SAMPLE = 600  # how many distances of a row foretell where its nearest ones end
-_STRIDES = (1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 37, 53, 79, 113, 163)  # primes: no period
+_SAMPLE = 1024  # rows of the bank that foretell where the nearest ones of a query end
+_CACHE_BYTES = 2**20  # rows are prepared in blocks that stay in the cache
+_FEW = 64  # so many rows are measured again without asking first which of them are copies
 
 
 def as_given(rows: Tensor) -> Tensor:
@@ -46,83 +49,17 @@ class Neighbors:
 
     With rows centred and scaled so that |b| <= 1, and s = max(1, |q|),
     (|b|^2 / 2 - q.b) / s puts the bank in the order of distance to q. Its rounding error in
-    float32 stays below one number for all queries, `_doubt`.
+    float32 stays below one number for all queries, half of `_gap`: at most two thirds of that was
+    seen, where queries and bank are in the same tight clusters and all products have one sign.
     """
 
     def __init__(self, bank: Tensor, prepare: Preparation) -> None:
         self._bank, self._prepare = bank.detach(), prepare
         self._width = bank.shape[1]
-        self._doubt = float(np.finfo(np.float32).eps) * (1 + self._width**0.5 / 8)
+        self._gap = 2 * float(np.finfo(np.float32).eps) * (4 + self._width**0.5 / 3)
 
-    @cached_property
-    def _frame(self) -> tuple[Tensor, Tensor]:
-        """Centre of the bank, and its radius around that."""
-        count, numbers = len(self._bank), 4 * self._width
-        sums = [self._prepare(self._bank[rows]).sum(0) for rows in blocks(count, numbers)]
-        centre = torch.stack(sums).sum(0) / count
-        far = [
-            torch.linalg.vector_norm(self._prepare(self._bank[rows]) - centre, dim=1).amax()
-            for rows in blocks(count, numbers)
-        ]
-        radius = torch.stack(far).amax()
-        return centre, torch.where(radius > 0, radius, 1.0)
-
-    def _placed(self, rows: Tensor) -> Tensor:
-        """Return prepared rows, centred and scaled, in float64."""
-        centre, radius = self._frame
-        return (self._prepare(rows) - centre) / radius
-
-    def _tile(self, first: int, last: int) -> Tensor:
-        """Rows of the bank in float32, as (-b, |b|^2 / 2): one product then gives the order."""
-        parts = []
-        for rows in blocks(last - first, 4 * self._width):
-            placed = self._placed(self._bank[first + rows.start : first + rows.stop])
-            half = placed.square().sum(1, keepdim=True) / 2
-            parts.append(torch.cat([-placed, half], dim=1).float())
-        return torch.cat(parts)
-
-    @cached_property
-    def _kept_tiles(self) -> dict[int, Tensor] | None:
-        """Tiles are kept where all of them fit into the working memory."""
-        return {} if 4 * self._bank.numel() <= 4 * _arrays.BLOCK_BYTES else None
-
-    def _tiles(self, size: int) -> Iterator[tuple[int, Tensor]]:
-        kept = self._kept_tiles
-        for first in range(0, len(self._bank), size):
-            last = min(first + size, len(self._bank))
-            if kept is None:
-                yield first, self._tile(first, last)
-                continue
-            if first not in kept or len(kept[first]) != last - first:
-                kept[first] = self._tile(first, last)
-            yield first, kept[first]
-
-    def _candidates(
-        self, queries: Tensor, count: int, *, skip_self: bool = False
-    ) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Per block of queries: the `count` nearest by float32, packed, nearest first."""
-        # Distances of a tile are written over those of the last: fresh memory costs page faults.
-        numbers = max(64, min(_TILE_NUMBERS, _arrays.BLOCK_BYTES // 8))
-        block = max(1, int((numbers / 64) ** 0.5))
-        size = min(64 * block, len(self._bank))
-        room: Tensor | None = None
-        for start in range(0, len(queries), block):
-            rows = slice(start, min(start + block, len(queries)))
-            placed = self._placed(queries[rows])
-            length = torch.linalg.vector_norm(placed, dim=1, keepdim=True).clamp_min(1.0)
-            asked = torch.cat([placed / length, 1 / length], dim=1).float()
-            best = np.empty((len(placed), 0), np.int64)
-            for first, tile in self._tiles(size):
-                if room is None:
-                    room = asked.new_empty(block * size)
-                order = room[: len(asked) * len(tile)].view(len(asked), len(tile))
-                torch.mm(asked, tile.T, out=order)
-                if skip_self:
-                    own = torch.arange(rows.start, rows.stop, device=order.device) - first
-                    inside = ((own >= 0) & (own < len(tile))).nonzero()[:, 0]
-                    order[inside, own[inside]] = torch.inf
-                best = _merged(best, order, first, count)
-            yield rows, best
+    def __len__(self) -> int:
+        return len(self._bank)
 
     @torch.no_grad()
     def nearest(self, queries: Tensor, count: int, *, skip_self: bool = False) -> Tensor:
@@ -130,22 +67,24 @@ class Neighbors:
 
         `skip_self` is for queries that are the bank: no row is its own neighbour.
         """
-        available = len(self._bank) - skip_self
+        available = len(self) - skip_self
         wanted = min(count + _SPARE, available)
         found = [torch.empty((0, count), dtype=torch.int64)]
-        for rows, best in self._candidates(queries, wanted, skip_self=skip_self):
-            order, places = _unpacked(best)
-            asked, candidates = queries[rows], torch.from_numpy(places)
-            distances = self.distances(asked, candidates)
-            ranked = distances.sort(dim=1, stable=True).indices[:, :count].cpu()
-            chosen = candidates.gather(1, ranked)
+        for rows, asked, best in self._candidates(queries, wanted, skip_self=skip_self):
+            order, places = unpacked(best)
+            self._sort_ties(queries[rows], order, places)
+            chosen = torch.from_numpy(places[:, :count])
             if wanted < available:
                 # Everything after the last candidate is at least this far; where that does not
                 # tell it from the last one chosen, float32 was not enough.
-                open_end = order[:, -1] - order[:, count - 1] <= 2 * self._doubt
-                for row in np.flatnonzero(open_end):
-                    own = rows.start + int(row) if skip_self else None
-                    chosen[row] = self._settled(asked[row : row + 1], own)[:count]
+                unsure = np.flatnonzero(order[:, -1] - order[:, count - 1] <= self._gap)
+                limits = order[unsure, count - 1] + self._gap
+                for row, near in zip(unsure, self._within(asked[unsure], limits), strict=True):
+                    others = unpacked(near)[1]
+                    if skip_self:
+                        others = others[others != rows.start + row]
+                    query = queries[rows.start + row]
+                    chosen[row] = torch.from_numpy(self._by_distance(query, others)[:count])
             found.append(chosen)
         return torch.cat(found)
 
@@ -159,139 +98,262 @@ class Neighbors:
         columns = np.array(ranks) - 1
         before, after = (columns - 1).clip(0), (columns + 1).clip(max=wanted - 1)
         found = [torch.empty((0, len(ranks)), dtype=torch.int64)]
-        for rows, best in self._candidates(queries, wanted):
-            order, places = _unpacked(best[:, columns])
-            gap = 2 * self._doubt
-            near = (columns > 0) & (order - _unpacked(best[:, before])[0] <= gap)
-            near |= (columns < wanted - 1) & (_unpacked(best[:, after])[0] - order <= gap)
-            self._tell_apart(queries[rows], best, places, np.argwhere(near), columns)
+        for rows, asked, best in self._candidates(queries, wanted):
+            order, places = unpacked(best[:, columns])
+            near = (columns > 0) & (order - unpacked(best[:, before])[0] <= self._gap)
+            near |= (columns < wanted - 1) & (unpacked(best[:, after])[0] - order <= self._gap)
+            self._tell_apart(queries[rows], asked, best, places, np.argwhere(near), columns)
             found.append(torch.from_numpy(places))
         return torch.cat(found)
-
-    def _tell_apart(
-        self,
-        queries: Tensor,
-        best: NDArray[np.int64],
-        places: NDArray[np.int64],
-        doubtful: NDArray[np.int64],
-        columns: NDArray[np.int64],
-    ) -> None:
-        """Settle which candidate really stands in a column, where float32 sees a near tie."""
-        tied, settled = [], {}
-        for row, column in doubtful:
-            order, candidates = _unpacked(best[row])
-            middle = order[columns[column]]
-            gap = np.float32(2 * self._doubt)
-            low = int(np.searchsorted(order, middle - gap, side="left"))
-            high = int(np.searchsorted(order, middle + gap, side="right"))
-            if high == len(order) < len(self):  # what else is tied is not among the candidates
-                if row not in settled:
-                    settled[row] = self._settled(queries[row : row + 1], None).numpy()
-                places[row, column] = settled[row][columns[column]]
-            else:
-                tied.append((row, column, columns[column] - low, candidates[low:high]))
-        if not tied:
-            return
-        repeated = np.repeat([row for row, *_ in tied], [len(each) for *_, each in tied])
-        asked = queries[torch.from_numpy(repeated).to(queries.device)]
-        all_tied = torch.from_numpy(np.concatenate([each for *_, each in tied]))
-        distances = self.distances(asked, all_tied[:, None])[:, 0].cpu().numpy()
-        start = 0
-        for row, column, rank, each in tied:
-            own = distances[start : start + len(each)]
-            places[row, column] = each[own.argsort(kind="stable")[rank]]
-            start += len(each)
-
-    def _settled(self, query: Tensor, own: int | None) -> Tensor:
-        """Places of the whole bank in the order of distance to one query, all in float64."""
-        asked = self._prepare(query)
-        parts = []
-        for rows in blocks(len(self), 3 * self._width):
-            gap = self._prepare(self._bank[rows]) - asked
-            parts.append(torch.linalg.vector_norm(gap, dim=1))
-        distances = torch.cat(parts)
-        if own is not None:
-            distances[own] = torch.inf
-        return distances.argsort(stable=True).cpu()
 
     def distances(self, queries: Tensor, places: Tensor) -> Tensor:
         """Distances of each query to its places in the bank, from the difference itself.
 
         The way over squared norms would cancel for close neighbours; this also carries gradients.
         """
+        per_query = 3 * max(1, places.shape[1]) * self._width
         parts = []
-        for rows in blocks(len(queries), 3 * max(1, places.shape[1]) * self._width):
-            wanted = places[rows].to(self._bank.device)
-            chosen = self._prepare(self._bank[wanted.reshape(-1)])
-            gap = self._prepare(queries[rows])[:, None] - chosen.reshape(*wanted.shape, self._width)
-            parts.append(torch.linalg.vector_norm(gap, dim=2))
+        for outer in blocks(len(queries), per_query):
+            some, wanted = queries[outer], places[outer]
+            for rows in blocks(len(some), per_query, 4 * _CACHE_BYTES):
+                chosen = self._rows(wanted[rows].reshape(-1))
+                gap = self._prepare(some[rows])[:, None] - chosen.reshape(
+                    *wanted[rows].shape, self._width
+                )
+                parts.append(torch.linalg.vector_norm(gap, dim=2))
         return torch.cat(parts)
 
-    def __len__(self) -> int:
-        return len(self._bank)
+    # --- float32: the candidates ----------------------------------------------------------------
 
+    def _prepared(self, first: int, last: int) -> Iterator[Tensor]:
+        """Rows of the bank in float64, a few at a time: what stays in the cache goes faster."""
+        for outer in blocks(last - first, self._width):
+            part = self._bank[first + outer.start : first + outer.stop]
+            for rows in blocks(len(part), 4 * self._width, _CACHE_BYTES):
+                yield self._prepare(part[rows])
 
-def _packed(order: NDArray[np.float32], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Put order and place into one integer that sorts by the order, as NumPy sorts those fast."""
-    bits = order.view(np.int32)
-    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # negative floats sort backwards by their bits
-    packed: NDArray[np.int64] = (rising.astype(np.int64) << 32) | places
-    return packed
+    @cached_property
+    def _exact(self) -> Tensor | None:
+        """The whole bank as prepared, where that fits: what is measured again needs it again."""
+        if 8 * self._bank.numel() > _arrays.BLOCK_BYTES:
+            return None
+        return torch.cat(list(self._prepared(0, len(self))))
 
+    def _rows(self, places: Tensor) -> Tensor:
+        """Rows of the bank, prepared."""
+        if self._exact is None:
+            return self._prepare(self._bank[places.to(self._bank.device)])
+        return self._exact[places.to(self._exact.device)]
 
-def _unpacked(packed: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return order and places that were packed."""
-    rising = (packed >> 32).astype(np.int32)
-    order = (rising ^ ((rising >> 31) & 0x7FFFFFFF)).view(np.float32)
-    return order, packed & 0xFFFFFFFF
+    @cached_property
+    def _drawn(self) -> Tensor:
+        """Places of a few rows of the bank, drawn at random but always the same."""
+        size = min(_SAMPLE, max(64, len(self) // 16))
+        if size >= len(self):
+            return torch.arange(len(self))
+        generator = torch.Generator().manual_seed(0)
+        return torch.randint(len(self), (size,), generator=generator).sort().values
 
+    @cached_property
+    def _frame(self) -> tuple[Tensor, Tensor]:
+        """About the centre of the bank, and its radius around that."""
+        centre = self._rows(self._drawn).mean(0)
+        far = [
+            torch.linalg.vector_norm(rows - centre, dim=1).amax()
+            for rows in self._prepared(0, len(self))
+        ]
+        radius = torch.stack(far).amax()
+        return centre, torch.where(radius > 0, radius, 1.0)
 
-def _merged(best: NDArray[np.int64], order: Tensor, first: int, count: int) -> NDArray[np.int64]:
-    """Merge what is nearest in one more tile into the nearest so far, (queries, <= count), packed.
+    def _as_tile(self, prepared: Tensor) -> Tensor:
+        """Rows of the bank in float32, as (-b, |b|^2 / 2): one product then gives the order."""
+        centre, radius = self._frame
+        placed = (centre - prepared) / radius
+        half = placed.square().sum(1, keepdim=True) / 2
+        return torch.cat([placed, half], dim=1).float()
 
-    Only what is nearer than a threshold is sorted: the farthest of the nearest so far, or in the
-    first tile a guess from a sample. Where the guess was too low, the whole row is sorted.
-    """
-    rows, size = order.shape
-    known = best.shape[1]
-    kept = min(count, known + size)
-    if order.device.type != "cpu":  # let the device choose, and move only that
-        top = order.topk(min(count, size), dim=1, largest=False)
-        near = _packed(top.values.cpu().numpy(), top.indices.cpu().numpy() + first)
-        merged = np.concatenate([best, near], axis=1)
-        merged.sort(axis=1)
-        return merged[:, :kept]
-    values = order.numpy()
-    limit = _unpacked(best[:, -1])[0] if known == count else _guessed_limit(values, count)
-    flat = np.flatnonzero(values <= limit[:, None])
-    ends = np.searchsorted(flat, np.arange(1, rows + 1) * size)
-    places = flat - np.repeat(np.arange(rows) * size - first, np.diff(ends, prepend=0))
-    near = _packed(values.reshape(-1)[flat], places)
-    merged = np.empty((rows, kept), np.int64)
-    start = 0
-    for row, end in enumerate(ends):
-        part = near[start:end]
-        if known + len(part) < kept:
-            part = _packed(values[row], np.arange(first, first + size))
-        if known:
-            part = np.concatenate([best[row], part])
-        part.sort()
-        merged[row] = part[:kept]
-        start = end
-    return merged
+    @cached_property
+    def _sample(self) -> Tensor:
+        """The drawn rows as a tile."""
+        return self._as_tile(self._rows(self._drawn))
 
+    @cached_property
+    def _kept(self) -> Tensor | None:
+        """The whole bank as one tile, where it fits into the working memory."""
+        if 4 * self._bank.numel() > 4 * _arrays.BLOCK_BYTES:
+            return None
+        return torch.cat([self._as_tile(rows) for rows in self._prepared(0, len(self))])
 
-def _guessed_limit(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """Guess, for each row, a value below which at least `count` of its numbers lie, but not many.
+    def _tiles(self, size: int) -> Iterator[tuple[int, Tensor]]:
+        for first in range(0, len(self), size):
+            last = min(first + size, len(self))
+            if self._kept is not None:
+                yield first, self._kept[first:last]
+            else:
+                yield (
+                    first,
+                    torch.cat([self._as_tile(rows) for rows in self._prepared(first, last)]),
+                )
 
-    From every so-manieth number, four standard deviations above what is expected of them.
-    """
-    rows, size = values.shape
-    stride = max(prime for prime in _STRIDES if prime <= max(1, size // _SAMPLE))
-    sample = values[:, ::stride]
-    expected = count * sample.shape[1] / size
-    rank = int(expected + 4 * expected**0.5 + 4)
-    if rank >= sample.shape[1]:
-        return np.full(rows, np.inf, np.float32)
-    limit: NDArray[np.float32] = np.partition(sample, rank, axis=1)[:, rank]
-    return limit
+    def _asked(self, queries: Tensor) -> Tensor:
+        """Queries in float32, as (q, 1) / s: what is multiplied with a tile."""
+        centre, radius = self._frame
+        parts = []
+        for rows in blocks(len(queries), 5 * self._width, _CACHE_BYTES):
+            placed = (self._prepare(queries[rows]) - centre) / radius
+            length = torch.linalg.vector_norm(placed, dim=1, keepdim=True).clamp_min(1.0)
+            parts.append(torch.cat([placed / length, 1 / length], dim=1).float())
+        return torch.cat(parts)
+
+    def _candidates(
+        self, queries: Tensor, count: int, *, skip_self: bool = False
+    ) -> Iterator[tuple[slice, Tensor, NDArray[np.int64]]]:
+        """Per block of queries: them as asked, and the `count` nearest by float32, packed."""
+        size = min(_TILE_ROWS, len(self), max(16, _arrays.BLOCK_BYTES >> 14))
+        per_query = 13 * size + 8 * count + 12 * self._width
+        # A tile that is not kept is made again for every block: then blocks are large.
+        most = _BLOCK_ROWS if self._kept is not None else 4 * _BLOCK_ROWS
+        block = min(len(queries), max(1, min(most, _arrays.BLOCK_BYTES // per_query)))
+        pool = Pool(block, count, size)
+        # Distances of a tile are written over those of the last: fresh memory costs page faults.
+        room: Tensor | None = None
+        for start in range(0, len(queries), max(1, block)):
+            rows = slice(start, min(start + block, len(queries)))
+            asked = self._asked(queries[rows])
+            if room is None:
+                room = asked.new_empty(block * size)
+            own = np.arange(rows.start, rows.stop) if skip_self else None
+            pool.restart(limits_from(asked @ self._sample.T, count, len(self)))
+            self._gather(pool, asked, room, size, own)
+            best, short = pool.sorted()
+            if len(short):  # the guess was too low: once more, without one
+                pool.restart(np.full(len(short), np.inf, np.float32))
+                again = own[short] if own is not None else None
+                self._gather(pool, asked[short], room, size, again)
+                best[short], _ = pool.sorted()
+            yield rows, asked, best
+
+    def _gather(
+        self, pool: Pool, asked: Tensor, room: Tensor, size: int, own: NDArray[np.int64] | None
+    ) -> None:
+        """Let the pool see the order of the whole bank; `own` is the place that a query skips."""
+        for first, tile in self._tiles(size):
+            order = room[: len(asked) * len(tile)].view(len(asked), len(tile))
+            torch.mm(asked, tile.T, out=order)
+            if own is not None:
+                inside = np.flatnonzero((own >= first) & (own < first + len(tile)))
+                order[inside, own[inside] - first] = torch.inf
+            pool.add(order, first)
+
+    # --- float64: what float32 cannot tell apart -------------------------------------------------
+
+    def _sort_ties(
+        self, queries: Tensor, order: NDArray[np.float32], places: NDArray[np.int64]
+    ) -> None:
+        """Put candidates that float32 cannot tell from the next one into their true order."""
+        close = np.zeros((len(order), order.shape[1] + 1), np.bool_)  # to the one before
+        close[:, 1:-1] = np.diff(order, axis=1) <= self._gap
+        run = np.cumsum(~close[:, :-1])
+        tied = np.flatnonzero(close[:, :-1] | close[:, 1:])
+        if not len(tied):
+            return
+        flat = places.reshape(-1)
+        asked = queries[torch.from_numpy(tied // order.shape[1]).to(queries.device)]
+        distances = self.distances(asked, torch.from_numpy(flat[tied])[:, None])[:, 0]
+        flat[tied] = flat[tied[np.lexsort((distances.cpu().numpy(), run[tied]))]]
+
+    def _tell_apart(
+        self,
+        queries: Tensor,
+        asked: Tensor,
+        best: NDArray[np.int64],
+        places: NDArray[np.int64],
+        doubtful: NDArray[np.int64],
+        columns: NDArray[np.int64],
+    ) -> None:
+        """Settle which row of the bank really stands in a column, where float32 sees a near tie."""
+        rows, which = doubtful.T
+        window = columns[which, None] + np.arange(-_SPARE, _SPARE + 1)
+        last = best.shape[1] - 1
+        inside = (window >= 0) & (window <= last)
+        order, candidates = unpacked(best[rows[:, None], window.clip(0, last)])
+        tied = inside & (np.abs(order - order[:, _SPARE, None]) <= self._gap)
+        # A tie that goes on beyond what is seen here is settled by asking the whole bank again.
+        beyond = (window == last) & (last + 1 < len(self))
+        beyond[:, 0] |= window[:, 0] > 0
+        beyond[:, -1] |= window[:, -1] < last
+        wide = (tied & beyond).any(1)
+        tied[wide] = False
+        pairs, _ = tied.nonzero()
+        measured = np.full(tied.shape, np.inf)
+        measured[tied] = self.distances(
+            queries[rows[pairs]], torch.from_numpy(candidates[tied])[:, None]
+        )[:, 0].cpu()
+        rank = tied[:, :_SPARE].sum(1, keepdims=True)
+        chosen = np.take_along_axis(measured.argsort(1, kind="stable"), rank, axis=1)
+        settled = np.take_along_axis(candidates, chosen, axis=1)[:, 0]
+        places[rows[~wide], which[~wide]] = settled[~wide]
+
+        open_rows = np.unique(rows[wide])
+        all_orders = unpacked(best[open_rows][:, columns])[0].astype(np.float64)
+        open_columns = [which[wide & (rows == row)] for row in open_rows]
+        lows = [each[some[0]] for each, some in zip(all_orders, open_columns, strict=True)]
+        highs = [each[some[-1]] for each, some in zip(all_orders, open_columns, strict=True)]
+        found = self._within(asked[open_rows], np.array(highs) + self._gap)
+        for row, some, low, near in zip(open_rows, open_columns, lows, found, strict=True):
+            order, near_places = unpacked(near)
+            nearer = order < low - self._gap
+            ordered = self._by_distance(queries[row], near_places[~nearer])
+            places[row, some] = ordered[columns[some] - nearer.sum()]
+
+    def _within(self, asked: Tensor, limits: NDArray[np.floating]) -> Iterator[NDArray[np.int64]]:
+        """For each query, packed: everything in the bank whose order is within its limit."""
+        if not len(asked):
+            return
+        upper = np.nextafter(limits.astype(np.float32), np.float32(np.inf))
+        bounds = torch.from_numpy(upper).to(asked.device)[:, None]
+        for rows in blocks(len(asked), 2 * len(self)):
+            found: list[list[NDArray[np.int64]]] = [[] for _ in asked[rows]]
+            for first, tile in self._tiles(min(_TILE_ROWS, len(self))):
+                order = asked[rows] @ tile.T
+                flat, places = (order <= bounds[rows]).nonzero(as_tuple=True)
+                near = packed(order[flat, places].cpu().numpy(), places.cpu().numpy() + first)
+                ends = np.searchsorted(flat.cpu().numpy(), np.arange(1, len(order)))
+                for parts, part in zip(found, np.split(near, ends), strict=True):
+                    parts.append(part)
+            yield from (np.concatenate(parts) for parts in found)
+
+    @cached_property
+    def _copies(self) -> NDArray[np.int64]:
+        """For every row of the bank, the place of the first one that holds the same numbers."""
+        generator = torch.Generator().manual_seed(0)
+        factors = torch.randint(-(2**62), 2**62, (self._width,), generator=generator)
+        factors = (2 * factors + 1).to(self._bank.device)
+        kind = torch.int64 if self._bank.dtype == torch.float64 else torch.int32
+        parts = []
+        for rows in blocks(len(self), 3 * self._width):
+            numbers = self._bank[rows].contiguous().view(kind)
+            parts.append((numbers * factors).sum(1).cpu().numpy())
+        _, first, group = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
+        copies: NDArray[np.int64] = first[group]
+        later = torch.from_numpy(np.flatnonzero(copies != np.arange(len(self))))
+        for rows in blocks(len(later), 3 * self._width):
+            some = later[rows].numpy()  # the same sum need not mean the same numbers
+            same = (self._bank[some] == self._bank[copies[some]]).all(1).cpu().numpy()
+            copies[some[~same]] = some[~same]
+        return copies
+
+    def _by_distance(self, query: Tensor, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places in the order of their distance to one query, in float64; ties by place."""
+        places = np.sort(places)
+        different, back = places, np.arange(len(places))
+        if len(places) > _FEW:  # copies of one row need to be measured only once
+            different, back = np.unique(self._copies[places], return_inverse=True)
+        asked = self._prepare(query[None])
+        parts = []
+        for rows in blocks(len(different), 3 * self._width):
+            gap = self._rows(torch.from_numpy(different[rows])) - asked
+            parts.append(torch.linalg.vector_norm(gap, dim=1))
+        distances = torch.cat(parts).cpu().numpy()[back]
+        ordered: NDArray[np.int64] = places[distances.argsort(kind="stable")]
+        return ordered

@@ -104,11 +104,22 @@ def class_sums(values: Tensor, groups: Tensor, classes: int) -> Sums:
     return Sums(sums, counts)
 
 
+def numbered_labels(train: View) -> Tensor:
+    """Training labels, numbered anew without gaps: class 10,000,000 may be one of three."""
+
+    def compute() -> Tensor:
+        known = train.labels >= 0
+        numbers = torch.full_like(train.labels, -1)
+        numbers[known] = torch.unique(train.labels[known], return_inverse=True)[1]
+        return numbers
+
+    return once(train, "numbered labels", compute)
+
+
 def labelled_sums(train: View) -> Sums:
-    """Add up the training features by label; as many classes as the largest label asks for."""
-    classes = int(train.labels.max()) + 1
+    """Add up the training features by label, as `numbered_labels` has them."""
+    numbers = numbered_labels(train)
+    classes = int(numbers.max()) + 1
     return once(
-        train,
-        "features by label",
-        lambda: class_sums(train.features.detach(), train.labels, classes),
+        train, "features by label", lambda: class_sums(train.features.detach(), numbers, classes)
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 from oodometer.detectors._arrays import blocks, by_rows, precise
 from oodometer.detectors._checks import require_labelled, require_range
 from oodometer.detectors._gaussians import per_class, require_room, tied
-from oodometer.detectors._shared import labelled_sums, once
+from oodometer.detectors._shared import labelled_sums, numbered_labels, once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
@@ -99,7 +99,7 @@ def _variances(train: View) -> _Units:
     origin = sums.sums.sum(0) / counts.sum()
     squares, sizes = torch.zeros_like(sums.sums), torch.zeros_like(sums.sums)
     for part in blocks(len(train), 4 * len(origin)):
-        labels = train.labels[part].to(origin.device)
+        labels = numbered_labels(train)[part].to(origin.device)
         rows = precise(train.features[part])[labels >= 0]
         labels = labels[labels >= 0]
         squares.index_add_(0, labels, (rows - sums.means[labels]).square())

@@ -52,6 +52,7 @@ def _distance_to(fitted: Sequence[Gaussians | FlatGaussian], outputs: View, spac
     paper="Lee et al. 2018, arXiv:1807.03888",
     needs={"features", "logits", "labels"},
     grid={"space": ("features", "logits"), "covariance": ("tied", "per_class")},
+    needs_for={"space": {"features": {"features"}, "logits": {"logits"}}},
 )
 def mahalanobis(train: View, *, space: str = "features", covariance: str = "tied") -> Scorer:
     """Squared Mahalanobis distance to the nearest class mean.

@@ -13,7 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oodometer.detectors._checks import usable_neighbors
 from oodometer.detectors._neighbors import Neighbors, as_given
+from oodometer.detectors.perturbation import place_of
 from oodometer.errors import UserError
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
@@ -45,14 +47,27 @@ def logistic_svm(train: View) -> Scorer:
     return _linear_machine(train, lambda view: view.logits)
 
 
-@detector(paper=_PAPER, needs={"features", "outliers"}, grid={"k": _KNN_GRID})
-def knn_svm(train: View, *, k: int = 8) -> Scorer:
-    """Linear support vector machine on the sorted distances to the k nearest training features.
+@detector(
+    paper=_PAPER,
+    needs={"features", "probe:pixel_neighbors", "outliers"},
+    grid={"k": _KNN_GRID, "space": ("features", "pixels")},
+    needs_for={
+        "space": {"features": {"features"}, "pixels": {"probe:pixel_neighbors"}},
+    },
+)
+def knn_svm(train: View, *, k: int = 8, space: str = "features") -> Scorer:
+    """Linear support vector machine on the sorted distances to the k nearest training samples.
 
-    The machine of score_svm on (d_1 <= ... <= d_k), Euclidean.
+    The machine of score_svm on (d_1 <= ... <= d_k), Euclidean, between features or, with
+    space="pixels", between the inputs of the network, flattened, for which `extract` is asked with
+    needs=["probe:pixel_neighbors"]. The paper has pixels, in half precision, and adds mirror images
+    to the training samples. The default k shrinks to the size of a smaller training set; any other
+    k that is too large is an error.
     """
-    if not 1 <= k <= len(train):
-        raise UserError(f"'knn_svm' needs k from 1 to {len(train)} training samples, got {k}.")
+    k = usable_neighbors("knn_svm", "k", k, default=max(_KNN_GRID), available=len(train))
+    if space == "pixels":
+        place_of("knn_svm", "k", k, range(1, max(_KNN_GRID) + 1))
+        return _linear_machine(train, lambda view: view.probe("pixel_neighbors")[:, :k])
     bank = train.shared(("neighbors", False), lambda: Neighbors(train.features, as_given))
     most = min(max(k, *_KNN_GRID), len(train))  # one search serves every k of the grid
 

@@ -95,8 +95,7 @@ def cosine_to_class_mean(train: View) -> Scorer:
     no mean; a row of zeros has no direction and cosine 0.
     """
     require_labelled("cosine_to_class_mean", train.labels)
-    sums = labelled_sums(train)
-    means = _unit(sums.means[sums.counts > 0])
+    means = _unit(labelled_sums(train).means)
 
     def score(features: Tensor) -> Tensor:
         return -(_unit(features) @ means.T).amax(1)

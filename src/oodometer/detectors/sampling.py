@@ -22,8 +22,9 @@ _ENTROPY, _INFORMATION = 0, 1  # the columns of the probes
 def mc_dropout(train: View, *, samples: int = 30) -> Scorer:
     """Logarithm of the entropy of the mean softmax over networks thinned by dropout.
 
-    log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout on. Each
-    thinned network answers for all samples. 7 is what OD-test took (Shafaei et al. 2019).
+    log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout on, be it a
+    layer or a call of torch.nn.functional.dropout. Each thinned network answers for all samples. 7
+    is what OD-test took (Shafaei et al. 2019).
     """
     row = place_of("mc_dropout", "samples", samples, SAMPLES)
     return lambda test: precise(test.probe("mc_dropout")[:, row, _ENTROPY])

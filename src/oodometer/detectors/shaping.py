@@ -105,17 +105,19 @@ def dice(train: View, *, percentile: int = 70) -> Scorer:
     paper="Ahn, Park & Kim 2023, LINe, arXiv:2303.13995",
     needs={"features", "logits", "labels", "head"},
     grid={"weights": (10, 50, 90), "percentile": (90, 95), "masks": ("class", "all")},
+    needs_for={"masks": {"class": {"logits", "labels"}, "all": set()}},
 )
 def line(train: View, *, weights: int = 10, percentile: int = 90, masks: str = "class") -> Scorer:
     """Energy from clipped features, important units and important weights: ReAct with DICE.
 
-    -log sum_c exp(z_c), z = (M_k * W) (a_k * min(x, t)) + b, k the predicted class. The
-    contribution of unit j to class k is s_kj = |mean over the training samples of class k of
-    x_j W_kj|, the first-order Shapley value of the paper, which for a linear head is exact. a_k
-    keeps the units whose s_kj, and M_k the weights whose s_kj W_cj, lie above their `weights`-th
-    percentile; t is a percentile of all training activations. masks="all" is plain DICE after
-    ReAct: one mask for all classes, W_cj mean(x)_j above the percentile, and no unit removed.
-    A class without training samples takes the mean feature of all.
+    -log sum_c exp(z_c), z = (M_k * W) (a_k * min(x, t)) + b, k the class that the network predicts
+    (in the authors' code, the one that it predicts from the clipped features). The contribution of
+    unit j to class k is s_kj = |mean over the training samples of class k of x_j W_kj|, the
+    first-order Shapley value of the paper, which for a linear head is exact. a_k keeps the units
+    whose s_kj, and M_k the weights whose s_kj W_cj, lie above their `weights`-th percentile; t is
+    a percentile of all training activations. masks="all" is plain DICE after ReAct: one mask for
+    all classes, W_cj mean(x)_j above the percentile, and no unit removed. A class without training
+    samples takes the mean feature of all.
     """
     require_range("line", "weights", weights, at_least=0, below=100)
     require_range("line", "percentile", percentile, above=0, at_most=100)
@@ -209,10 +211,12 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
 
     -log sum_c exp(z_c), z = W x' + b. Of n features the n - round(n percentile / 100) largest are
     kept, at least one, and x' is: variant "p" those as they are; "s" those times exp(s1 / s2),
-    s1 and s2 the sums of all and of the kept ones; "b" each of those replaced by s1 / (number
-    kept). For features that may be negative (no ReLU before the head), where the paper's sums can
-    vanish or change sign, size counts: largest in absolute value, sums of absolute values, signs
-    kept; after a ReLU that is the same. Features that tie with the smallest kept one are kept.
+    s1 and s2 the sums of all and of the kept ones; "b" each of those that is not 0 replaced by
+    s1 / (their number), which keeps the sum. Where fewer units are lit than may be kept, published
+    code for "b" fills zeros, too, and which ones is chance. For features that may be negative (no
+    ReLU before the head), where the paper's sums can vanish or change sign, size counts: largest
+    in absolute value, sums of absolute values, signs kept; after a ReLU that is the same. Features
+    that tie with the smallest kept one are kept.
     """
     require_range("ash", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -224,7 +228,8 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
         # Which features are kept does not change in a neighbourhood: no gradient flows there.
         chosen = size >= ladder[:, :1].detach()
         kept = torch.where(chosen, features, 0.0)
-        sums = torch.stack([kept.abs().sum(1), chosen.sum(1)], dim=1)
+        lit = (kept != 0).sum(1).clamp_min(1)
+        sums = torch.stack([kept.abs().sum(1), lit], dim=1)
         return torch.cat([kept @ weight.T, kept.sign() @ weight.T, sums], dim=1)
 
     def scored(test: View) -> Tensor:

@@ -24,7 +24,8 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     training labels, found by Newton's method to the last digits and kept between 1/100 and 100
     times the spread of the logits, because a training set without errors asks for T = 0. Libraries
     stop early: steps=50 is their 50 steps of L-BFGS at rate 0.01 from T = 1.5, which end where they
-    end (pytorch-ood starts from 1). `odin_without_perturbation` takes any other temperature.
+    end, be it at a negative T (pytorch-ood starts from 1). `odin_without_perturbation` takes any
+    other temperature.
     """
     require_range("temperature_scaling", "steps", steps, at_least=0)
     require_two_classes("temperature_scaling", train.logits)
@@ -40,7 +41,9 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     )
 
     def score(logits: Tensor) -> Tensor:
-        return posterior(logits, temperature).log_not_top
+        # Published steps may overshoot zero: then the smallest logit is the likeliest.
+        signed = logits if temperature > 0 else -logits
+        return posterior(signed, abs(temperature)).log_not_top
 
     return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
 

@@ -127,7 +127,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, levels) in specs.items():
         content = contents[label]
         model = checkpoint_key(trainings[label], spec.checkpoint)
-        train_outputs = digest("outputs", extraction, spec.features, model, content.train)
+        train_outputs = digest("outputs", extraction, spec.features, model, _fitted(spec, content))
         outputs = {
             name: digest("outputs", extraction, spec.features, model, data)
             for name, data in content.scored.items()
@@ -165,7 +165,7 @@ def _with_scores(
     run: RunPlan, choices: Sequence[Choice], recipes: Mapping[str, str], group: tuple[RunPlan, ...]
 ) -> RunPlan:
     """Add what the detectors lead to: the keys of probes and scores."""
-    needs = {c.label: c.detector.probes for c in choices if c.detector.probes}
+    needs = {c.label: c.probes for c in choices if c.probes}
     wanted = sorted({need for those in needs.values() for need in those})
     probes = {need: keys for need in wanted if (keys := _probe_keys(need, run, group))}
     scores: dict[str, dict[str, str]] = {}
@@ -207,12 +207,20 @@ def _probe_keys(need: str, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str
         return {}
     code = code_version(*modules, apart_from=(*_READING, "lab/probes"))
     content = run.content
-    read = ({"": content.train} if of_training else {}) | content.scored
-    fitted_on = content.train if learns else ""
+    fitted = _fitted(run.spec, content)
+    read = ({"": fitted} if of_training else {}) | content.scored
+    fitted_on = fitted if learns else ""
     return {
         name: digest("probe", _STEPS["extract"], need, code, run.model, data, fitted_on)
         for name, data in read.items()
     }
+
+
+def _fitted(spec: TrainSpec, content: DataContent) -> str:
+    """What detectors are fitted to; which part of it, the training's key tells."""
+    if spec.fitted_on == "train":
+        return content.train
+    return digest("validation", content.train if spec.validation else content.validation)
 
 
 def _ensembles(runs: Sequence[RunPlan]) -> dict[str, tuple[RunPlan, ...]]:
@@ -236,7 +244,7 @@ def _training_key(spec: TrainSpec, content: DataContent) -> str:
     """Return the key of a training; runs that differ only in the epoch that they use share it."""
     # What the data are is told by their content; where they came from does not matter.
     # Nor does what comes after training.
-    later = {"test_size", "ood_draw", "features", "epoch", "best_by"}
+    later = {"test_size", "ood_draw", "features", "fitted_on", "epoch", "best_by"}
     recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | later)
     if spec.validation or spec.train_size is not None:
         recipe["split"] = split_seed(spec)  # by which these are drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -66,6 +67,11 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
             portion_rows(spec, labels[reads])  # says so if there are too few images
             checked.add(portion)
+        if spec.fitted_on == "validation" and not (spec.validation or known[reads].validation):
+            raise UserError(
+                f"fitted_on is 'validation', but no sample of '{spec.data}' is set aside for "
+                "validation: give validation a share such as 0.1, or a split that sets some aside."
+            )
         contents[label] = replace(known[reads], noise=noise_digest(spec))
         sizes[label] = known_sizes[reads]
     return contents, sizes
@@ -136,6 +142,7 @@ def run_study(
     depends on that.
     """
     settings = settings or Settings()
+    _check_device_name(settings.device)  # the rest of that question costs an import of PyTorch
     _check_protocols(study)
     contents, sizes = _read_data(study)
     remembered = recall(study, contents, store)
@@ -182,20 +189,23 @@ def _open_executor(workers: int | None, cluster: str | None, store: Store, runs:
 
 def check_device(device: str, *, here: bool) -> None:
     """Check the name of a device, and whether this machine has it, if tasks run `here`."""
+    _check_device_name(device)
+    if device == "cpu" or not here:
+        return
     import torch
 
-    try:
-        place = torch.device(device)
-    except RuntimeError:
-        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"]) from None
-    if place.type not in ("cpu", "cuda", "mps"):
-        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"])
+    place = torch.device(device)
     number = {
         "cpu": 1,
         "cuda": torch.cuda.device_count(),
         "mps": int(torch.backends.mps.is_available()),
     }[place.type]
-    if here and (place.index or 0) >= number:
+    if (place.index or 0) >= number:
         raise UserError(
             f"Device '{device}' cannot be used: this machine has {number} of kind {place.type}."
         )
+
+
+def _check_device_name(device: str) -> None:
+    if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device) is None:
+        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"])

@@ -232,7 +232,7 @@ class Bench:
     def samples(self, name: str) -> Samples:
         """The samples of a data set ("" = the training set)."""
         source, outliers = self.data()
-        return outliers.get(name, source.test) if name else self._trained_on(source)
+        return outliers.get(name, source.test) if name else self._fitted_on(source)
 
     def model(self) -> nn.Module:
         """The trained classifier, from memory, the store or training."""
@@ -252,9 +252,14 @@ class Bench:
             self._model.to(self.device)
         return self._model
 
-    def _trained_on(self, source: Source) -> Samples:
-        """The samples that the classifier was trained on, with the labels that it was given."""
-        return split_portions(self.run.spec, source.train, source.classes)[0]
+    def _fitted_on(self, source: Source) -> Samples:
+        """What detectors are fitted to: what was trained on, as labelled, or what validates."""
+        trained, aside = split_portions(self.run.spec, source.train, source.classes)
+        if self.run.spec.fitted_on == "train":
+            return trained
+        validating = source.validation if aside is None else aside
+        assert validating is not None, "a plan without validation samples is refused"
+        return validating
 
     def data(self) -> tuple[Source, dict[str, Samples]]:
         """The data of this run, checked to be what the plan was made for."""

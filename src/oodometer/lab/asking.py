@@ -53,7 +53,8 @@ def _device(device: torch.device | str) -> torch.device:
         torch.zeros(1, device=place).cpu()
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
         said = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        raise UserError(f"Device '{device}' cannot be used here: {said}") from None
+        reason = said.partition(". ")[0].rstrip(".")  # what follows is a page of operators
+        raise UserError(f"Device '{device}' cannot be used here: {reason}.") from None
     return place
 
 

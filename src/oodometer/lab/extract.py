@@ -9,17 +9,30 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
+from oodometer._labels import labels_of_outliers
 from oodometer.errors import UserError, unknown
 from oodometer.lab.asking import asked
-from oodometer.lab.inputs import Batch, Data, batches_of, join_labels, moved, size_of
+from oodometer.lab.heads import scripted
+from oodometer.lab.inputs import (
+    Batch,
+    Data,
+    batches_of,
+    join_labels,
+    moved,
+    positional_names,
+    size_of,
+)
 from oodometer.lab.layout import fast_layout
 from oodometer.lab.probes import PROBES, Learner, Probe, Question, State, dropouts
 from oodometer.lab.replay import Prefix
-from oodometer.lab.subject import Answer, StagesError, Subject
+from oodometer.lab.subject import StagesError, Subject
 from oodometer.outputs import PROBE, Head, Outputs
 
 ENSEMBLE = PROBE + "ensemble"
+_OF_FEATURES = ("mahalanobis", "gradient_uncertainty")  # probes that need a head
+_ANY_LAYOUT = {"rankfeat"}  # probes that gain from the fast layout, too
 ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
 
 
@@ -30,7 +43,7 @@ def extract(
     needs: Literal["all"] | Iterable[str] = (),
     train: str = "train",
     layers: Sequence[str] | None = None,
-    head: str | nn.Linear | None = None,
+    head: str | nn.Module | None = None,
     batch_size: int = 64,
     device: torch.device | str | None = None,
     lenient: bool = False,
@@ -38,18 +51,21 @@ def extract(
     """Return what the classifier says about each data set, in one pass over each.
 
     A data set is an array or tensor of inputs, a pair (inputs, labels), a map-style data set, or
-    a DataLoader; samples without a label get -1. `head` is the last linear layer or its name; it
-    is found by itself where the model's output shows which one it is. The model runs in eval mode
-    without gradients and is left exactly as it was. `device` is where the model runs meanwhile;
-    by default where it is.
+    a DataLoader; several inputs are a mapping from names or ((first, second), labels). Samples
+    without a label get -1, and beside a set called `train` so do those of others whose labels are
+    not the classifier's. `head` is the last linear layer, or a convolution that amounts to one, or
+    its name; it is found by itself where the model's output shows which one it is. The model runs
+    in eval mode without gradients and is left exactly as it was. `device` is where the model runs
+    meanwhile; by default where it is.
 
     `needs` asks for more than logits, features, labels and head: "layers", the mean output of
     every stage, and probes such as "probe:odin", for which the model is asked again;
     ``oodometer.needs_of(detectors)`` names what detectors read. "all" is all that this model and
-    these data allow: what is left out, and why, stands in ``outputs.refused``; with `lenient` that
-    goes for needs that are named, too. `train` is the training set, which some probes learn from.
-    `layers` are names of modules, where the stages that are found by themselves are not those that
-    you want.
+    these data allow, but for what is named alone because of its cost ("probe:odin_fine"): what is
+    left out, and why, stands in ``outputs.refused``; with `lenient` that goes for needs that are
+    named, too, and for features and head of a model without a linear head. `train` is the training
+    set, which some probes learn from. `layers` are names of modules, where the stages that are
+    found by themselves are not those that you want.
     """
     if not isinstance(model, nn.Module):
         raise UserError(f"extract needs a torch.nn.Module, got {type(model).__name__}.")
@@ -62,16 +78,23 @@ def extract(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise UserError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
     wish = _Wish.of(needs, train, datasets, lenient=lenient)
-    subject = Subject(model, head, layers)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise scripted()
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        wish.ask_once_only(scripted())
+    subject = Subject(model, head, layers, lenient=wish.lenient)
     outputs: dict[str, Outputs] = {}
+    names = positional_names(model)
     with asked(model, device) as (place, dtype), ExitStack() as layout:
-        if place.type == "cpu" and not wish.probes and not wish.layers:
+        unmade = any(map(is_lazy, model.parameters()))
+        slow = wish.layers or wish.probes.keys() - _ANY_LAYOUT
+        if place.type == "cpu" and not (slow or unmade):
             layout.enter_context(fast_layout(model))
         # The training set first: some probes learn from it.
         for name in sorted(datasets, key=lambda name: name != train):
             batches = (
                 (moved(name, inputs, place, dtype), labels)
-                for inputs, labels in batches_of(name, datasets[name], batch_size)
+                for inputs, labels in batches_of(name, datasets[name], batch_size, names)
             )
             outputs[name] = _pass(subject, wish, name, batches, training=name == train)
     return {name: outputs[name] for name in datasets}
@@ -103,6 +126,7 @@ class _Wish:
     def __init__(self, layers: bool, probes: Iterable[str], *, lenient: bool) -> None:
         self.layers, self.lenient = layers, lenient
         self.probes = {name: PROBES[name] for name in probes}
+        self.trained = False  # the training set is among the data sets
         self.states: dict[str, State] = {}
         self.refused: dict[str, str] = {}  # need -> why it cannot be had
 
@@ -117,7 +141,8 @@ class _Wish:
     ) -> _Wish:
         """Read what the user asks for; unknown names are refused before anything runs."""
         if needs == "all":
-            wish = cls(layers=True, probes=PROBES, lenient=True)
+            usual = [name for name, probe in PROBES.items() if not probe.only_by_name]
+            wish = cls(layers=True, probes=usual, lenient=True)
         else:
             names = [needs] if isinstance(needs, str) else list(needs)
             known = [*ALWAYS, "layers", *(PROBE + name for name in PROBES)]
@@ -131,6 +156,7 @@ class _Wish:
                     raise unknown("need", name, [*known, "all"])
             asked_for = [name.removeprefix(PROBE) for name in names if name.startswith(PROBE)]
             wish = cls("layers" in names, asked_for, lenient=lenient)
+        wish.trained = train in datasets
         for name, probe in list(wish.probes.items()):
             if probe.learner is not None and train not in datasets:
                 wish.refuse(
@@ -148,6 +174,19 @@ class _Wish:
             raise problem
         self.refused[PROBE + probe] = str(problem)
         del self.probes[probe]
+
+    def go_without_head(self, problem: UserError) -> None:
+        """Go on with logits alone, and with the probes that read no more than these."""
+        self.refused |= {"features": str(problem), "head": str(problem)}
+        for name in [name for name in _OF_FEATURES if name in self.probes]:
+            self.refuse(name, problem)
+
+    def ask_once_only(self, problem: UserError) -> None:
+        """Go on without layers and probes, for a model in which nobody can listen."""
+        if self.layers:
+            self.refuse_layers(problem)
+        for name in list(self.probes):
+            self.refuse(name, problem)
 
     def refuse_layers(self, problem: UserError) -> None:
         """Go on without all that reads layers."""
@@ -175,6 +214,8 @@ def _pass(
     kept = _Kept()
     for inputs, labels in batches:
         question = _ask(subject, wish, name, inputs, labels, kept.rows)
+        if subject.lacking is not None:
+            wish.go_without_head(subject.lacking)
         for key in [key for key in learners if key in wish.probes]:
             with _blamed_on(key, question, wish):
                 learners[key].see(question)
@@ -186,7 +227,7 @@ def _pass(
         kept.add(question, wish, asked_now)
     if not kept.rows:
         raise UserError(f"Data set '{name}' is empty.")
-    outputs = kept.outputs(subject, wish, name)
+    outputs = kept.outputs(subject, name, strict=training or not wish.trained)
     for key in [key for key in learners if key in wish.probes]:
         try:
             wish.states[key], own = learners[key].learned(outputs)
@@ -194,10 +235,10 @@ def _pass(
             wish.refuse(key, problem)
             continue
         if own is not None:
-            assert outputs.features is not None
-            own = own.to(outputs.features.dtype)
+            assert outputs.logits is not None
+            own = own.to(outputs.logits.dtype)
             outputs = replace(outputs, probes={**outputs.probes, key: own})
-    return replace(outputs, refused=dict(wish.refused)) if wish.refused else outputs
+    return outputs.refusing(wish.refused) if wish.refused else outputs
 
 
 def _ask(
@@ -205,8 +246,7 @@ def _ask(
 ) -> Question:
     """Run the one forward pass that all share; with gradients and with a record, if wanted."""
     wants = {want for probe in wish.probes.values() for want in probe.wants}
-    stops = dropouts(subject.model) if "prefix" in wants else []
-    prefix = Prefix(subject.model, stops) if stops else None
+    prefix = Prefix(subject.model, dropouts(subject.model)) if "prefix" in wants else None
     with ExitStack() as stack:
         if "graph" in wants:
             stack.enter_context(torch.enable_grad())
@@ -219,13 +259,8 @@ def _ask(
         except StagesError as problem:
             wish.refuse_layers(problem)
             return _ask(subject, wish, name, inputs, labels, place)
-    plain = Answer(
-        answer.logits.detach(),
-        answer.features.detach(),
-        {stage: output.detach() for stage, output in answer.stages.items()},
-    )
     graph = answer if "graph" in wants else None
-    return Question(subject, name, inputs, labels, place, plain, graph, prefix)
+    return Question(subject, name, inputs, labels, place, answer.detached(), graph, prefix)
 
 
 class _Kept:
@@ -242,7 +277,8 @@ class _Kept:
     def add(self, question: Question, wish: _Wish, probes: Mapping[str, Probe]) -> None:
         """Keep the answer to one question, and to what the probes ask beside it."""
         answer, rows = question.answer, size_of(question.inputs)
-        self._features.append(answer.features.cpu())
+        if question.subject.lacking is None:
+            self._features.append(answer.features.cpu())
         self._logits.append(answer.logits.cpu())
         labels = question.labels
         self._labels.append(torch.full((rows,), -1) if labels is None else labels)
@@ -256,21 +292,29 @@ class _Kept:
         self._probes = {name: parts for name, parts in self._probes.items() if name in wish.probes}
         self.rows += rows
 
-    def outputs(self, subject: Subject, wish: _Wish, name: str) -> Outputs:
+    def outputs(self, subject: Subject, name: str, *, strict: bool) -> Outputs:
         """Put the batches together."""
-        weight, own = subject.head.weight.detach().cpu(), subject.head.bias
-        bias = torch.zeros(len(weight), dtype=weight.dtype) if own is None else own.detach().cpu()
-        kept = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        features = torch.cat(self._features)
-        # In half precision the head's own rounding would look like wrong features: redo it in full.
-        logits = torch.cat(self._logits) if features.dtype == kept else None
+        logits: Tensor | None = torch.cat(self._logits)
+        assert logits is not None
         labels = join_labels(name, self._labels)
+        if not strict:  # labels of outlier sets are of other classes
+            labels = labels_of_outliers(labels, logits.shape[1])
+        kept = torch.float64 if logits.dtype == torch.float64 else torch.float32
+        features = head = None
+        if subject.lacking is None:
+            weight, bias = subject.head.weight_and_bias()
+            kept = torch.float64 if weight.dtype == torch.float64 else torch.float32
+            features = torch.cat(self._features)
+            # In half precision the head's own rounding would look like wrong features: redo it.
+            logits = logits if features.dtype == kept else None
+            features = features.to(kept)
+            head = Head(weight.to(kept, copy=True), bias.to(kept, copy=True))
         try:
             return Outputs(
-                logits=logits,
-                features=features.to(kept),
+                logits=None if logits is None else logits.to(kept),
+                features=features,
                 labels=labels,
-                head=Head(weight.to(kept, copy=True), bias.to(kept, copy=True)),
+                head=head,
                 layers={stage: torch.cat(parts).to(kept) for stage, parts in self._layers.items()},
                 probes={key: torch.cat(parts).to(kept) for key, parts in self._probes.items()},
             )

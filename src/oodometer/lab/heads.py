@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,72 +12,144 @@ from torch import Tensor, nn
 
 from oodometer.errors import UserError, unknown
 
-
-def linear_layers(model: nn.Module) -> list[nn.Linear]:
-    """All layers that could be the head; refuse a model that has none."""
-    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    if not layers:
-        if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-            raise UserError(
-                "A TorchScript module cannot be listened to: extract needs the original module."
-            )
-        raise UserError(
-            f"The model {type(model).__name__} has no linear layer, but detectors need a linear "
-            "head: logits = weight @ features + bias."
-        )
-    return layers
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def head_by_name(model: nn.Module, head: str | nn.Linear) -> nn.Linear:
+class HeadError(UserError):
+    """A model has no linear head, or none that can be found."""
+
+
+@dataclass(frozen=True)
+class HeadLayer:
+    """The layer that the logits come from: linear, or a convolution that amounts to it.
+
+    A convolution is linear in what enters it where its kernel covers all of that, and, if it looks
+    at one position at a time, in the mean over positions where the mean of its outputs counts.
+    """
+
+    layer: nn.Module
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """What enters the layer as one vector per sample."""
+        if not isinstance(self.layer, _CONVOLUTIONS):
+            return inputs
+        if all(size == 1 for size in self.layer.kernel_size):
+            return inputs.flatten(2).mean(2)
+        return inputs.flatten(1)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """What leaves it, likewise."""
+        return outputs.flatten(2).mean(2) if isinstance(self.layer, _CONVOLUTIONS) else outputs
+
+    def weight_and_bias(self) -> tuple[Tensor, Tensor]:
+        """(classes, width) and (classes,); a layer without a bias has one of zeros."""
+        weight, bias = self.layer.weight, self.layer.bias
+        assert isinstance(weight, Tensor)
+        flat = weight.detach().flatten(1).cpu()
+        own = bias.detach().cpu() if isinstance(bias, Tensor) else torch.zeros(len(flat)).to(flat)
+        return flat, own
+
+
+def linear_layers(model: nn.Module) -> list[nn.Module]:
+    """The layers that are looked at first for the head."""
+    return [module for module in model.modules() if isinstance(module, nn.Linear)]
+
+
+def convolutions(model: nn.Module) -> list[nn.Module]:
+    """The layers that are looked at where no linear one is the head."""
+    return [m for m in model.modules() if isinstance(m, _CONVOLUTIONS) and m.groups == 1]
+
+
+def head_by_name(model: nn.Module, head: str | nn.Module) -> HeadLayer:
     """The layer that the user says is the head."""
-    linears = {name: m for name, m in model.named_modules() if isinstance(m, nn.Linear)}
-    if isinstance(head, nn.Linear):
-        if not any(head is linear for linear in linears.values()):
-            raise UserError("The given head is not a layer of this model.")
-        return head
-    if head not in linears:
-        raise unknown("linear layer", head, linears)
-    return linears[head]
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d)
+    }
+    if isinstance(head, nn.Module):
+        if not any(head is layer for layer in layers.values()):
+            raise UserError("The given head is not a linear layer of this model.")
+        return HeadLayer(head)
+    if head not in layers:
+        raise unknown("linear layer", head, layers)
+    return HeadLayer(layers[head])
 
 
 def identify_head(
     model: nn.Module, answer: object, heard: Mapping[nn.Module, list[tuple[Any, Any]]]
-) -> nn.Linear:
-    """Find the linear layer whose output is the model's output, or turns into its softmax.
+) -> HeadLayer | None:
+    """Find the layer whose output is the model's output, or turns into its softmax.
 
     Where a model returns several, the one called logits counts.
     """
+    results = [tensor for _, tensor in _matrices(answer)]
+    found = []
+    for layer, calls in heard.items():
+        output = calls[-1][1]
+        if isinstance(layer, _CONVOLUTIONS):
+            output = HeadLayer(layer).logits(output)
+        if any(_same_logits(output, tensor) for tensor in results):
+            found.append(layer)
+    if len(found) > 1:
+        names = {module: path for path, module in model.named_modules()}
+        raise UserError(
+            f"{type(model).__name__} returns the outputs of several linear layers: "
+            f"{', '.join(names[layer] for layer in found)}. Say which one is its head: "
+            f"extract(..., head='{names[found[0]]}')."
+        )
+    return HeadLayer(found[0]) if found else None
+
+
+def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]]) -> HeadError:
+    """Say that a model has no head that can be found."""
+    kind = type(model).__name__
+    if not linear_layers(model):
+        return HeadError(
+            f"The model {kind} has no linear layer, but detectors need a linear head: logits = "
+            "weight @ features + bias."
+        )
+    names = {module: path for path, module in model.named_modules()}
+    ran = ", ".join(names[layer] for layer in heard if isinstance(layer, nn.Linear))
+    return HeadError(
+        f"No linear layer's output is the output of {kind}, so its head cannot be found. If it has "
+        "a linear head, name it: extract(..., head='...'), or --head. Linear layers that ran: "
+        f"{ran or 'none'}."
+    )
+
+
+def scripted() -> UserError:
+    """Say that a model was compiled to something that has no parts to look at."""
+    return UserError(
+        "A TorchScript module cannot be listened to: extract needs the original module."
+    )
+
+
+def own_logits(model: nn.Module, answer: object, rows: int) -> Tensor:
+    """What a model without a head returns as its logits: (n, classes)."""
+    results = [tensor for _, tensor in _matrices(answer) if len(tensor) == rows]
+    if len(results) != 1:
+        shapes = ", ".join(str(tuple(tensor.shape)) for _, tensor in _tensors(answer))
+        raise UserError(
+            f"{type(model).__name__} must return logits of shape ({rows}, classes) for {rows} "
+            f"samples, for a binary classifier two, [0, z]; it returns "
+            f"{shapes or type(answer).__name__}."
+        )
+    return results[0]
+
+
+def _matrices(answer: object) -> list[tuple[str, Tensor]]:
+    """The tensors that may be logits: those called so, or else all of two dimensions."""
     results = [
         (name, tensor)
         for name, tensor in _tensors(answer)
         if tensor.dim() == 2 and tensor.is_floating_point()
     ]
-    called_logits = [(name, tensor) for name, tensor in results if name == "logits"]
-    found = [
-        layer
-        for layer, calls in heard.items()
-        if isinstance(layer, nn.Linear)
-        and any(_same_logits(calls[-1][1], tensor) for _, tensor in called_logits or results)
-    ]
-    if len(found) == 1:
-        return found[0]
-    names = {module: path for path, module in model.named_modules()}
-    kind = type(model).__name__
-    if found:
-        raise UserError(
-            f"{kind} returns the outputs of several linear layers: "
-            f"{', '.join(names[layer] for layer in found)}. Say which one is its head: "
-            f"extract(..., head='{names[found[0]]}')."
-        )
-    raise UserError(
-        f"No linear layer's output is the output of {kind}, so its head cannot be found. If it has "
-        "a linear head, name it: extract(..., head='...'). Linear layers that ran: "
-        f"{', '.join(names[layer] for layer in heard) or 'none'}."
-    )
+    return [(name, tensor) for name, tensor in results if name == "logits"] or results
 
 
-def _same_logits(output: Tensor, result: Tensor) -> bool:
-    if output.shape != result.shape:
+def _same_logits(output: object, result: Tensor) -> bool:
+    if not isinstance(output, Tensor) or output.shape != result.shape:
         return False
     output, result = output.detach().float(), result.detach().float()
     # NaN is compared too: that it is there will be said of the logits, not of the head.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
@@ -27,8 +28,13 @@ Data: TypeAlias = Array | tuple[Array, Array] | Rows | Iterable[Any]
 Batch: TypeAlias = Tensor | Mapping[str, Tensor]
 
 
-def batches_of(name: str, data: Data, size: int) -> Iterator[tuple[Batch, Tensor | None]]:
-    """Yield (inputs, labels or None) from whatever form the data have."""
+def batches_of(
+    name: str, data: Data, size: int, names: Sequence[str] = ()
+) -> Iterator[tuple[Batch, Tensor | None]]:
+    """Yield (inputs, labels or None) from whatever form the data have.
+
+    `names` are those of the model's parameters: several inputs in a row are given by name.
+    """
     if isinstance(data, tuple) and len(data) == 2 and _is_array(data[0]):
         if not _is_array(data[1]):
             raise UserError(
@@ -45,18 +51,39 @@ def batches_of(name: str, data: Data, size: int) -> Iterator[tuple[Batch, Tensor
         for start in range(0, len(inputs), size):
             yield inputs[start : start + size], None
     elif isinstance(data, torch.utils.data.DataLoader):
-        yield from (_split(name, batch) for batch in data)
+        yield from (_split(name, batch, names) for batch in data)
     elif isinstance(data, torch.utils.data.IterableDataset) or (
-        isinstance(data, Rows) and not isinstance(data, list | tuple | dict | str)
+        isinstance(data, Rows)
+        and not (isinstance(data, list | tuple | dict | str) and not _are_samples(data))
     ):
-        yield from (_split(name, batch) for batch in _loader(name, data, size))
+        yield from (_split(name, batch, names) for batch in _loader(name, data, size))
     elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
-        yield from (_split(name, batch) for batch in data)
+        yield from (_split(name, batch, names) for batch in data)
     else:
         raise UserError(
             f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
             "labels) pairs, map-style data sets and loaders."
         )
+
+
+def positional_names(model: torch.nn.Module) -> list[str]:
+    """What a model calls the inputs that it takes one after the other."""
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+    try:
+        parameters = inspect.signature(model.forward).parameters.values()
+    except (TypeError, ValueError):  # TorchScript tells nothing
+        return []
+    return [parameter.name for parameter in parameters if parameter.kind in by_name]
+
+
+def _are_samples(data: object) -> bool:
+    """Tell a list of samples, each with its label, from a list of batches."""
+    first = data[0] if isinstance(data, list | tuple) and data else None
+    if not isinstance(first, list | tuple) or len(first) != 2 or not _is_array(first[0]):
+        return False
+    return isinstance(first[1], int | np.integer) or (
+        isinstance(first[1], Tensor | np.ndarray) and first[1].ndim == 0
+    )
 
 
 def _loader(name: str, data: object, size: int) -> Iterator[object]:
@@ -76,16 +103,30 @@ def _loader(name: str, data: object, size: int) -> Iterator[object]:
         ) from problem
 
 
-def _split(name: str, batch: object) -> tuple[Batch, Tensor | None]:
+def _split(name: str, batch: object, names: Sequence[str]) -> tuple[Batch, Tensor | None]:
     """Tell inputs from labels in what a loader yields."""
     if isinstance(batch, Mapping):
         # File names and the like are for people, not for the model.
         inputs = {key: _tensor(name, value) for key, value in batch.items() if _is_array(value)}
         label_key = next((key for key in ("labels", "label") if key in inputs), None)
         return inputs, None if label_key is None else inputs.pop(label_key)
+    if isinstance(batch, list | tuple) and len(batch) == 2 and _are_arrays(batch[0]):
+        if len(batch[0]) > len(names) or not _is_array(batch[1]):
+            raise UserError(
+                f"Data set '{name}' yields {len(batch[0])} inputs at a time, but the model takes "
+                f"{', '.join(names) or 'none by name'}: give them as a mapping from names."
+            )
+        several = zip(names, batch[0], strict=False)
+        return {key: _tensor(name, value) for key, value in several}, _tensor(name, batch[1])
     # Whatever follows inputs and labels, such as an index, is for the user's own purposes.
     if isinstance(batch, list | tuple) and len(batch) > 1 and all(map(_is_array, batch[:2])):
-        return _tensor(name, batch[0]), _tensor(name, batch[1])
+        first, second = _tensor(name, batch[0]), _tensor(name, batch[1])
+        if len(batch) > 2 and second.dim() > 1 and second.shape == first.shape:
+            raise UserError(
+                f"Data set '{name}' yields several inputs in a row: give them as ((first, second), "
+                "labels), or as a mapping from names."
+            )
+        return first, second
     if isinstance(batch, list | tuple) and len(batch) == 1:
         batch = batch[0]
     if not _is_array(batch):
@@ -94,6 +135,10 @@ def _split(name: str, batch: object) -> tuple[Batch, Tensor | None]:
             "(inputs, labels) or a mapping of tensors."
         )
     return _tensor(name, batch), None
+
+
+def _are_arrays(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_array, value))
 
 
 def _is_array(value: object) -> bool:
@@ -148,11 +193,11 @@ def first_rows(batch: Batch, count: int) -> Batch:
 
 
 def join_labels(name: str, labels: list[Tensor]) -> Tensor:
-    """Put the labels of all batches together; one integer per sample."""
-    joined = torch.cat([part.cpu().reshape(len(part), -1) for part in labels])
-    if joined.shape[1] != 1 or joined.is_floating_point() or joined.is_complex():
+    """Put the labels of all batches together."""
+    try:
+        return torch.cat([part.cpu() for part in labels])
+    except RuntimeError:
+        shapes = ", ".join(sorted({str(tuple(part.shape[1:])) for part in labels}))
         raise UserError(
-            f"Labels of data set '{name}' must be one integer per sample, got "
-            f"{str(joined.dtype)[6:]} of shape {tuple(labels[0].shape)} in a batch."
-        )
-    return joined[:, 0].to(torch.int64)
+            f"Labels of data set '{name}' must be one integer per sample, got shapes {shapes}."
+        ) from None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
+from oodometer.lab.dropping import DropoutCalls
+
 
 @contextmanager
 def replaced(module: nn.Module, forward: Callable[..., object]) -> Iterator[None]:
@@ -45,7 +47,7 @@ class _Running:
 
 
 class Prefix:
-    """What a network computed before any of the `stops` was called for the first time.
+    """What a network computed before any of the `stops`, or dropout as a function, was called.
 
     While `recording`, a forward pass leaves the outputs of all modules that had returned by then,
     the largest ones only. While `replaying`, a forward pass costs what lies behind: chains
@@ -62,6 +64,7 @@ class Prefix:
         self._running: list[_Running] = []
         self._at_stop: list[_Running] = []
         self.met: set[nn.Module] = set()  # those of the stops that were called
+        self._stopped = False
 
     @property
     def possible(self) -> bool:
@@ -82,22 +85,27 @@ class Prefix:
             for module in self._model.modules():
                 stack.callback(module.register_forward_pre_hook(self._enter).remove)
                 stack.callback(module.register_forward_hook(self._leave).remove)
+            stack.enter_context(DropoutCalls(self._stop))
             yield
 
-    def _enter(self, module: nn.Module, inputs: object) -> None:
-        if module in self._stops and not self.met:
+    def _stop(self, *_: object) -> None:
+        if not self._stopped:
             # From here on, somebody may write into what was given.
             self._at_stop = [
                 replace(frame, outputs=[(made_by, _own(given)) for made_by, given in frame.outputs])
                 for frame in self._running
             ]
+        self._stopped = True
+
+    def _enter(self, module: nn.Module, inputs: object) -> None:
         if module in self._stops:
+            self._stop()
             self.met.add(module)
         self._running.append(_Running(module, []))
 
     def _leave(self, module: nn.Module, inputs: object, output: object) -> None:
         self._running.pop()
-        if self._running and not self.met:
+        if self._running and not self._stopped:
             self._running[-1].returned(module, output)
 
     @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +11,16 @@ from torch import Tensor, nn
 
 from oodometer.errors import UserError
 from oodometer.lab.asking import call, listening
-from oodometer.lab.heads import head_by_name, identify_head, linear_layers
+from oodometer.lab.heads import (
+    HeadError,
+    HeadLayer,
+    convolutions,
+    head_by_name,
+    headless,
+    identify_head,
+    linear_layers,
+    own_logits,
+)
 from oodometer.lab.inputs import Batch, copied, first_rows, size_of
 from oodometer.lab.stages import (
     as_matrix,
@@ -28,26 +36,50 @@ class StagesError(UserError):
     """The stages of a network cannot be read."""
 
 
-@dataclass(frozen=True)
 class Answer:
     """What one forward pass gave: (n, classes), (n, width), and each stage as it came."""
 
-    logits: Tensor
-    features: Tensor
-    stages: dict[str, Tensor]
+    def __init__(
+        self, logits: Tensor, features: Tensor | HeadError, stages: dict[str, Tensor]
+    ) -> None:
+        self.logits, self.stages = logits, stages
+        self._features = features
+
+    @property
+    def features(self) -> Tensor:
+        """What enters the head; a model without a head is refused here."""
+        if isinstance(self._features, HeadError):
+            raise self._features
+        return self._features
+
+    def detached(self) -> Answer:
+        """The same without gradients."""
+        features = self._features
+        return Answer(
+            self.logits.detach(),
+            features if isinstance(features, HeadError) else features.detach(),
+            {stage: output.detach() for stage, output in self.stages.items()},
+        )
 
 
 class Subject:
-    """A model whose head and stages are known after the first question at the latest."""
+    """A model whose head and stages are known after the first question at the latest.
+
+    With `lenient`, a model without a head is asked for its logits alone; `lacking` says why.
+    """
 
     def __init__(
         self,
         model: nn.Module,
-        head: str | nn.Linear | None = None,
+        head: str | nn.Module | None = None,
         layers: Sequence[str] | None = None,
+        *,
+        lenient: bool = False,
     ) -> None:
         self.model = model
         self._head = None if head is None else head_by_name(model, head)
+        self._lenient = lenient
+        self.lacking: HeadError | None = None  # why there is no head
         self._layers = layers
         self._stages: dict[str, nn.Module] | None = None
         self.replays: bool | None = None  # whether a replay gives the true logits, once tried
@@ -55,8 +87,10 @@ class Subject:
             candidates(model, None, layers)  # names are refused before anything runs
 
     @property
-    def head(self) -> nn.Linear:
+    def head(self) -> HeadLayer:
         """The last linear layer."""
+        if self.lacking is not None:
+            raise self.lacking
         assert self._head is not None, "nothing was asked yet"
         return self._head
 
@@ -68,20 +102,31 @@ class Subject:
 
     def ask(self, name: str, inputs: Batch, *, stages: bool = False) -> Answer:
         """Run one forward pass on a batch of the data set of this name."""
-        if stages and self._head is None and not names_stages(self.model, self._layers):
+        known = self._head is not None or self.lacking is not None
+        if stages and not known and not names_stages(self.model, self._layers):
             self.ask(name, first_rows(inputs, 2))  # which blocks lie before it must be known
-        heads = linear_layers(self.model) if self._head is None else [self._head]
+            known = True
+        layer = self._head.layer if self._head else None
+        heads = linear_layers(self.model) if not known else [layer] if layer is not None else []
         wanted: dict[str, nn.Module] = {}
         if stages:
-            wanted = self._stages or candidates(self.model, self._head, self._layers)
+            wanted = self._stages or candidates(self.model, layer, self._layers)
         with listening(heads) as heard, _keeping(wanted) as kept:
             answer = call(self.model, name, copied(inputs))  # a model may write into its inputs
-        if self._head is None:
+        if not known:
             self._head = identify_head(self.model, answer, heard)
+        if self._head is None and self.lacking is None:
+            self._look_further(name, inputs, heard)
+            return self.ask(name, inputs, stages=stages)
         rows = size_of(inputs)
         if stages:
             self._settle_stages(wanted, kept, rows, name)
-        features, logits = self._through_head(heard.get(self._head, []), name, rows)
+        features: Tensor | HeadError
+        if self._head is None:
+            assert self.lacking is not None
+            features, logits = self.lacking, own_logits(self.model, answer, rows)
+        else:
+            features, logits = self._through_head(heard.get(self._head.layer, []), name, rows)
         return Answer(
             logits,
             features,
@@ -89,6 +134,23 @@ class Subject:
             if stages
             else {},
         )
+
+    def _look_further(
+        self, name: str, inputs: Batch, heard: dict[nn.Module, list[tuple[Any, Any]]]
+    ) -> None:
+        """Look among the convolutions for the head: on two samples, since all they say is kept."""
+        found = convolutions(self.model)
+        for batch in (first_rows(inputs, 2), inputs):
+            with listening(found) as further:
+                answer = call(self.model, name, copied(batch))
+            self._head = identify_head(self.model, answer, further)
+            if self._head is None:
+                break
+            found = [self._head.layer]  # then on all of the batch
+        if self._head is None:
+            self.lacking = headless(self.model, heard)
+            if not self._lenient:
+                raise self.lacking
 
     def _through_head(
         self, calls: list[tuple[Tensor, Any]], name: str, rows: int
@@ -98,7 +160,8 @@ class Subject:
                 f"The head runs {len(calls)} times in one forward pass on '{name}'; it must "
                 "run once, on one feature vector per sample."
             )
-        features, logits = calls[0]
+        given, output = calls[0]
+        features, logits = self.head.features(given), self.head.logits(output)
         if features.dim() != 2 or len(features) != rows:
             raise UserError(
                 f"The head takes features of shape {tuple(features.shape)} for {rows} samples "
@@ -114,11 +177,11 @@ class Subject:
         name: str,
     ) -> None:
         """Keep the candidates that gave what a stage gives; refuse one that the user named."""
+        layer = self._head.layer if self._head else None
         good = {
             stage: module
             for stage, module in wanted.items()
-            if usable(kept, module, rows)
-            and all(part is not self.head for part in module.modules())
+            if usable(kept, module, rows) and all(part is not layer for part in module.modules())
         }
         bad = [stage for stage in wanted if stage not in good]
         found_by_itself = self._stages is None and self._layers is None

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from oodometer.errors import UserError, unknown
-from oodometer.metrics.counts import Counts, Floats
+from oodometer.errors import unknown
+from oodometer.metrics.counts import Counts, Floats, check_count
 from oodometer.metrics.delong import check_level, counts_auroc_interval
 from oodometer.metrics.estimate import Estimate
 from oodometer.metrics.points import METRICS, counts_detection_error
@@ -145,8 +145,7 @@ def _intervals(
 
 def _check(level: float, resamples: int) -> None:
     check_level(level)
-    if resamples < 1:
-        raise UserError(f"resamples must be at least 1, got {resamples}.")
+    check_count(resamples, "resamples")
 
 
 def interval(

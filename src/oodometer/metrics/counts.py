@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +47,16 @@ def finite_scores(scores: ArrayLike, name: str) -> Floats:
     if not np.isfinite(vector).all():
         raise _not_finite(vector, name)
     return vector
+
+
+def check_count(number: int, name: str, least: int = 1) -> None:
+    """Raise a `UserError` unless `number` is a whole number of at least `least`."""
+    try:
+        whole = index(number)
+    except TypeError:
+        raise UserError(f"{name} must be a whole number, got {number!r}.") from None
+    if whole < least:
+        raise UserError(f"{name} must be at least {least}, got {number}.")
 
 
 def sorted_scores(scores: ArrayLike, name: str) -> Floats:

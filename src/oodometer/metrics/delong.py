@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -20,8 +21,8 @@ SCALES = ("logit", "linear")
 
 def check_level(level: float) -> None:
     """Raise a `UserError` unless the level of confidence lies between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise UserError(f"level must be between 0 and 1, such as 0.95, got {level}.")
+    if not (isinstance(level, Real) and 0.0 < float(level) < 1.0):
+        raise UserError(f"level must be between 0 and 1, such as 0.95, got {level!r}.")
 
 
 def singles_variance(value: float) -> float:
@@ -58,7 +59,8 @@ def hidden_share(id_total: int, ood_total: int, level: float) -> float:
 
     1 - the lower end of Newcombe's method 5 at AUROC = 1: the a with 1 - a = z sqrt(V(a)), where
     V is Hanley & McNeil's variance with both group sizes replaced by their mean. Newcombe 2006,
-    doi:10.1002/sim.2324.
+    doi:10.1002/sim.2324. At least 1/2 if samples of one and the same distribution are that often
+    in perfect order, as 3 and 3 are.
     """
     factor = float(ndtri(0.5 + 0.5 * level)) ** 2 / id_total / ood_total
     others = 0.5 * (id_total + ood_total) - 1.0
@@ -66,7 +68,9 @@ def hidden_share(id_total: int, ood_total: int, level: float) -> float:
     for _ in range(12):  # the bracket below varies by a third only: digits come fast
         spread = (1.0 - area) / (2.0 - area) + area / (1.0 + area)
         area = 1.0 / (1.0 + factor * (1.0 + others * spread))
-    return 1.0 - area
+    orders = math.lgamma(id_total + ood_total + 1)
+    orders -= math.lgamma(id_total + 1) + math.lgamma(ood_total + 1)  # logarithm: one is perfect
+    return max(0.5, 1.0 - area) if orders < math.log(2.0 / (1.0 - level)) else 1.0 - area
 
 
 def area_interval(value: float, reach: float, hidden: float) -> Estimate:

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.words import LEVEL, SIGNIFICANT
-from oodometer.stats.comparison import Difference
-from oodometer.stats.intervals import runs_interval
-from oodometer.stats.paired import sign_flip_test, t_test
+from oodometer.protocols.words import LEVEL, SIGNIFICANT, points
+from oodometer.stats.comparison import Difference, against_best, holm
+from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
+# Runs that differ in these alone are looks at one training, not independent cases.
+SAME_TRAINING = ("epoch", "best_by", "checkpoint", "features", "fitted_on", "test_size", "ood_draw")
+# Levels of these mean nothing by themselves: another one is another repeat.
+REPEATS = ("seed", "split", "run", "fold", "repeat", "ood_draw")
+
+
+def trainings_of(
+    levels: Mapping[str, Mapping[str, object]], runs: Sequence[str]
+) -> dict[str, list[int]]:
+    """Which of these runs are looks at each training; a training is named by what is left.
+
+    >>> runs = {"a": {"seed": 0, "epoch": 1}, "b": {"seed": 0, "epoch": 2}}
+    >>> trainings_of(runs, ["a", "b"])
+    {'seed=0': [0, 1]}
+    """
+    found: dict[tuple[tuple[str, object], ...], list[int]] = {}
+    for place, run in enumerate(runs):
+        own = tuple((n, v) for n, v in levels[run].items() if n not in SAME_TRAINING)
+        # Without factors, runs are told apart by their names alone.
+        found.setdefault(own if levels[run] else (("", run),), []).append(place)
+    return {
+        runs[looks[0]]
+        if len(looks) == 1
+        else ", ".join(f"{name}={value}" for name, value in own) or "the one training": looks
+        for own, looks in found.items()
+    }
 
 
 def paired_difference(
@@ -22,8 +49,47 @@ def paired_difference(
     with 5 runs none is below 0.06, whatever the data. The p value is not yet adjusted; for how many
     `comparisons` it will be decides whether permutation could find anything.
     """
-    interval = runs_interval(a - b, rng=rng, level=LEVEL)
+    interval = difference_interval(a, b, level=LEVEL)
     test = sign_flip_test(a, b, rng=rng)
     if test.smallest * comparisons > SIGNIFICANT and len(a) >= FEWEST_FOR_T:
         test = t_test(a, b)
     return Difference(interval.value, interval.low, interval.high, test.p_value)
+
+
+def paired_differences(
+    pairs: Mapping[str, tuple[Floats, Floats]], rng: np.random.Generator, *, of_best: bool = False
+) -> dict[str, Difference]:
+    """The same of several pairs of shares, p values adjusted by Holm's rule.
+
+    What has no case is left out. Shares, such as AUROC, differ by 1 at most. `of_best`: the first
+    of every pair is the one that turned out best, and p values are adjusted for that too.
+    """
+    known = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    if not known:
+        return {}
+    many = len(known) * (len(known) + 1) // 2 if of_best else len(known)
+    found = {n: _within(paired_difference(a, b, many, rng)) for n, (a, b) in known.items()}
+    given = [difference.p_value for difference in found.values()]
+    adjusted = against_best(given) if of_best else holm(given)
+    return {
+        name: difference._replace(p_value=float(p))
+        for (name, difference), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+def _within(difference: Difference) -> Difference:
+    if not np.isfinite(difference[:3]).all():  # one case has no interval
+        return difference
+    return difference._replace(low=max(-1.0, difference.low), high=min(1.0, difference.high))
+
+
+def points_between(value: float, low: float, high: float) -> str:
+    """Write a difference in hundredths with its interval, if it has one.
+
+    >>> points_between(0.0123, -0.004, 0.0286), points_between(0.01, -np.inf, np.inf)
+    ('1.2 points [−0.4, 2.9]', '1.0 points, without an interval')
+    """
+    if not np.isfinite([low, high]).all():
+        return f"{points(value)}, without an interval"
+    ends = (points(end).removesuffix(" points") for end in (low, high))
+    return f"{points(value)} [{', '.join(ends)}]"

@@ -42,16 +42,21 @@ def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
     if all(key in accuracy for key in keys):
         known = np.array([accuracy[key] for key in keys])
         reduced = replace(reduced, frame=reduced.frame.assign(accuracy=known))
-    return instability_of(reduced)
+    return instability_of(reduced, runs=len(table.runs))
 
 
 def instability_of(
-    table: Results, factors: Sequence[str] | None = None, *, published: bool = False
+    table: Results,
+    factors: Sequence[str] | None = None,
+    *,
+    published: bool = False,
+    runs: int | None = None,
 ) -> Finding:
     """The same, of a results table; `factors` limits it to some.
 
-    `published` gives the tables as the paper has them: ranks from 0, ties to the earlier name,
-    standard deviations divided by n instead of n - 1.
+    `published` gives the tables as the paper has them: in percent, ranks from 0, ties to the
+    earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
+    be, by default those that have a value.
     """
     wanted = table.factors if factors is None else tuple(factors)
     for factor in wanted:
@@ -79,17 +84,25 @@ def instability_of(
         claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
         tables=(
             *(spread_table(part, published=published) for part in shown),
-            *(level_table(part) for part in shown if len(part.levels) <= FEW_LEVELS),
+            *(
+                level_table(part, published=published)
+                for part in shown
+                if len(part.levels) <= FEW_LEVELS
+            ),
             *(extremes_table(part) for part in shown),
         ),
         series=(*moves(shown), *value_lines(shown)),
         caveats=_caveats(every, published, [f for f in wanted if f not in moved], shown is every),
-        missing=missing_lines(table.missing, sum(len(part.levels) for part in every)),
+        missing=missing_lines(table.missing, runs or _count_runs(table)),
         facts=tuple(
             (factor, count(len({level for part in parts for level in part.levels}), "level"))
             for factor, parts in moved.items()
         ),
     )
+
+
+def _count_runs(table: Results) -> int:
+    return len(table.frame.drop_duplicates(list(table.factors)))
 
 
 def _claims(parts: Sequence[Spread]) -> list[Claim]:
@@ -104,7 +117,7 @@ def _claim_winner(parts: Sequence[Spread]) -> list[Claim]:
     if not changing:
         text = f"Changing only the {factor} never changes the best detector."
         evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')} on each"
-        return [Claim(text, never_otherwise(0, parts[0].runs), evidence)]
+        return [Claim(text, never_otherwise(0, parts[0].changes), evidence)]
     evidence = "; ".join(
         f"{name}: {listing(winners[:5])}{' and others' if len(winners) > 5 else ''}"
         for name, winners in list(changing.items())[:6]
@@ -125,7 +138,7 @@ def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
         Claim(
             f"Changing only the {parts[0].factor} turns the order of up to {flips[worst][0]} of "
             f"{count(pairs, 'pair')} of detectors.",
-            never_otherwise(flips[worst][0], parts[0].runs),
+            never_otherwise(flips[worst][0], parts[0].changes),
             f"{told}; a pair counts if each is ahead of the other in some run",
         )
     ]
@@ -135,6 +148,9 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
     """Which detector is moved farthest, and where?"""
     part = max(parts, key=lambda part: float(part.deltas.max()))
     far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    if not part.deltas[far]:
+        text = f"The {part.factor} moves no detector at all."
+        return [Claim(text, never_otherwise(0, part.changes), _sets(parts))]
     text = (
         f"The {part.factor} moves {part.detectors[far]} by {100 * part.deltas[far]:.1f} points of "
         f"{part.metric} on {part.set}, and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
@@ -145,7 +161,9 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
         f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
         for row in dict.fromkeys((far, near))
     )
-    return [Claim(f"{text}.", "holds" if _apart(part, far, near) else "undecided", evidence)]
+    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was looked for
+    surely = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
+    return [Claim(f"{text}.", "holds" if surely else "undecided", evidence)]
 
 
 def _sets(parts: Sequence[Spread]) -> str:
@@ -160,10 +178,10 @@ def _deviation(part: Spread, row: int) -> str:
     return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
 
 
-def _apart(part: Spread, far: int, near: int) -> bool:
+def _apart(part: Spread, far: int, near: int, level: float) -> bool:
     """Whether the two spreads differ beyond their intervals."""
-    one = deviation(part.within(far), part.groups, LEVEL)
-    other = deviation(part.within(near), part.groups, LEVEL)
+    one = deviation(part.within(far), part.groups, level)
+    other = deviation(part.within(near), part.groups, level)
     return one is not None and other is not None and one.low > other.high
 
 
@@ -174,7 +192,8 @@ def _caveats(
         "Runs are compared that differ in one factor and agree in all others; where several such "
         "groups exist, differences are the largest within a group and standard deviations are "
         "pooled over the groups.",
-        "The 95 % intervals of standard deviations take the values as normal.",
+        "The 95 % intervals of standard deviations take the values as normal; whether two differ "
+        "is judged by intervals that allow for all detectors and outlier sets.",
         "Whether two runs differ only by the draw of the test samples is not asked here: see the "
         "ranking, which takes it into account.",
     ]

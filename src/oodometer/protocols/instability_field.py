@@ -36,6 +36,11 @@ class Spread:
         """How many runs there are."""
         return len(self.level)
 
+    @property
+    def changes(self) -> int:
+        """How many independent changes of the factor there are: runs less groups."""
+        return self.runs - len(np.unique(self.groups))
+
     @cached_property
     def order(self) -> NDArray[np.float64]:
         """(detectors, runs): rank, 1 = best, ties shared; as published from 0, ties in order."""
@@ -58,15 +63,21 @@ class Spread:
         return [self.detectors[row] for row in sorted(taking, key=lambda row: -taking[row])]
 
     @cached_property
-    def flips(self) -> tuple[int, int]:
-        """Pairs of detectors of which each is ahead in some run of one group, and all pairs."""
+    def flipped(self) -> NDArray[np.bool_]:
+        """(detectors, detectors): whether each is ahead of the other in some run of one group."""
         size = len(self.detectors)
         flipped = np.zeros((size, size), dtype=bool)
         for group in np.unique(self.groups):
             values = self.values[:, self.groups == group]
             ahead = (values[:, None, :] > values[None, :, :]).any(axis=2)
             flipped |= ahead & ahead.T
-        return int(np.triu(flipped, 1).sum()), size * (size - 1) // 2
+        return flipped
+
+    @property
+    def flips(self) -> tuple[int, int]:
+        """Pairs of detectors that change places, and all pairs."""
+        size = len(self.detectors)
+        return int(np.triu(self.flipped, 1).sum()), size * (size - 1) // 2
 
     @cached_property
     def deltas(self) -> NDArray[np.float64]:
@@ -81,6 +92,16 @@ class Spread:
     def deviations(self) -> NDArray[np.float64]:
         """Standard deviation of each detector, pooled over groups."""
         return np.sqrt(_variance(self.values, self.groups, unbiased=not self.published))
+
+    def extremes(self, row: int) -> tuple[str, str]:
+        """The levels at which a detector is best and worst, other factors being the same."""
+        values = self.values[row].copy()
+        for group in np.unique(self.groups):
+            values[self.groups == group] -= values[self.groups == group].mean()
+        signed = values if self.higher_is_better else -values
+        levels = np.array(self.level)
+        means = {level: float(signed[levels == level].mean()) for level in self.levels}
+        return max(means, key=means.__getitem__), min(means, key=means.__getitem__)
 
     def within(self, row: int) -> NDArray[np.float64]:
         """Values of a detector."""

@@ -13,45 +13,74 @@ from oodometer.protocols.words import count
 
 def spread_table(part: Spread, *, published: bool) -> Table:
     """Mean, standard deviation and range of values and of ranks: Tables 3, 4, 5 and 7."""
-    scale = 100.0 if published else 1.0
     rows: list[tuple[TableCell, ...]] = []
     for row, detector in enumerate(part.detectors):
         order = part.order[row]
+        mean, deviation, delta = (
+            float(part.values[row].mean()),
+            float(part.deviations[row]),
+            float(part.deltas[row]),
+        )
+        mean_rank = float(order.mean())
+        rank_deviation = float(order.std(ddof=0 if published or len(order) < 2 else 1))
+        reach = f"{order.min():g}–{order.max():g}"
         rows.append(
             (
                 detector,
-                scale * float(part.values[row].mean()),
-                scale * float(part.deviations[row]),
-                scale * float(part.deltas[row]),
-                round(float(order.mean()), 2),
-                round(float(order.std(ddof=0 if published or len(order) < 2 else 1)), 2),
-                f"{order.min():g}–{order.max():g}",
+                f"{100 * mean:.2f}±{100 * deviation:.2f}",
+                f"{100 * delta:.2f}",
+                f"{mean_rank:.2f}±{rank_deviation:.2f}",
+                reach,
+            )
+            if published
+            else (
+                detector,
+                mean,
+                deviation,
+                delta,
+                round(mean_rank, 2),
+                round(rank_deviation, 2),
+                reach,
+                int(part.flipped[row].sum()),
             )
         )
     accuracy = ""
     if part.accuracy is not None and len(part.accuracy) > 1:
         spread = part.accuracy.std(ddof=0 if published else 1)
         accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f} %."
+    own = (
+        "mean",
+        "standard deviation",
+        "highest − lowest",
+        "mean rank",
+        "rank s.d.",
+        "ranks",
+        "changes places with",
+    )
+    paper = ("mean±std", "delta", "rank mean±std", "range")
     return Table(
         f"spread-{part.factor}-{part.set}",
         f"{part.metric} on {part.set} over {count(part.runs, 'run')} that differ in {part.factor}",
-        ("detector", "mean", "standard deviation", "highest − lowest", "mean rank", "rank s.d.",
-         "ranks"),
+        ("detector", *(paper if published else own)),
         tuple(rows),
-        f"Rank {'0' if published else '1'} is best.{accuracy}",
-    )  # fmt: skip
+        f"Rank {'0' if published else '1'} is best.{accuracy}"
+        + ("" if published else " Last: with how many other detectors, all else being the same."),
+    )
 
 
-def level_table(part: Spread) -> Table:
+def level_table(part: Spread, *, published: bool = False) -> Table:
     """A line per level, a column per detector: Tables 2 and 6."""
     rows: list[tuple[TableCell, ...]] = []
     levels = np.array(part.level)
+
+    def cell(value: float) -> TableCell:
+        return f"{100 * value:.2f}" if published else value
+
     for level in part.levels:
         here = levels == level
-        accuracy: list[TableCell] = (
-            [] if part.accuracy is None else [float(part.accuracy[here].mean())]
-        )
-        rows.append((level, *accuracy, *(float(v) for v in part.values[:, here].mean(axis=1))))
+        accuracy = [] if part.accuracy is None else [cell(float(part.accuracy[here].mean()))]
+        means = part.values[:, here].mean(axis=1)
+        rows.append((level, *accuracy, *(cell(float(value)) for value in means)))
     return Table(
         f"levels-{part.factor}-{part.set}",
         f"{part.metric} on {part.set} at each level of {part.factor}",
@@ -62,21 +91,26 @@ def level_table(part: Spread) -> Table:
 
 
 def extremes_table(part: Spread) -> Table:
-    """At which level each detector is best and worst."""
+    """At which level each detector is best and worst, and what rank it has there."""
     rows: list[tuple[TableCell, ...]] = []
+    levels = np.array(part.level)
     for row, detector in enumerate(part.detectors):
-        values = part.values[row]
-        high, low = int(values.argmax()), int(values.argmin())
-        best, worst = (high, low) if part.higher_is_better else (low, high)
-        extremes = ((part.level[place], float(values[place])) for place in (best, worst))
-        rows.append((detector, *(cell for pair in extremes for cell in pair)))
+        cells: list[TableCell] = []
+        for level in part.extremes(row):
+            here = levels == level
+            cells += [level, float(part.values[row, here].mean())]
+            cells.append(round(float(part.order[row, here].mean()), 2))
+        rows.append((detector, *cells))
+    several = len(np.unique(part.groups)) > 1
     return Table(
         f"extremes-{part.factor}-{part.set}",
         f"Best and worst {part.factor} of each detector on {part.set}",
-        ("detector", f"best {part.factor}", part.metric, f"worst {part.factor}", "there"),
+        ("detector", f"best {part.factor}", f"{part.metric} at best", "rank at best",
+         f"worst {part.factor}", f"{part.metric} at worst", "rank at worst"),
         tuple(rows),
-        "What a choice of run can make of a detector.",
-    )
+        f"What a choice of {part.factor} can make of a detector."
+        + (" Means over the runs of a level." if several else ""),
+    )  # fmt: skip
 
 
 def moves(parts: Sequence[Spread]) -> list[Series]:

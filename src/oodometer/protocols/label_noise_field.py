@@ -6,13 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oodometer.errors import UserError, unknown
+from oodometer.finding import Value
 from oodometer.metrics import auroc
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.differences import SAME_TRAINING
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 
@@ -28,6 +30,24 @@ QUESTIONS = {
 NOISE_FACTORS = ("label_noise", "training_dataset", "noise", "noise_type", "labels", "train_labels",
                  "noise_rate")  # fmt: skip
 _CLEAN = re.compile(r"none|clean|0(\.0*)?%?|no noise")
+# In this order: "asymm" holds "symm". Names of studies here, and of the published files.
+_KINDS = {
+    "class-conditional": re.compile(r"class_conditional|asymm|\bscc\b|_scc|scc_"),
+    "uniform": re.compile(r"uniform|symm|\bsu\b|_su(_|$)|^su_"),
+    "pair": re.compile(r"\bpair"),
+    "human": re.compile(r"^file\(|human|real|\bn\b|^n_|_n(_|$)"),
+}
+
+
+Runs = dict[tuple[Value, ...], float]  # levels of a run's factors -> its value
+
+
+class Labels(NamedTuple):
+    """What kind of labels a level stands for, as far as its name or its rate tells."""
+
+    kind: str
+    rate: float | None
+    source: str | None  # the human labels that the noise was taken from, or copies the counts of
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,38 +63,124 @@ class NoiseField:
     frame: pd.DataFrame  # detector, factors, questions (median), "mean auroc", accuracy if known
     sets: int
     has_accuracy: bool
+    rates: Mapping[str, float]  # of levels, where a column tells
 
     @cached_property
     def noisy(self) -> tuple[str, ...]:
         """Levels with noise."""
         return tuple(level for level in self.levels if level != self.clean)
 
-    def values(self, detector: str, level: str, question: str = "auroc") -> NDArray[np.float64]:
-        """One value per run at this level."""
-        part = self._parts.get((detector, level))
-        if part is None:
-            return np.empty(0)
-        known: NDArray[np.float64] = part[question].dropna().to_numpy(dtype=float)
-        return known
+    @property
+    def runs(self) -> int:
+        """How many runs have a value."""
+        return len(self.frame.drop_duplicates([self.noise, *self.others]))
+
+    @property
+    def trained(self) -> list[str]:
+        """Factors other than the noise that make another training."""
+        return [name for name in self.others if name not in SAME_TRAINING]
 
     @cached_property
-    def _parts(self) -> dict[tuple[str, str], pd.DataFrame]:
-        return {
-            (str(key[0]), str(key[1])): part
-            for key, part in self.frame.groupby(["detector", self.noise], sort=False)
-        }
+    def trainings(self) -> pd.DataFrame:
+        """A line per training and detector: means over checkpoints and other looks at it."""
+        keys = ["detector", self.noise, *self.trained]
+        numbers = [name for name in self.frame.columns if name not in (*keys, *self.others)]
+        return self.frame.groupby(keys, sort=False)[numbers].mean().reset_index()
+
+    def values(self, detector: str, level: str, question: str = "auroc") -> Floats:
+        """One value per training at this level."""
+        own = self.runs_of(detector, level, question)
+        return self._pairs(own, own, self.others)[0]
+
+    def run_values(self, detector: str, level: str, question: str = "auroc") -> Floats:
+        """One value per run at this level: checkpoints of one training are several."""
+        return np.array(list(self.runs_of(detector, level, question).values()))
+
+    def runs_of(self, detector: str, level: str, question: str = "auroc") -> Runs:
+        """The value of each run at a level, by the levels of its other factors."""
+        return self._known.get((question, detector, level), {})
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str, str], Runs]:
+        known: dict[tuple[str, str, str], Runs] = {}
+        names = [name for name in (*self.questions, "mean auroc") if name in self.frame.columns]
+        keys = list(self.frame[list(self.others)].itertuples(index=False, name=None))
+        places = zip(self.frame["detector"], self.frame[self.noise], keys, strict=True)
+        values = self.frame[names].to_numpy(dtype=float).tolist()
+        for (detector, level, key), line in zip(places, values, strict=True):
+            for name, value in zip(names, line, strict=True):
+                if value == value:  # not missing
+                    known.setdefault((name, detector, level), {})[key] = value
+        return known
 
     def paired(
         self, detector: str, one: str, other: str, question: str = "auroc"
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Values of runs that differ in the noise alone, in the same order."""
-        own = self.frame[self.frame["detector"] == detector]
-        keys = [*self.others, "detector"]  # the detector is the same: a key where nothing else is
-        table = own.pivot_table(index=keys, columns=self.noise, values=question)
-        if one not in table or other not in table:
-            return np.empty(0), np.empty(0)
-        both = table[[one, other]].dropna().to_numpy(dtype=float)
-        return both[:, 0].copy(), both[:, 1].copy()
+    ) -> tuple[Floats, Floats]:
+        """Values of trainings that differ in the noise alone, in the same order."""
+        first, second = (self.runs_of(detector, level, question) for level in (one, other))
+        return self._pairs(first, second, self.others)
+
+    def versus(
+        self, one: str, other: str, level: str, question: str = "auroc"
+    ) -> tuple[Floats, Floats]:
+        """Values of two detectors in the same trainings at one level of the noise."""
+        first, second = (self.runs_of(detector, level, question) for detector in (one, other))
+        return self._pairs(first, second, self.others)
+
+    def chosen(
+        self, detector: str, factor: str, one: Value, other: Value, levels: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        """Values under two levels of another factor, all else being the same."""
+        place = self.others.index(factor)
+        found: dict[Value, Runs] = {one: {}, other: {}}
+        for level in levels:
+            for key, value in self.runs_of(detector, level).items():
+                found[key[place]][level, *key[:place], *key[place + 1 :]] = value
+        rest = [name for name in self.others if name != factor]
+        return self._pairs(found[one], found[other], [self.noise, *rest])
+
+    def overall_noise(self, one: str, other: str) -> tuple[Floats, Floats]:
+        """Means over detectors of trainings that differ in the noise alone."""
+        return _mean_pairs([self.paired(name, one, other) for name in self.detectors])
+
+    def overall_choice(
+        self, factor: str, one: Value, other: Value, levels: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        """Means over detectors under two levels of another factor, all else being the same."""
+        pairs = [self.chosen(name, factor, one, other, levels) for name in self.detectors]
+        return _mean_pairs(pairs)
+
+    def _pairs(self, first: Runs, second: Runs, names: Sequence[str]) -> tuple[Floats, Floats]:
+        """One mean per training of runs that both have; `names` are the factors of their keys."""
+        outer = [place for place, name in enumerate(names) if name not in SAME_TRAINING]
+        trainings: dict[tuple[Value, ...], list[tuple[float, float]]] = {}
+        for key, value in first.items():
+            if key in second:
+                own = tuple(key[place] for place in outer)
+                trainings.setdefault(own, []).append((value, second[key]))
+        means = np.array([np.mean(looks, axis=0) for looks in trainings.values()]).reshape(-1, 2)
+        return means[:, 0].copy(), means[:, 1].copy()
+
+    def labels(self, level: str) -> Labels:
+        """The kind, rate and source of a level's noise."""
+        if level == self.clean:
+            return Labels("clean", 0.0, None)
+        name = level.casefold()
+        kind = next((kind for kind, words in _KINDS.items() if words.search(name)), "other")
+        stated = re.search(r"\brate=([0-9.]+)", name)
+        rate = self.rates.get(level, float(stated[1]) if stated else None)
+        file = re.search(r"\bkey=([^,)]+)", level) or re.search(r"\bpath=([^,)]+)", level)
+        tail = re.search(r"_([a-z0-9]+)$", name)  # n_worse, symm_worse, asymm_worse
+        source = file[1] if file else tail[1] if tail and "(" not in name else None
+        return Labels(kind, rate, source)
+
+
+def _mean_pairs(pairs: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """The mean over detectors; those that lack a training that others have take no part."""
+    most = max(len(first) for first, _ in pairs)
+    whole = [pair for pair in pairs if len(pair[0]) == most]
+    first, second = (np.mean([pair[side] for pair in whole], axis=0) for side in (0, 1))
+    return first, second
 
 
 def noise_factor(factors: Sequence[str], wanted: str | None = None) -> str:
@@ -155,7 +261,20 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         frame=frame,
         sets=len(main.ood),
         has_accuracy=accuracy,
+        rates=_rates(main, factor),
     )
+
+
+def _rates(main: Results, factor: str) -> dict[str, float]:
+    """Noise rate of each level, where a column tells one that does not vary within it."""
+    if "noise_rate" not in main.frame.columns or factor == "noise_rate":
+        return {}
+    known = main.frame.assign(level=main.frame[factor].astype(str)).groupby("level")["noise_rate"]
+    return {
+        str(level): float(part.iloc[0])
+        for level, part in known
+        if part.notna().all() and part.min() == part.max()
+    }
 
 
 def _without_id(table: Results, factor: str) -> Results:

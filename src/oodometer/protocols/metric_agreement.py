@@ -7,18 +7,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
+from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, Verdict
 from oodometer.protocols.blocks import Blocks, blocks
+from oodometer.protocols.contests import contests, judge
+from oodometer.protocols.differences import paired_difference
 from oodometer.protocols.words import LEVEL, count, listing
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
+from oodometer.stats.comparison import Difference
 from oodometer.stats.ranks import rank_matrix
 
 FEWEST_DETECTORS = 3  # with two, an order agrees or not by a coin's toss
 
 
-def metric_agreement(tables: Sequence[Results]) -> Finding:
+def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None = None) -> Finding:
     """Compare the order of detectors by the first metric with that by every other."""
+    rng = np.random.default_rng(0) if rng is None else rng
     if len(tables) < 2:
         raise UserError("One metric cannot disagree with itself: the table has one only.")
     fields = [blocks(table) for table in tables]
@@ -31,12 +35,13 @@ def metric_agreement(tables: Sequence[Results]) -> Finding:
         protocol="metric_agreement",
         title="Do the metrics agree on the order of detectors?",
         question=f"Would {listing(others)} have named the same best detector as {main}?",
-        claims=tuple(_claim(main, other, fields, common) for other in others),
+        claims=tuple(_claim(fields[0], field, common, rng) for field in fields[1:]),
         tables=(_table(fields, common),),
         series=(_map(fields, common),),
         caveats=(
-            "Means over all runs and outlier sets that every detector has. What holds beyond "
-            f"chance is said for {main} only; give one metric alone to have it for another.",
+            "Means over all runs and outlier sets that every detector has. Agreement holds if the "
+            "orders agree beyond chance over detectors; whether who is first would be so in other "
+            "runs is told beside it (paired runs, Holm).",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
     )
@@ -48,24 +53,44 @@ def _means(field: Blocks, detectors: Sequence[str]) -> np.ndarray[tuple[int], np
     return np.array([float(field.oriented(row).mean()) for row in rows])
 
 
-def _claim(main: str, other: str, fields: Sequence[Blocks], detectors: Sequence[str]) -> Claim:
-    by_metric = {field.metric: _means(field, detectors) for field in fields}
-    best, rival = (detectors[int(by_metric[name].argmax())] for name in (main, other))
+def _claim(
+    main: Blocks, other: Blocks, detectors: Sequence[str], rng: np.random.Generator
+) -> Claim:
+    fields = {main.metric: main, other.metric: other}
+    means = {name: _means(field, detectors) for name, field in fields.items()}
+    many = 2 * (len(detectors) - 1)
+
+    def compare(metric: str, second: str, first: str) -> Difference:
+        field = fields[metric]
+        one, other = (field.oriented(field.detectors.index(name)) for name in (second, first))
+        return paired_difference(one, other, many, rng)
+
+    held = contests(
+        {
+            metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
+            for metric, own in means.items()
+        },
+        compare,
+    )
+    best, rival = (contest.first for contest in held)
     same = best == rival
     text = (
-        f"{main} and {other} agree that {best} is best."
+        f"{main.metric} and {other.metric} both put {best} first."
         if same
-        else f"{main} puts {best} first, {other} {rival}."
+        else f"{main.metric} puts {best} first, {other.metric} {rival}."
     )
+    # What the metrics say of this table is plain; whether other runs would agree is not.
+    sure = judge(held) != "undecided"
+    chance = "beyond chance" if sure else "leads that may be chance"
     if len(detectors) < FEWEST_DETECTORS:
-        return Claim(text, "undecided" if same else "flips", count(len(detectors), "detector"))
-    tau = tau_b(by_metric[main], by_metric[other], level=LEVEL)
+        evidence = f"{count(len(detectors), 'detector')}, {chance}"
+        return Claim(text, "undecided" if same else "flips", evidence)
+    tau = tau_b(means[main.metric], means[other.metric], level=LEVEL)
     if tau.value is None:
         return Claim(text, "undecided", "Kendall's tau is undefined: all values are equal")
-    evidence = f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders"
-    if not same:
-        return Claim(text, "flips", evidence)
-    return Claim(text, "holds" if tau.low > 0 else "undecided", evidence)
+    evidence = f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders, "
+    verdict: Verdict = ("holds" if tau.low > 0 else "undecided") if same else "flips"
+    return Claim(text, verdict, evidence + chance)
 
 
 def _table(fields: Sequence[Blocks], detectors: Sequence[str]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import combinations
 
@@ -9,6 +10,8 @@ import numpy as np
 from scipy.special import stdtr
 
 from oodometer.finding import Claim, Verdict
+from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import welch_freedom
 from oodometer.protocols.contests import Contest, contests, judge
 from oodometer.protocols.od_test_effects import CHANCE, FEWEST_SETS, Effect, Field, mean_effect
 from oodometer.protocols.od_test_experiments import TUNED
@@ -235,32 +238,61 @@ def _claim_chance(field: Field) -> Claim:
 
 def _claim_validation(field: Field) -> list[Claim]:
     """How much depends on which outlier set the threshold was learned on?"""
-    effect = mean_effect([field.three[name] for name in field.methods])
-    cells: dict[str, dict[str, list[float]]] = {}  # validation set -> test set -> sources
-    for (learn, test), value in zip(effect.experiments, effect.cells, strict=True):
-        cells.setdefault(learn, {}).setdefault(test, []).append(float(value))
-    gaps = {}
-    for one, other in combinations(cells, 2):
-        shared = [t for t in cells[one] if len(cells[one][t]) == len(cells[other].get(t, ()))]
-        if len(shared) > 1:
-            gaps[one, other] = np.array(
-                [np.mean(cells[one][test]) - np.mean(cells[other][test]) for test in shared]
-            )
+    gaps = _gaps(mean_effect([field.three[name] for name in field.methods]))
     if not gaps:
         return []
     widest = max(gaps, key=lambda pair: abs(gaps[pair].mean()))
     gap = gaps[widest]
     best, worst = widest if gap.mean() >= 0 else widest[::-1]
-    wins = int((gap * np.sign(gap.mean()) > 0).sum())
+    by_set = gap.mean(axis=0)
+    wins = int((by_set * np.sign(gap.mean()) > 0).sum())
     text = f"Learning the threshold on {best} instead of {worst} changes the accuracy by "
     text += f"{points(abs(float(gap.mean())))}, mean over methods and the other outlier sets"
-    # Student's test over test sets; all pairs count, since the widest gap was looked for.
-    error = float(gap.std(ddof=1)) / gap.size**0.5
-    chance = 2.0 * float(stdtr(gap.size - 1, -abs(float(gap.mean())) / error)) if error else 1.0
-    p_value = min(1.0, chance * len(gaps))
+    # All pairs count, since the widest gap was looked for.
+    p_value = min(1.0, _gap_chance(gap, field) * len(gaps))
     verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
-    if verdict == "undecided":
-        text += "; whether other outlier sets would agree cannot be told"
-    evidence = f"better {in_all(wins, gap.size, 'test set')}; the widest gap of "
+    if len(gap) < 2:
+        text += "; whether another training would agree cannot be told"
+    elif verdict == "undecided":
+        text += "; whether other outlier sets and trainings would agree cannot be told"
+    evidence = f"better {in_all(wins, by_set.size, 'test set')}; the widest gap of "
     evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted p = {p_value:.2g}"
     return [Claim(f"{text}.", verdict, evidence)]
+
+
+def _gaps(effect: Effect) -> dict[tuple[str, str], Floats]:
+    """Accuracy learned on one set less that on another: (trainings, test sets) they share."""
+    cells: dict[str, dict[str, list[Floats]]] = {}  # validation set -> test set -> of each source
+    for source, outcome in zip(effect.sources, effect.outcomes, strict=True):
+        for (learn, test), values in zip(source.experiments, outcome.accuracy.T, strict=True):
+            cells.setdefault(learn, {}).setdefault(test, []).append(values)
+    gaps = {}
+    for one, other in combinations(cells, 2):
+        shared = [
+            [np.concatenate(cells[name][test]) for name in (one, other)]
+            for test in cells[one]
+            if len(cells[one][test]) == len(cells[other].get(test, ()))
+        ]
+        lengths = {len(first) for first, _ in shared}
+        if len(shared) > 1 and len(lengths) == 1:
+            gaps[one, other] = np.array([first - second for first, second in shared]).T
+    return gaps
+
+
+def _gap_chance(gap: Floats, field: Field) -> float:
+    """Chance of such a gap if there were none: test sets and trainings vary, and so do samples.
+
+    One training has learned each threshold once, which cannot show how far thresholds vary.
+    """
+    trainings, sets = gap.shape
+    if trainings < 2:
+        return 1.0
+    parts = [
+        (float(gap.mean(axis=0).var(ddof=1)) / sets, sets - 1.0),
+        (float(gap.mean(axis=1).var(ddof=1)) / trainings, trainings - 1.0),
+    ]
+    # Nothing is known better than to one sample.
+    floor = float(min(source.samples for source in field.sources)) ** -2.0
+    error = math.sqrt(sum(variance for variance, _ in parts) + floor)
+    freedom = min(welch_freedom(parts), float(min(trainings, sets) - 1 + max(trainings, sets) - 1))
+    return 2.0 * float(stdtr(freedom, -abs(float(gap.mean())) / error))

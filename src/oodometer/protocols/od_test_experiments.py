@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.differences import trainings_of
 from oodometer.protocols.od_test_threshold import (
     Fit,
     accepting_threshold,
@@ -50,7 +51,7 @@ class Source:
     """All experiments on one source."""
 
     name: str
-    runs: tuple[str, ...]
+    runs: tuple[str, ...]  # trainings: checkpoints of one are averaged
     experiments: tuple[Experiment, ...]
     methods: Mapping[str, Method]
     incomplete: tuple[str, ...]  # methods that lack some scores
@@ -86,11 +87,17 @@ def experiment(
                     _one_run(grid, choices, table.id, experiments, fit, rng)
                 )
     whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
+    trainings = trainings_of(table.runs, runs)
     return Source(
         table.id,
-        runs,
+        tuple(trainings),
         tuple(experiments),
-        {name: _method(parts) for name, parts in whole.items()},
+        {
+            name: _method(
+                [_mean_look([parts[run] for run in looks]) for looks in trainings.values()]
+            )
+            for name, parts in whole.items()
+        },
         tuple(name for name in seen if name not in whole),
         min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
         table.same_samples,
@@ -204,8 +211,20 @@ def _tested(
     return np.array([done[step] for step in plan]), share / len(plan)
 
 
+def _mean_look(parts: Sequence[_Found]) -> _Found:
+    """The mean over several looks at one training."""
+    if len(parts) == 1:
+        return parts[0]
+    means: _Found = {}
+    for way in parts[0]:
+        if all(way in part for part in parts):
+            accuracy, accepted = (np.mean([part[way][i] for part in parts], axis=0) for i in (0, 1))
+            means[way] = accuracy, accepted
+    return means
+
+
 def _method(parts: Sequence[_Found]) -> Method:
-    """Put the runs together."""
+    """Put the trainings together."""
     outcomes = {
         way: Outcome(
             np.array([part[way][0] for part in parts]), tuple(part[way][1] for part in parts)

@@ -30,7 +30,13 @@ from oodometer.protocols.words import (
     points_and_p,
 )
 from oodometer.scores import Level, ScoreTable
-from oodometer.stats.comparison import Difference, auroc_difference, holm, mean_auroc
+from oodometer.stats.comparison import (
+    Difference,
+    against_best,
+    auroc_difference,
+    holm,
+    mean_auroc,
+)
 
 BASELINE = "max_softmax"  # what a detector is compared with on each outlier set, where it is there
 
@@ -47,7 +53,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
             *_claim_best(field, comparisons),
             *_claim_baseline(field),
             *_claim_sets(field),
-            *_claim_factors(field),
+            *_claim_factors(field, surely=not _tied(comparisons)),
         ),
         tables=(auroc_table(field), rank_table(field)),
         series=(intervals(field), rank_map(field), *strips(field)),
@@ -66,7 +72,7 @@ def _against_best(field: Comparable) -> dict[str, Difference]:
     differences = [
         auroc_difference(field.overall[best], field.overall[other], LEVEL) for other in others
     ]
-    adjusted = holm([difference.p_value for difference in differences])
+    adjusted = against_best([difference.p_value for difference in differences])
     return {
         other: difference._replace(p_value=float(p))
         for other, difference, p in zip(others, differences, adjusted, strict=True)
@@ -88,15 +94,15 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     first = int(leads.sum())
     place = in_all(first, len(field.runs), "training")
     together = f" ({int(shared.sum())} times together with another)" if shared.any() else ""
+    tied = _tied(comparisons)
     claims = [
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
             f"{together}.",
-            never_otherwise(int((~leads | shared).sum()), len(field.runs)),
+            never_otherwise(int((~leads | shared).sum()), len(field.runs), surely=not tied),
             f"{interval}; {_other_winners(field)}",
         )
     ]
-    tied = [name for name, d in comparisons.items() if d.p_value >= SIGNIFICANT]
     if tied:
         claims.append(
             Claim(
@@ -120,6 +126,11 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
             )
         )
     return claims
+
+
+def _tied(comparisons: Mapping[str, Difference]) -> list[str]:
+    """Name the detectors that cannot be told from the best."""
+    return [name for name, d in comparisons.items() if d.p_value >= SIGNIFICANT]
 
 
 def _over_runs(field: Comparable, always: bool) -> Verdict:
@@ -208,35 +219,41 @@ def _claim_sets(field: Comparable) -> list[Claim]:
     return [Claim(text, "undecided", evidence)]
 
 
-def _claim_factors(field: Comparable) -> list[Claim]:
-    """How often does the winner change if one factor changes and nothing else does?"""
+def _claim_factors(field: Comparable, surely: bool) -> list[Claim]:
+    """How often does the winner change if one factor changes and nothing else does?
+
+    Pairs of the same trainings are no independent cases: n trainings that agree in everything else
+    count for n - 1.
+    """
     if len(field.detectors) < 2:
         return []
     winner = dict(zip(field.runs, field.winners, strict=True))
     claims = []
     for factor in field.factors:
-        pairs = [
-            (a, b)
-            for a, b in combinations(field.runs, 2)
-            if _differ_only_in(field.table.runs[a], field.table.runs[b], factor)
-        ]
+        groups: dict[tuple[tuple[str, Level], ...], list[str]] = {}
+        for run in field.runs:
+            levels = field.table.runs[run]
+            if factor in levels:
+                rest = tuple(part for part in levels.items() if part[0] != factor)
+                groups.setdefault(rest, []).append(run)
+        pairs = [pair for runs in groups.values() for pair in combinations(runs, 2)]
         if not pairs:
             continue
         changed = sum(winner[a] != winner[b] for a, b in pairs)
-        levels = len({field.table.runs[run][factor] for run in field.runs})
+        levels_seen = len(
+            {field.table.runs[run][factor] for runs in groups.values() for run in runs}
+        )
         claims.append(
             Claim(
                 f"Changing only the {factor} changes the winner "
                 f"{in_all(changed, len(pairs), 'pair of trainings', 'pairs of trainings')}.",
-                never_otherwise(changed, len(pairs)),
-                f"{levels} levels; pairs of trainings that agree in everything else",
+                never_otherwise(
+                    changed, sum(len(runs) - 1 for runs in groups.values()), surely=surely
+                ),
+                f"{levels_seen} levels; pairs of trainings that agree in everything else",
             )
         )
     return claims
-
-
-def _differ_only_in(one: Mapping[str, Level], other: Mapping[str, Level], factor: str) -> bool:
-    return {name for name in one if one[name] != other.get(name)} == {factor}
 
 
 def _caveats(field: Comparable) -> tuple[str, ...]:
@@ -245,8 +262,8 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         "Intervals treat the trainings as a sample of the trainings that could have been done, "
         "under the conditions of this study.",
         "P values are adjusted by Holm's rule for all comparisons with the same detector, those "
-        f"not shown too, and judged at {SIGNIFICANT:.0%}; intervals are for one comparison at a "
-        "time.",
+        "not shown too, and against the leader for its having been chosen by its results; they are "
+        f"judged at {SIGNIFICANT:.0%}. Intervals are for one comparison at a time.",
     ]
     if len(field.runs) == 1:
         caveats[1] = (

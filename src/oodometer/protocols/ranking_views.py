@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.comparable import Comparable
-from oodometer.protocols.words import LEVEL, count, listing
+from oodometer.protocols.views import factor_strips, rank_rows
+from oodometer.protocols.words import LEVEL, count
 from oodometer.stats.comparison import mean_auroc
 
 
@@ -33,22 +36,11 @@ def auroc_table(field: Comparable) -> Table:
 
 def rank_table(field: Comparable) -> Table:
     """How often each detector is first, and between which ranks it moves."""
-    order = field.order
-    firsts = order == order.min(axis=0)
-    rows = [
-        (
-            detector,
-            int(firsts[row].sum()),
-            round(float(order[row].mean()), 2),
-            f"{order[row].min():g}–{order[row].max():g}",
-        )
-        for row, detector in enumerate(field.detectors)
-    ]
     return Table(
         "ranks",
         f"How often each detector ranks first, over {count(len(field.runs), 'training')}",
         ("detector", "times first", "mean rank", "ranks"),
-        tuple(rows),
+        tuple(rank_rows(field.detectors, field.order)),
         f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
         "rank, and a shared first place counts for each.",
     )
@@ -99,32 +91,15 @@ def rank_map(field: Comparable) -> Series:
 
 def strips(field: Comparable) -> list[Series]:
     """AUROC of every run, by the level of each factor; nothing if there are no factors."""
-    points: list[Mapping[str, Value]] = [
-        {
-            "label": detector,
-            "panel": factor,
-            "level": str(field.table.runs[run][factor]),
-            "value": float(field.overall[detector].values[column]),
-            "run": run,
-        }
-        for factor in field.factors
-        for detector in field.detectors
-        for column, run in enumerate(field.runs)
-        if factor in field.table.runs[run]
-    ]
-    if not points:
-        return []
-    return [
-        Series(
-            "strips",
-            "factors",
-            "AUROC of every training, by factor",
-            f"Mean AUROC over {outlier_sets(field)} of each training; one panel per factor: "
-            f"{listing(field.factors)}.",
-            "AUROC",
-            tuple(points),
-        )
-    ]
+    return factor_strips(
+        np.array([field.overall[detector].values for detector in field.detectors]),
+        field.detectors,
+        {run: field.table.runs[run] for run in field.runs},
+        field.factors,
+        metric="AUROC",
+        run="training",
+        over=outlier_sets(field),
+    )
 
 
 def outlier_sets(field: Comparable) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oodometer.errors import unknown
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.differences import SAME_TRAINING
 from oodometer.protocols.robustness_jackknife import Score
 from oodometer.protocols.robustness_score import (
     Epsilon,
@@ -69,6 +70,7 @@ class Field:
     pairs: tuple[Pair, ...]
     cells: Mapping[tuple[Pair, str, str], Runs]  # pair, detector, level
     unit: str  # "percent", or "as given"
+    looks: tuple[str, ...] = ()  # factors that make no other training: their levels are averaged
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -210,17 +212,24 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     }
     nothing = [""] * len(values)
     id_sets, levels = texts.get("id", nothing), texts.get(chosen, nothing)
-    others = [name for name in results.factors if name != chosen]
-    gathered: dict[tuple[Pair, str, str], list[tuple[str, float, float]]] = {}
-    for row, (value, spread) in enumerate(zip(scale * values, scale * spreads, strict=True)):
+    looks = [name for name in results.factors if name != chosen and name in SAME_TRAINING]
+    others = [name for name in results.factors if name != chosen and name not in looks]
+    gathered: dict[tuple[Pair, str, str], dict[str, list[tuple[float, float]]]] = {}
+    for row, line in enumerate(zip(scale * values, scale * spreads, strict=True)):
         cell = Pair(id_sets[row], texts["ood"][row]), texts["detector"][row], levels[row]
         label = ", ".join(f"{name}={texts[name][row]}" for name in others)
-        gathered.setdefault(cell, []).append((label, value, spread))
+        gathered.setdefault(cell, {}).setdefault(label, []).append(line)
+    # A training of which a detector lacks a look is a gap: nothing is averaged over it.
+    most: dict[tuple[Pair, str, str], int] = {}
+    for (pair, _, level), lines in gathered.items():
+        for label, own in lines.items():
+            most[pair, level, label] = max(most.get((pair, level, label), 0), len(own))
     cells = {}
     for cell, lines in gathered.items():
-        lines.sort(key=lambda line: line[0])
-        labels, numbers, stated = zip(*lines, strict=True)
-        cells[cell] = Runs(labels, np.array(numbers), np.array(stated))
+        labels = sorted(name for name in lines if len(lines[name]) == most[cell[0], cell[2], name])
+        if labels:
+            numbers = np.array([np.mean(lines[name], axis=0) for name in labels])
+            cells[cell] = Runs(tuple(labels), numbers[:, 0], numbers[:, 1])
     return Field(
         results,
         chosen,
@@ -229,6 +238,7 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
         tuple(dict.fromkeys(pair for pair, _, _ in cells)),
         cells,
         "percent" if scale != 1.0 else "as given",
+        tuple(name for name in looks if len(set(texts[name])) > 1),
     )
 
 

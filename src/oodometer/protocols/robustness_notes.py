@@ -18,6 +18,11 @@ def caveats(field: Field) -> tuple[str, ...]:
         f"P values are adjusted by Holm's rule for all comparisons with the first, and judged at "
         f"{SIGNIFICANT:.0%}; intervals are for one score or comparison at a time.",
     ]
+    if field.looks:
+        lines.append(
+            f"Runs that differ in {listing(field.looks)} alone are looks at one training: their "
+            "mean counts as one run."
+        )
     if any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
         lines.append(
             f"Some cells have fewer than three runs under each {field.factor}: their intervals are "

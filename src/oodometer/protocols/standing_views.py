@@ -9,7 +9,8 @@ import numpy as np
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.blocks import Blocks
-from oodometer.protocols.words import LEVEL, SIGNIFICANT, count, listing
+from oodometer.protocols.views import factor_strips, rank_rows, span
+from oodometer.protocols.words import LEVEL, SIGNIFICANT, count
 from oodometer.stats.comparison import Difference
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
@@ -32,7 +33,11 @@ def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
         f"{field.metric}, mean over {count(len(field.units), field.unit)}, with 95 % intervals",
         ("detector", "mean", "standard deviation", "highest − lowest"),
         tuple(rows),
-        _direction(field),
+        f"{_direction(field)} Intervals are for the mean over further {field.unit}s like these "
+        "(Student's t on the logit scale, widened for skewness); standard deviation and range are "
+        f"over the {field.unit}s."
+        if len(field.units) > 1
+        else f"{_direction(field)} One number per detector has no interval.",
     )
 
 
@@ -47,17 +52,9 @@ def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
     for letter, group in enumerate(groups.groups):
         for row in group:
             letters[row] = letters.get(row, "") + (chr(97 + letter) if letter < 26 else "…")
-    firsts = field.order == field.order.min(axis=0)
     rows = [
-        (
-            detector,
-            int(firsts[row].sum()),
-            round(float(field.order[row].mean()), 2),
-            f"{field.order[row].min():g}–{field.order[row].max():g}",
-            f"{place[row].low:g}–{place[row].high:g}",
-            letters.get(row, ""),
-        )
-        for row, detector in enumerate(field.detectors)
+        (*ranks, span(place[row].low, place[row].high), letters.get(row, ""))
+        for row, ranks in enumerate(rank_rows(field.detectors, field.order))
     ]
     return Table(
         "ranks",
@@ -66,15 +63,14 @@ def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
         tuple(rows),
         f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
         f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). Places "
-        "not excluded: by mean value, 95 % bootstrap.",
+        "not excluded: by mean value at 95 %, allowing for all comparisons of a detector.",
     )
 
 
-def difference_table(field: Blocks, differences: Mapping[str, Difference]) -> Table | None:
-    """The best less every other detector."""
+def difference_table(best: str, what: str, differences: Mapping[str, Difference]) -> Table | None:
+    """The best less every other detector; `what` says of which metric, and by what cases."""
     if not differences:
         return None
-    best = field.detectors[0]
     return Table(
         "differences",
         f"{best} against every other detector",
@@ -83,7 +79,7 @@ def difference_table(field: Blocks, differences: Mapping[str, Difference]) -> Ta
             (name, Estimate(*d[:3]), float(d.p_value), "no" if d.p_value < SIGNIFICANT else "yes")
             for name, d in differences.items()
         ),
-        f"Mean difference in {field.metric} per {field.unit}, with 95 % interval; positive: "
+        f"Mean difference in {what}, with 95 % interval for one comparison at a time; positive: "
         f"{best} is better. A detector that is significantly worse than the leader cannot be the "
         "best, although the same numbers chose the leader (multiple comparisons with the best).",
     )
@@ -93,6 +89,8 @@ def set_table(field: Blocks) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
+    runs = count(len(field.units), "run") if field.are_runs else "one run"
+    over = f" Over {runs}; whether differences are beyond chance is said in the claims."
     if len(field.sets) > MANY_SETS:
         shown = field.detectors[:FEW_DETECTORS]
         best = "" if len(shown) == len(field.detectors) else f" The best {len(shown)} detectors."
@@ -104,7 +102,7 @@ def set_table(field: Blocks) -> Table | None:
                 (name, *(float(row.mean()) for row in values[: len(shown)]))
                 for name, values in field.sets.items()
             ),
-            _direction(field) + best,
+            _direction(field) + over + best,
         )
     return Table(
         "sets",
@@ -114,7 +112,7 @@ def set_table(field: Blocks) -> Table | None:
             (detector, *(float(values[row].mean()) for values in field.sets.values()))
             for row, detector in enumerate(field.detectors)
         ),
-        _direction(field),
+        _direction(field) + over,
     )
 
 
@@ -218,38 +216,22 @@ def rank_map(field: Blocks) -> Series:
 
 def strips(field: Blocks) -> list[Series]:
     """Value of every run, by the level of each factor."""
-    if not field.are_runs:
-        return []
     factors = [f for f in field.results.factors if len({v[f] for v in field.levels}) <= 40]
-    most = MOST_POINTS // max(len(field.units) * len(factors), 1)
-    shown = field.detectors[: max(most, 2)]
-    points: list[Mapping[str, Value]] = [
-        {
-            "label": detector,
-            "panel": factor,
-            "level": field.levels[column][factor],
-            "value": float(field.values[row, column]),
-            "run": unit,
-        }
-        for factor in factors
-        for row, detector in enumerate(shown)
-        for column, unit in enumerate(field.units)
-    ]
-    if not points:
-        return []
-    return [
-        Series(
-            "strips",
-            "factors",
-            f"{field.metric} of every run, by factor",
-            f"Mean {field.metric} over outlier sets of each run; one panel per factor: "
-            f"{listing(factors)}."
-            + (f" The best {len(shown)} detectors." if len(shown) < len(field.detectors) else ""),
-            field.metric,
-            tuple(points),
-            higher_is_better=field.results.higher_is_better,
-        )
-    ]
+    most = MOST_POINTS // max(len(field.levels) * len(factors), 1)
+    runs = {
+        ", ".join(f"{name}={level}" for name, level in levels.items()): levels
+        for levels in field.levels
+    }
+    return factor_strips(
+        field.run_values,
+        field.detectors[: max(most, 2)],
+        runs,
+        factors if field.are_runs else (),
+        metric=field.metric,
+        run="run",
+        over="outlier sets",
+        higher_is_better=field.results.higher_is_better,
+    )
 
 
 def _estimate(

@@ -15,7 +15,12 @@ import numpy as np
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.differences import paired_difference
+from oodometer.protocols.contests import contests, judge
+from oodometer.protocols.differences import (
+    paired_difference,
+    paired_differences,
+    points_between,
+)
 from oodometer.protocols.tuning_field import TunedDetector, TuningField, tuning_field
 from oodometer.protocols.tuning_views import (
     CHOICES,
@@ -32,13 +37,12 @@ from oodometer.protocols.words import (
     count,
     listing,
     missing_lines,
-    never_otherwise,
     number,
     points,
     points_and_p,
 )
 from oodometer.scores import ScoreTable
-from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.comparison import Difference
 from oodometer.stats.intervals import runs_interval
 
 
@@ -63,6 +67,7 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
         facts=(
             ("detectors with a grid", str(len(field.detectors))),
             ("runs", str(field.runs)),
+            *((("trainings", str(field.units)),) if field.are_trainings else ()),
             ("outlier sets", str(field.sets)),
         ),
     )
@@ -70,13 +75,7 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
 
 def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference]:
     """Tuned less default of every detector, with adjusted p values."""
-    many = len(field.detectors)
-    found = {d.name: paired_difference(d.tuned, d.default, many, rng) for d in field.detectors}
-    adjusted = holm([difference.p_value for difference in found.values()])
-    return {
-        name: difference._replace(p_value=float(p))
-        for (name, difference), p in zip(found.items(), adjusted, strict=True)
-    }
+    return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
 
 
 def _claim_gain(
@@ -96,7 +95,7 @@ def _claim_gain(
         f"{count(len(differences), 'detector')}{lost}, {points(mean.value)} on average; choosing "
         f"on the test outliers themselves would promise {points(promise)}.",
         verdict,
-        f"mean gain {_points(mean)}; "
+        f"mean gain {points_between(*mean)}; "
         + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
     )
 
@@ -110,7 +109,8 @@ def _claim_optimism(field: TuningField, rng: np.random.Generator) -> Claim:
         f"gives, on average over {count(len(field.detectors), 'detector')}; for {most.name} it is "
         f"{points(float((most.oracle - most.tuned).mean()))}.",
         "holds" if mean.low > 0 and field.units > 1 else "undecided",
-        f"mean {_points(mean)} over {count(field.units, field.unit)}; it cannot be negative",
+        f"mean {points_between(*mean)} over {count(field.units, field.unit)}; by its nature it is "
+        "not negative",
     )
 
 
@@ -118,27 +118,38 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
     """Is the best detector the same however settings are chosen?"""
     if len(field.detectors) + len(field.fixed) < 2:
         return []
-    winners: dict[str, str] = {}
-    told = []
-    leads = []
-    for choice, label in CHOICES.items():
-        values: dict[str, Floats] = {d.name: getattr(d, choice) for d in field.detectors}
-        values |= field.fixed
-        ordered = sorted(values, key=lambda name: -float(values[name].mean()))
-        best, others = ordered[0], list(winners.values())
-        winners[label] = best
-        told.append(f"{label}: {best} {number(float(values[best].mean()))}")
-        rivals = [name for name in others if name != best] or ordered[1:2]
-        leads += [paired_difference(values[best], values[rival], 1, rng) for rival in rivals]
-    names = list(dict.fromkeys(winners.values()))
-    surely = any(lead.p_value < SIGNIFICANT and lead.value > 0 for lead in leads)
-    if len(names) == 1:
-        text = f"{names[0]} has the highest mean AUROC however settings are chosen."
-        verdict = never_otherwise(0, field.units) if surely else "undecided"
-        return [Claim(text, verdict, "; ".join(told))]
-    text = f"Which detector is best depends on how settings are chosen: {listing(names)}."
-    chance = "" if surely else "; the differences between them are within chance"
-    return [Claim(text, "flips" if surely else "undecided", "; ".join(told) + chance)]
+    values: dict[str, dict[str, Floats]] = {
+        label: {d.name: getattr(d, choice) for d in field.detectors} | dict(field.fixed)
+        for choice, label in CHOICES.items()
+    }
+    places = {
+        label: {name: -float(own.mean()) for name, own in named.items()}
+        for label, named in values.items()
+    }
+    many = sum(len(named) - 1 for named in values.values())
+    held = contests(
+        places,
+        lambda label, other, first: paired_difference(
+            values[label][other], values[label][first], many, rng
+        ),
+    )
+    verdict = judge(held)
+    names = list(dict.fromkeys(contest.first for contest in held))
+    text = (
+        f"{names[0]} has the highest mean AUROC however settings are chosen"
+        if len(names) == 1
+        else f"Which detector is best depends on how settings are chosen: {listing(names)}"
+    )
+    if verdict == "undecided":
+        tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
+        whom = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
+        text += (
+            f", but it cannot be told from {whom}"
+            if len(names) == 1
+            else ", but the leads may be chance"
+        )
+    told = (f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held)
+    return [Claim(f"{text}.", verdict, "; ".join(told))]
 
 
 def _claim_sensitivity(field: TuningField, rng: np.random.Generator) -> Claim:
@@ -177,12 +188,6 @@ def _mean(
     return Estimate(found.value, found.low, found.high)
 
 
-def _points(value: Estimate) -> str:
-    if not np.isfinite([value.low, value.high]).all():
-        return f"{points(value.value)}, without an interval"
-    return f"{points(value.value)} [{points(value.low)}, {points(value.high)}]"
-
-
 def _caveats(field: TuningField) -> tuple[str, ...]:
     caveats = [
         "Each outlier set is the test once, and settings are chosen by mean AUROC on all others; "
@@ -190,9 +195,14 @@ def _caveats(field: TuningField) -> tuple[str, ...]:
         "P values are adjusted by Holm's rule for "
         f"{count(len(field.detectors), 'detector')} and judged at {SIGNIFICANT:.0%}.",
     ]
-    if not field.are_runs:
+    if field.runs > field.units and field.are_trainings:
         caveats.append(
-            "There is one run only: the outlier sets are the cases. They share the sets that "
+            f"{count(field.runs, 'run')} are looks at {count(field.units, 'training')}, such as "
+            "checkpoints: the mean of those of one training is one case."
+        )
+    if not field.are_trainings:
+        caveats.append(
+            "There is one training only: the outlier sets are the cases. They share the sets that "
             "settings were chosen on, so intervals are rather too narrow."
         )
     if field.fixed:

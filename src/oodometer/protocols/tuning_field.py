@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.differences import trainings_of
 from oodometer.scores import ScoreTable, validation_half
 from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
 
@@ -21,14 +22,14 @@ LEARNED = "outliers="  # how the setting of a detector begins that was learned w
 
 @dataclass(frozen=True, eq=False)
 class TunedDetector:
-    """One detector in every unit (a run, or an outlier set where there is one run)."""
+    """One detector in every unit (a training, or an outlier set where there is one training)."""
 
     name: str
     default: Floats  # (units,): AUROC of the default, of the tuned and of the best setting
     tuned: Floats
     oracle: Floats
     choices: tuple[Tuning, ...]  # one per run and test set
-    curve: Mapping[str, Floats]  # setting -> mean AUROC over outlier sets, per run
+    curve: Mapping[str, Floats]  # setting -> mean AUROC over outlier sets, per training
     incomplete: int  # settings that some run lacks
 
     @cached_property
@@ -51,14 +52,14 @@ class TuningField:
     learned: tuple[str, ...]  # detectors learned from outliers, which take no part
     left_out: tuple[str, ...]  # detectors with a grid that no run has whole
     units: int
-    are_runs: bool
-    runs: int
+    are_trainings: bool
+    runs: int  # several may be looks at one training
     sets: int
 
     @property
     def unit(self) -> str:
         """What a unit is."""
-        return "run" if self.are_runs else "outlier set"
+        return "training" if self.are_trainings else "outlier set"
 
 
 def tuning_field(table: ScoreTable) -> TuningField:
@@ -93,22 +94,47 @@ def tuning_field(table: ScoreTable) -> TuningField:
     runs = [run for run in table.runs if all(run in usable[detector] for detector in kept)]
     if not runs:
         raise UserError("No run has scores of two settings for every detector with a grid.")
-    are_runs = len(runs) > 1
+    units = _Units.of(table, runs)
     return TuningField(
-        detectors=tuple(_tuned(table, d, runs, complete, defaults, are_runs) for d in kept),
+        detectors=tuple(_tuned(table, d, runs, complete, defaults, units) for d in kept),
         fixed={
             detector: values
             for detector in table.detectors
             if detector not in gridded and detector not in learned
-            if (values := _fixed(table, detector, runs, are_runs)) is not None
+            if (values := _fixed(table, detector, runs, units)) is not None
         },
         learned=tuple(learned),
         left_out=tuple(detector for detector in gridded if detector not in kept),
-        units=len(runs) if are_runs else len(table.ood),
-        are_runs=are_runs,
+        units=units.trainings if units.trainings > 1 else len(table.ood),
+        are_trainings=units.trainings > 1,
         runs=len(runs),
         sets=len(table.ood),
     )
+
+
+@dataclass(frozen=True)
+class _Units:
+    """What counts as one case: looks at one training are one."""
+
+    training: tuple[int, ...]  # of each run
+    trainings: int
+
+    @staticmethod
+    def of(table: ScoreTable, runs: list[str]) -> _Units:
+        """Number the trainings: runs that differ in more than the look that is taken."""
+        looks = trainings_of(table.runs, runs)
+        training = {run: number for number, own in enumerate(looks.values()) for run in own}
+        return _Units(tuple(training[run] for run in range(len(runs))), len(looks))
+
+    def by_training(self, values: Floats) -> Floats:
+        """Means over the runs of each training, along the first axis."""
+        own = np.array(self.training)
+        return np.array([values[own == number].mean(axis=0) for number in range(self.trainings)])
+
+    def cases(self, values: Floats) -> Floats:
+        """One value per case, of values by run and outlier set."""
+        means: Floats = self.by_training(values).mean(axis=1 if self.trainings > 1 else 0)
+        return means
 
 
 Grids = dict[tuple[str, str], dict[str, dict[str, Floats]]]  # run, detector -> setting -> data set
@@ -135,7 +161,7 @@ def _tuned(
     runs: list[str],
     complete: Grids,
     defaults: Mapping[tuple[str, str], str],
-    are_runs: bool,
+    units: _Units,
 ) -> TunedDetector:
     choices: list[Tuning] = []
     curves: dict[str, list[float]] = {}
@@ -155,20 +181,19 @@ def _tuned(
         np.array([getattr(part, choice).test for part in choices]).reshape(per_run)
         for choice in ("default", "tuned", "oracle")
     )
-    axis = 1 if are_runs else 0
-    whole = {setting: np.array(v) for setting, v in curves.items() if len(v) == len(runs)}
+    whole = {s: units.by_training(np.array(v)) for s, v in curves.items() if len(v) == len(runs)}
     return TunedDetector(
         detector,
-        default.mean(axis=axis),
-        tuned.mean(axis=axis),
-        oracle.mean(axis=axis),
+        units.cases(default),
+        units.cases(tuned),
+        units.cases(oracle),
         tuple(choices),
         whole,
         len(curves) - len(whole),
     )
 
 
-def _fixed(table: ScoreTable, detector: str, runs: list[str], are_runs: bool) -> Floats | None:
+def _fixed(table: ScoreTable, detector: str, runs: list[str], units: _Units) -> Floats | None:
     """AUROC with the ID samples for testing, as for the others; None where scores are missing."""
     values = np.empty((len(runs), len(table.ood)))
     for row, run in enumerate(runs):
@@ -178,8 +203,7 @@ def _fixed(table: ScoreTable, detector: str, runs: list[str], are_runs: bool) ->
             if reference is None or scores is None:
                 return None
             values[row, column] = auroc(reference[~_half(reference)], scores)
-    means: Floats = values.mean(axis=1 if are_runs else 0)
-    return means
+    return units.cases(values)
 
 
 def _half(scores: Floats) -> NDArray[np.bool_]:

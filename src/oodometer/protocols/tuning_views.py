@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from oodometer.protocols.words import LEVEL, count
 from oodometer.stats.comparison import Difference
 from oodometer.stats.intervals import runs_interval
 
+FEW_LINES = 6  # in a panel
+WIDE = 100.0  # times the smallest: then the axis is logarithmic
 CHOICES = {"default": "default", "tuned": "tuned on other outliers", "oracle": "chosen on the test"}
 
 
@@ -25,6 +28,7 @@ def gain_table(
     for detector in sorted(field.detectors, key=lambda d: -float(d.tuned.mean())):
         gain = differences[detector.name]
         optimism = _estimate(detector.oracle - detector.tuned, rng, (-1.0, 1.0))
+        optimism = optimism._replace(low=max(0.0, optimism.low))  # it cannot be negative
         rows.append(
             (
                 detector.name,
@@ -85,20 +89,20 @@ def gains(field: TuningField, rng: np.random.Generator) -> Series:
 
 
 def curves(field: TuningField) -> list[Series]:
-    """AUROC against the one number that a grid varies."""
+    """AUROC against the number that a grid varies, a line per combination of its other settings."""
     points: list[Mapping[str, Value]] = []
     for detector in field.detectors:
-        varied = _varied_number(detector)
-        if varied is None:
+        lines = _lines(detector)
+        if lines is None:
             continue
-        name, places = varied
         points += [
             {
-                "label": detector.name,
-                "panel": f"{detector.name}: {name}",
+                "label": label or detector.name,
+                "panel": f"{detector.name}: {lines.name}",
                 "x": x,
                 "value": float(detector.curve[setting].mean()),
             }
+            for label, places in lines.places.items()
             for x, setting in sorted((x, setting) for setting, x in places.items())
         ]
     if not points:
@@ -108,8 +112,8 @@ def curves(field: TuningField) -> list[Series]:
             "lines",
             "sensitivity",
             "AUROC over the grid",
-            "Mean AUROC over runs and outlier sets against the setting, where a grid varies one "
-            "number; one panel per detector.",
+            "Mean AUROC over runs and outlier sets against a number of the grid; one panel per "
+            "detector, one line per combination of its other settings.",
             "AUROC",
             tuple(points),
         )
@@ -117,13 +121,18 @@ def curves(field: TuningField) -> list[Series]:
 
 
 def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Series]:
-    """AUROC of every setting, a picture per detector whose grid is no line."""
+    """AUROC of every setting, a picture per detector whose grid has no line."""
     found = []
     for detector in field.detectors:
-        if _varied_number(detector) is not None:
+        if _lines(detector) is not None:
             continue
+        parts = _varied(detector)
         points: list[Mapping[str, Value]] = [
-            {"label": setting or "(none)", "group": "all runs", **_point(values, rng)}
+            {
+                "label": ", ".join(f"{n}={v}" for n, v in parts[setting].items()) or "(none)",
+                "group": "mean over runs",
+                **_point(values, rng),
+            }
             for setting, values in detector.curve.items()
         ]
         found.append(
@@ -131,8 +140,8 @@ def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Seri
                 "intervals",
                 f"settings-{detector.name}",
                 f"AUROC of every setting of {detector.name}",
-                f"Mean AUROC over outlier sets, with 95 % interval over {count(field.runs, 'run')} "
-                "where there are several.",
+                "Mean AUROC over outlier sets, with 95 % interval over trainings where there are "
+                "several.",
                 "AUROC",
                 tuple(points),
             )
@@ -140,22 +149,49 @@ def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Seri
     return found
 
 
-def _varied_number(detector: TunedDetector) -> tuple[str, dict[str, float]] | None:
-    """Find the one setting that a grid varies, if it is a number at three places or more."""
+class _Lines(NamedTuple):
+    """A grid as lines: what is varied along them, and where each setting lies."""
+
+    name: str
+    places: Mapping[str, Mapping[str, float]]  # the other settings -> setting -> x
+
+
+def _varied(detector: TunedDetector) -> dict[str, dict[str, str]]:
+    """What each setting says of the names that vary over the grid."""
     parts = {
         setting: dict(pair.split("=", 1) for pair in setting.split(", ") if "=" in pair)
         for setting in detector.curve
     }
     names = dict.fromkeys(name for part in parts.values() for name in part)
     varied = [name for name in names if len({part.get(name) for part in parts.values()}) > 1]
-    if len(varied) != 1:
+    return {s: {n: part[n] for n in varied if n in part} for s, part in parts.items()}
+
+
+def _lines(detector: TunedDetector) -> _Lines | None:
+    """Find the number that a grid varies most, at three places or more, on a few lines."""
+    parts = _varied(detector)
+    numbers: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(name for part in parts.values() for name in part):
+        try:
+            along = {setting: float(part[name]) for setting, part in parts.items()}
+        except (KeyError, ValueError):
+            continue
+        if len(set(along.values())) > 2 and np.isfinite(list(along.values())).all():
+            numbers[name] = along
+    if not numbers:
         return None
-    try:
-        places = {setting: float(part[varied[0]]) for setting, part in parts.items()}
-    except (KeyError, ValueError):
-        return None
-    finite = len(places) > 2 and bool(np.isfinite(list(places.values())).all())
-    return (varied[0], places) if finite else None
+    name = max(numbers, key=lambda name: len(set(numbers[name].values())))
+    along = numbers[name]
+    if min(along.values()) > 0 and max(along.values()) >= WIDE * min(along.values()):
+        shown = f"logarithm (base 10) of {name}"
+        along = {setting: float(np.log10(x)) for setting, x in along.items()}
+    else:
+        shown = name
+    places: dict[str, dict[str, float]] = {}
+    for setting, part in parts.items():
+        label = ", ".join(f"{n}={v}" for n, v in part.items() if n != name)
+        places.setdefault(label, {})[setting] = along[setting]
+    return _Lines(shown, places) if len(places) <= FEW_LINES else None
 
 
 def _point(values: Floats, rng: np.random.Generator) -> dict[str, float | None]:

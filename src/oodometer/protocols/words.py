@@ -27,6 +27,18 @@ def number(value: float) -> str:
     return f"{int(value * 1e4) / 1e4:.4f}" if text == "1.000" and value < 1 else text
 
 
+def between(low: float, high: float) -> str:
+    """Write the ends of an interval, with as many decimals as it takes to see that they differ.
+
+    >>> between(0.888, 0.956), between(0.89482, 0.89513), between(0.5, 0.5)
+    ('0.888 to 0.956', '0.8948 to 0.8951', '0.500 to 0.500')
+    """
+    if number(low) != number(high) or low == high:
+        return f"{number(low)} to {number(high)}"
+    places = next(p for p in range(4, 10) if f"{low:.{p}f}" != f"{high:.{p}f}" or p == 9)
+    return f"{low:.{places}f} to {high:.{places}f}"
+
+
 def points_and_p(difference: Difference) -> str:
     """Write a difference of AUROCs in hundredths, with its interval and its adjusted p value.
 
@@ -129,8 +141,12 @@ def not_applicable(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     return (f"Not applicable to this network: {told}.",)
 
 
-def never_otherwise(exceptions: int, cases: int) -> Verdict:
-    """Judge what was so in all cases but some: few cases cannot show that it always is."""
+def never_otherwise(exceptions: int, cases: int, *, surely: bool = True) -> Verdict:
+    """Judge what was so in all cases but some: few cases cannot show that it always is.
+
+    Nor can cases without exception, if `surely` says that chance is not excluded: of two equal
+    detectors, one is ahead in all of five runs one time in sixteen.
+    """
     if exceptions:
         return "flips"
-    return "holds" if cases >= FEWEST else "undecided"
+    return "holds" if surely and cases >= FEWEST else "undecided"

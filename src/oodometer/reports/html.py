@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # A sign and a word besides the colour; the meanings stand once at the top of the page.
 VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "flips": "⇄", "undecided": "?"}
 VERDICT_MEANINGS: dict[Verdict, str] = {
-    "holds": "survives the variations that were tried",
-    "flips": "depends on them",
+    "holds": "survives the variations that were tried, beyond chance",
+    "flips": "depends on what was varied",
     "undecided": "the data cannot tell",
 }
 _WIDE_TABLE = 4  # columns with intervals; beyond, the interval moves below its value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oodometer.finding import Finding, Table
-from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
+from oodometer.reports.words import MISSING, Shown, numeric_columns, one_line, show_rows
 
+_POWER = re.compile(r"(\d(?:\.\d+)?)e([+-]\d+)")
 _SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -50,9 +52,19 @@ def _table(table: Table, protocol: str) -> list[str]:
         r"    \midrule",
     ]
     for row in rows:
-        cells = [MISSING if cell.missing else cell.full for cell in row]
-        lines.append("    " + " & ".join(map(_escaped, cells)) + r" \\")
+        cells = (_cell(cell) for cell in row)
+        lines.append("    " + " & ".join(cells) + r" \\")
     return [*lines, r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
+
+
+def _cell(cell: Shown) -> str:
+    """Write a cell; numbers with proper minus signs and powers of ten."""
+    if cell.missing:
+        return MISSING
+    if not cell.numeric:
+        return _escaped(cell.text)
+    powers = _POWER.sub(lambda m: rf"{m[1]}$\times10^{{{int(m[2])}}}$", cell.full)
+    return re.sub(r"(?<![\d{])-(?=\d)", "$-$", powers)
 
 
 def _escaped(text: str) -> str:

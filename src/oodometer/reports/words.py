@@ -13,6 +13,7 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 
 MISSING = "missing"
+_MORE_DECIMALS = 3  # at most, to tell the ends of narrow intervals apart
 
 # Neither XML, nor HTML, nor a terminal should ever be handed one of these from somebody's label.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -60,14 +61,15 @@ def decimals(values: Iterable[float]) -> int:
 def rounded(value: float, places: int) -> str:
     """Write a number with `places` decimals, unless that would hide it.
 
-    >>> rounded(0.9125, 2), rounded(0.00004, 3), rounded(-0.0001, 0), rounded(3e9, 1)
-    ('0.91', '4.0e-05', '-1.0e-04', '3.00e+09')
+    >>> rounded(0.9125, 2), rounded(0.00042, 3), rounded(-0.00001, 3), rounded(3e9, 1)
+    ('0.91', '0.0004', '-1.0e-05', '3.00e+09')
     """
     if abs(value) >= 1e7:
         return f"{value:.2e}"
     text = f"{value:.{places}f}"
     if value != 0 and not text.strip("-0."):
-        return f"{value:.1e}"
+        closer = f"{value:.{places + 1}f}"
+        return closer if places and closer.strip("-0.") else f"{value:.1e}"
     return text if value != 0 else f"{0:.{places}f}"
 
 
@@ -92,10 +94,20 @@ def show_rows(rows: Sequence[Sequence[TableCell]]) -> list[list[Shown]]:
     columns = list(zip(*rows, strict=True))
     places = [
         # Counts stay counts, but a 1 among fractions is written as one of them.
-        decimals(_numbers(column)) if any(map(_fraction, column)) else 0
+        _telling(column, decimals(_numbers(column))) if any(map(_fraction, column)) else 0
         for column in columns
     ]
     return [[_show(cell, digits) for cell, digits in zip(row, places, strict=True)] for row in rows]
+
+
+def _telling(column: Sequence[TableCell], places: int) -> int:
+    """Return the decimals at which most intervals of a column show that they have a width."""
+    ends = [(c.low, c.high) for c in column if isinstance(c, Estimate) and c.low < c.high]
+    for more in range(_MORE_DECIMALS):
+        seen = [f"{low:.{places + more}f}" != f"{high:.{places + more}f}" for low, high in ends]
+        if 2 * sum(seen) >= len(seen):
+            return places + more
+    return places
 
 
 def numeric_columns(rows: Sequence[Sequence[Shown]], count: int) -> list[bool]:

@@ -15,6 +15,7 @@ from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import (
     Difference,
     Placements,
+    against_best,
     auroc_difference,
     holm,
     mean_auroc,
@@ -24,6 +25,7 @@ from oodometer.stats.ranks import rank_matrix
 __all__ = [
     "Difference",
     "Placements",
+    "against_best",
     "agreement",
     "auroc_difference",
     "average_over_sets",

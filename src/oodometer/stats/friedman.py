@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtrc
 
 from oodometer.errors import UserError
-from oodometer.metrics.counts import Floats
+from oodometer.metrics.counts import Floats, check_count
 from oodometer.metrics.delong import check_level
 from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.values import check_generator
@@ -57,8 +57,7 @@ def friedman(
     methods, blocks = ranks.shape
     if methods < 2:
         raise UserError(f"values must hold at least two methods (rows), got {methods}.")
-    if resamples < 1:
-        raise UserError(f"resamples must be at least 1, got {resamples}.")
+    check_count(resamples, "resamples")
     middle = ranks.mean(axis=1)
     spread = float((ranks**2).sum()) - blocks * methods * (methods + 1) ** 2 / 4.0
     if spread < 1e-9:

@@ -8,18 +8,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, stdtrit
+from scipy.special import bdtr, ndtr, stdtrit
 
 from oodometer.errors import UserError, unknown
 from oodometer.metrics import METRICS, Estimate, interval
 from oodometer.metrics.bootstrap import hidden_counts
-from oodometer.metrics.counts import Counts, Floats, finite_scores
+from oodometer.metrics.counts import Counts, Floats, check_count, finite_scores
 from oodometer.metrics.delong import area_interval, check_level
-from oodometer.stats.comparison import Part, Runs, Spread
+from oodometer.stats.comparison import Part, Runs, Spread, checked_runs
+from oodometer.stats.skewness import skewed_quantiles, skewness
 from oodometer.stats.values import check_generator, run_values
 
 Statistic = Callable[[Floats], float]  # of the vector of the runs' values
-Method = Literal["logit t", "t", "bca", "percentile", "constant", "one run"]
+Method = Literal["logit t", "t", "order statistics", "bca", "percentile", "constant", "one run"]
 # With fewer runs than this, the resampled means do not spread as the mean does: see runs_interval.
 ENOUGH_RUNS = 10
 CHUNK = 1 << 20  # numbers in one chunk of resamples
@@ -50,18 +51,25 @@ def runs_interval(
 ) -> Interval:
     """A statistic of one value per run, with an interval for other runs.
 
-    A mean of values with `bounds`, such as AUROC's (0, 1): Student's t on the logit scale between
-    them. In simulation 95 % intervals cover 92 % to 96 % with 2 to 30 runs, skewed or not; on the
-    linear scale 89 % to 95 %. No interval covers what no run shows: if one training in ten fails
-    badly, ten runs cover the mean in 64 % of cases, thirty in 94 %.
+    A mean: Student's t, on the logit scale if the values have `bounds`, such as AUROC's (0, 1),
+    widened towards the longer tail by Hall's correction for skewness (`skewness`), from 3 runs on.
+    In simulation of 2 to 30 runs 95 % intervals cover 95 % to 97 % if the values are normal, 93 %
+    to 96 % if they are AUROCs near 0.95 and `bounds` are given (without: 90 % to 96 %), 91 % to
+    93 % with 2 to 5 runs and 94 % to 96 % with 10 and more if they are skewed like an exponential,
+    88 % to 94 % like a lognormal. The price is width: on the median 1.6, 1.25, 1.1 and 1.04 times
+    Student's with 3, 5, 10 and 20 normal values. No interval covers what no run shows: if one
+    training in ten fails badly, five runs cover the mean in 65 % of cases, thirty in 95 %. For the
+    difference of two methods, less skewed than either, see `paired.difference_interval`.
 
-    Anything else: with ten runs and more the bias-corrected and accelerated bootstrap (Efron 1987),
-    its level widened as Student's t widens the normal (Hesterberg 2015,
-    doi:10.1080/00031305.2015.1089789): 93 % to 96 % for a mean of normal values, 91 % to 93 % if
-    they are as skewed as an exponential. With fewer runs a resampled mean never leaves the range
-    of the values, which fails to hold the true one in 2^(1 - n) of cases, 6 % with 5 runs; so it is
-    Student's t of the jackknife's pseudo-values, for the mean the common t interval: 95 % for
-    normal values, 88 % to 91 % for skewed ones. That suits smooth statistics, not the median.
+    `np.median`: from 6 runs on (at level 0.95) interpolated between order statistics
+    (Hettmansperger & Sheather 1986), which covers 94 % to 96 % whatever the distribution; with
+    fewer runs Student's t with the standard error of a median of normal values, 94 % to 98 %.
+
+    Any other statistic: with ten runs and more the bias-corrected and accelerated bootstrap (Efron
+    1987), its level widened as Student's t widens the normal (Hesterberg 2015,
+    doi:10.1080/00031305.2015.1089789). With fewer runs a resampled statistic never leaves the range
+    of the values; so it is Student's t of the jackknife's pseudo-values, which suits smooth
+    statistics only.
 
     One run shows no spread at all: the interval is `bounds`. Values that all agree give an interval
     without width, and the method says so. `statistic` takes the vector of values and gives a
@@ -69,11 +77,11 @@ def runs_interval(
     """
     check_level(level)
     check_generator(rng)
+    statistic = mean if statistic is np.mean else statistic
     given = run_values(values, "values")
     value = float(_of_rows(statistic, given[None])[0])
-    low, high = bounds
-    if not low < high:
-        raise UserError(f"bounds must be a lower and a higher number, got {bounds}.")
+    check_count(resamples, "resamples")
+    low, high = _checked_bounds(bounds)
     if given.min() < low or given.max() > high:
         raise UserError(f"values must lie within the bounds {low} to {high}.")
     runs = given.size
@@ -82,19 +90,61 @@ def runs_interval(
     if given.min() == given.max():
         return Interval(value, value, value, "constant")
     quantile = -float(stdtrit(runs - 1, 0.5 - 0.5 * level))
-    width = high - low
-    bounded = statistic is mean and width < math.inf
-    if bounded or runs < ENOUGH_RUNS:
-        reach = quantile * math.sqrt(_jackknife_variance(given, statistic))
-    if bounded:
-        scaled = area_interval((value - low) / width, reach / width, 0.0)
-        found = Interval(value, low + width * scaled.low, low + width * scaled.high, "logit t")
-    elif runs < ENOUGH_RUNS:
+    if statistic is mean:
+        found = _of_mean(given, quantile, bounds)
+    elif statistic is np.median and 1.0 - 2.0 ** (1 - runs) >= level:
+        found = _of_median(given, value, level)
+    elif runs < ENOUGH_RUNS or statistic is np.median:
+        reach = quantile * math.sqrt(_variance(given, statistic))
         found = Interval(value, value - reach, value + reach, "t")
     else:
         wider = 1.0 - 2.0 * float(ndtr(-math.sqrt(runs / (runs - 1.0)) * quantile))
         found = _accelerated(given, value, statistic, wider, rng, resamples)
     return found._replace(low=max(low, found.low), high=min(high, found.high))
+
+
+def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = map(float, bounds)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise UserError(f"bounds must be a lower and a higher number, got {bounds}.")
+    return low, high
+
+
+def _of_mean(values: Floats, quantile: float, bounds: tuple[float, float]) -> Interval:
+    """Student's interval, on the logit scale between finite bounds, widened for skewness."""
+    value = float(values.mean())
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    down, up = skewed_quantiles(quantile, skewness(values) / math.sqrt(values.size))
+    low, high = value - down * error, value + up * error
+    width = bounds[1] - bounds[0]
+    if width == math.inf:
+        return Interval(value, low, high, "t")
+    scaled = area_interval((value - bounds[0]) / width, quantile * error / width, 0.0)
+    return Interval(
+        value,
+        min(low, bounds[0] + width * scaled.low),
+        max(high, bounds[0] + width * scaled.high),
+        "logit t",
+    )
+
+
+def _of_median(values: Floats, value: float, level: float) -> Interval:
+    """Ends between the order statistics number d and d + 1 from below, and from above.
+
+    Those number d from both sides hold the median in 1 - 2 P(fewer than d of n coins show heads),
+    whatever the distribution; d is the last for which that is enough.
+    """
+    ordered, runs = np.sort(values), values.size
+    held = 1.0 - 2.0 * bdtr(np.arange(runs // 2 + 1), runs, 0.5)  # by those number 1, 2, ...
+    enough = int((held[: runs // 2] >= level).sum())
+    excess = (held[enough - 1] - level) / (held[enough - 1] - held[enough])
+    inwards = (runs - enough) * excess / (enough + (runs - 2 * enough) * excess)
+    low = ordered[enough - 1] + inwards * (ordered[enough] - ordered[enough - 1])
+    high = ordered[-enough] - inwards * (ordered[-enough] - ordered[-enough - 1])
+    return Interval(value, float(low), float(high), "order statistics")
 
 
 def _of_rows(statistic: Statistic, rows: Floats) -> Floats:
@@ -113,8 +163,13 @@ def _of_rows(statistic: Statistic, rows: Floats) -> Floats:
     return found
 
 
-def _jackknife_variance(values: Floats, statistic: Statistic) -> float:
-    """(n - 1) / n times the sum of squares of the statistic without each value in turn."""
+def _variance(values: Floats, statistic: Statistic) -> float:
+    """(n - 1) / n times the sum of squares of the statistic without each value in turn.
+
+    The median is not smooth enough for this jackknife: pi / 2 times the variance of the mean.
+    """
+    if statistic is np.median:
+        return 0.5 * math.pi * float(values.var(ddof=1)) / values.size
     without = np.array([np.delete(values, run) for run in range(values.size)])
     return (values.size - 1.0) * float(_of_rows(statistic, without).var())
 
@@ -173,18 +228,18 @@ def hierarchical_interval(
     the vector of the runs' values and is the mean unless another is named, such as `np.median`.
     The mean's interval is found on the logit scale, and is never narrower than what the samples
     could hide (see `metrics.interval`, which this equals for one run). In simulation 95 %
-    intervals of a mean FPR@95TPR over 2 to 10 runs cover 94 % to 97 %.
+    intervals of a mean FPR@95TPR over 2 to 10 runs cover 94 % to 98 %, of a median AUROC over 3 to
+    15 runs 93 % to 98 %.
 
     If sample i is not the same in every run, say ``shared_samples=False``.
     """
     check_level(level)
     check_generator(rng)
+    statistic = mean if statistic is np.mean else statistic
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
-    if not len(runs):
-        raise UserError("runs is empty: at least one run is needed.")
-    if resamples < 2:
-        raise UserError(f"resamples must be at least 2, got {resamples}.")
+    runs = checked_runs(runs)
+    check_count(resamples, "resamples", 2)
     if len(runs) == 1 and statistic is mean:
         id_scores, ood_scores = runs[0]
         return interval(metric, id_scores, ood_scores, level=level, rng=rng, resamples=resamples)
@@ -232,7 +287,7 @@ def _spread(
     if runs == 1:
         between = 0.0
     elif runs < ENOUGH_RUNS or statistic is mean:
-        between = _jackknife_variance(values, statistic)
+        between = _variance(values, statistic)
     else:
         again = _of_rows(statistic, values[rng.integers(runs, size=drawn.shape)])
         between = float(again.var(ddof=1)) * runs / (runs - 1.0)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from oodometer.errors import UserError, unknown
-from oodometer.metrics.counts import Floats, finite_scores
+from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
 from oodometer.stats.values import check_generator
 
@@ -147,10 +147,9 @@ def aso_matrix(
     once for all its pairs, and the spread of a pair is the same in both directions.
     """
     check_generator(rng)
-    if len(samples) < 2:
-        raise UserError(f"samples must hold at least two methods, got {len(samples)}.")
-    if resamples < 2:
-        raise UserError(f"resamples must be at least 2, got {resamples}.")
+    if not hasattr(samples, "__len__") or len(samples) < 2:
+        raise UserError(f"samples must hold at least two methods, got {samples!r}.")
+    check_count(resamples, "resamples", 2)
     methods = len(samples)
     if comparisons is None:
         comparisons = methods * (methods - 1) // (2 if correction == "deepsig" else 1)
@@ -188,10 +187,10 @@ def aso_replay(
     then b; the first grid point is left out of the violation; `comparisons`, if given, go by its
     own rule. To compare with a publication; for conclusions take `aso`.
     """
-    if resamples < 2:
-        raise UserError(f"resamples must be at least 2, got {resamples}.")
-    if not 0 <= seed < 2**32 - resamples:
-        raise UserError(f"seed must be a whole number from 0 to about 2^32, got {seed}.")
+    check_count(resamples, "resamples", 2)
+    check_count(seed, "seed", 0)
+    if seed >= 2**32 - resamples:
+        raise UserError(f"seed must be less than about 2^32, got {seed}.")
     a_sorted, b_sorted = _sorted([a, b], ["a", "b"])
     grid = _Grid.published(a_sorted.size, b_sorted.size)
     drawn_a = np.empty((resamples, a_sorted.size))
@@ -213,8 +212,7 @@ def _reach(level: float, comparisons: int, correction: Correction) -> float:
     check_level(level)
     if correction not in CORRECTIONS:
         raise unknown("correction", correction, CORRECTIONS)
-    if comparisons < 1:
-        raise UserError(f"comparisons must be at least 1, got {comparisons}.")
+    check_count(comparisons, "comparisons")
     share = 1.0 / comparisons if correction == "bonferroni" else 1.0 - 1.0 / comparisons
     return -float(ndtri((1.0 - level) * share))
 

@@ -7,12 +7,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr, stdtr, stdtrit
 
-from oodometer.errors import UserError
 from oodometer.metrics import Estimate, auroc_interval
 from oodometer.metrics.bootstrap import wilson
-from oodometer.metrics.counts import Floats, finite_scores
+from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
 from oodometer.stats.values import check_generator, paired_values
 
@@ -51,8 +50,7 @@ def sign_flip_test(
     check_generator(rng)
     first, second = paired_values(a, b)
     differences = first - second
-    if resamples < 1:
-        raise UserError(f"resamples must be at least 1, got {resamples}.")
+    check_count(resamples, "resamples")
     value = float(differences.mean())
     sizes = np.abs(differences[differences != 0.0])
     if not sizes.size:
@@ -132,14 +130,34 @@ def t_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
     return PairedTest(value, min(1.0, p_value), 0.0, "t")
 
 
+def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean of a - b over the runs with Student's interval, which leaves out 0 as `t_test` rejects.
+
+    95 % intervals cover 95 % if the differences are normal, and 94 % to 96 % in simulation of two
+    detectors near AUROC = 1, whose skewness cancels in part. If one of them varies far more than
+    the other, it does not: 88 % with 3 or 5 runs if differences are skewed like an exponential.
+    """
+    check_level(level)
+    first, second = paired_values(a, b)
+    differences = first - second
+    value = float(differences.mean())
+    if differences.size == 1:
+        return Estimate(value, -math.inf, math.inf)
+    error = float(differences.std(ddof=1)) / math.sqrt(differences.size)
+    reach = float(stdtrit(differences.size - 1, 0.5 + 0.5 * level)) * error
+    return Estimate(value, value - reach, value + reach)
+
+
 def win_probability(
     a: ArrayLike, b: ArrayLike, *, paired: bool = True, level: float = 0.95
 ) -> Estimate:
     """Chance that a beats b in another run, ties counting one half, with its interval.
 
-    Paired: a and b in the same run; the share of runs with Wilson's interval, which is too wide
-    rather than too narrow if there are ties. Not paired: a in one run against b in another; the
-    share of all pairs of runs, which is AUROC, with DeLong's interval (`metrics.auroc_interval`).
+    Paired: a and b in the same run; the share of runs with Wilson's interval, which covers 95 % on
+    average over all chances but, as few runs can have few shares, 83 % to 99 % at a single one; it
+    is wider than needed if there are ties. Not paired: a in one run against b in another; the
+    share of all pairs of runs, which is AUROC, with DeLong's interval (`metrics.auroc_interval`):
+    97 % to 100 % in simulation of 3 to 30 runs each.
     """
     check_level(level)
     if not paired:

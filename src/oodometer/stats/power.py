@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import nctdtr, stdtrit
 
 from oodometer.errors import UserError
+from oodometer.metrics.counts import check_count
 from oodometer.metrics.delong import check_level
 from oodometer.stats.values import paired_values
 
@@ -45,9 +46,8 @@ def power(
     0.808
     """
     check_level(level)
-    _check_comparisons(comparisons)
-    if runs < 2:
-        raise UserError(f"runs must be at least 2, got {runs}: one run shows no spread.")
+    check_count(comparisons, "comparisons")
+    check_count(runs, "runs", 2)  # one run shows no spread
     if not (math.isfinite(effect) and math.isfinite(spread) and spread >= 0.0):
         raise UserError(
             f"effect and spread must be finite, spread not negative: {effect}, {spread}."
@@ -74,7 +74,7 @@ def runs_needed(
     for a t test; permutation tests cannot reject below 1 + log2(comparisons / (1 - level)) runs.
     """
     check_level(level)
-    _check_comparisons(comparisons)
+    check_count(comparisons, "comparisons")
     if not 1.0 - level < power < 1.0:
         raise UserError(
             f"power must lie between {1.0 - level:g}, what chance alone gives, and 1, got {power}."
@@ -104,11 +104,6 @@ def runs_needed(
         effect,
         spread,
     )
-
-
-def _check_comparisons(comparisons: int) -> None:
-    if comparisons < 1:
-        raise UserError(f"comparisons must be at least 1, got {comparisons}.")
 
 
 def _power(runs: int, standardised: float, level: float, comparisons: int) -> float:

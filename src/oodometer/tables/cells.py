@@ -10,19 +10,27 @@ from typing import NamedTuple
 _REMEMBERED = 1 << 18  # cells: each is asked for several times, and many are equal
 _GAPS = frozenset(
     {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",
-     "missing", "oom", "error", "fail", "failed", "tbd", "not available", "#n/a", "#div/0!"}
+     "missing", "oom", "error", "fail", "failed", "tbd", "not available", "#n/a", "#div/0!",
+     "timeout", "diverged", "n.r.", "nr", "not reported", "✗", "#value!", "#ref!"}
 )  # fmt: skip
+_NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)
 _DECORATION = re.compile(
-    r"\\(?:textbf|underline|textit|mathbf|emph|bm|boldsymbol|text|mathrm|first|second|third)\b"
-    r"|\\(?:cellcolor|color|textcolor|rowcolor)(?:\[[^]]*\])?\{[^}]*\}"
-    r"|<[/a-z]+>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓]|\\(?=%)|\*+$"
+    r"\\(?:cellcolor|color|textcolor|rowcolor|cite[a-z]*|footnote|tablefootnote)"
+    r"(?:\[[^]]*\])?\{[^}]*\}"
+    r"|\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?"  # \textbf and whatever else a paper defines; not \pm
+    r"|<sup>[^<]*</sup>|<[/a-z]+>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓]|\\(?=%)|\*+$|^[*_]+|(?<=\d)_$"
+)
+# A gain over another line, a rank or an interval in brackets is no standard deviation.
+_REMARK = re.compile(
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\(\s*\d+\s*\)|[\[(][^\[\]()±]*\d\s*(?:[;–]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
 _CELL = re.compile(
     rf"^(?P<value>{_NUMBER})\s*(?P<sign>%)?"
-    rf"(?:\s*(?:_?\s*{_PLUS_MINUS}\s*(?P<spread>{_NUMBER})|\((?:{_PLUS_MINUS}\s*)?"
-    rf"(?P<bracket>{_NUMBER})\)))?\s*(?P<end>%)?$"
+    rf"(?:\s*(?:_?\s*{_PLUS_MINUS}\s*(?P<spread>{_NUMBER})|"
+    rf"\(\s*(?:{_PLUS_MINUS}|(?:std|sd|σ)\b\.?\s*[:=]?)?\s*(?P<bracket>{_NUMBER})\s*\)))?"
+    rf"\s*(?P<end>%)?$"
 )
 
 
@@ -32,6 +40,7 @@ class Cell(NamedTuple):
     value: float
     spread: float | None = None
     percent: bool = False  # it carries a percent sign
+    remark: str = ""  # what else it says, such as a rank or an interval: not used
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -41,7 +50,7 @@ def is_gap(text: str) -> bool:
     >>> [is_gap(text) for text in ("", " n/a ", "–", "0")]
     [True, True, True, False]
     """
-    return text.strip().casefold() in _GAPS
+    return text.strip().casefold() in _GAPS or bool(_NO_MEAN.fullmatch(text.strip()))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -49,12 +58,16 @@ def read_cell(text: str) -> Cell | None:
     r"""Read one cell, or return None if it is no number.
 
     >>> read_cell("91,2 %")
-    Cell(value=91.2, spread=None, percent=True)
+    Cell(value=91.2, spread=None, percent=True, remark='')
     >>> read_cell(r"$\mathbf{91.2}_{\pm 0.3}$")
-    Cell(value=91.2, spread=0.3, percent=False)
+    Cell(value=91.2, spread=0.3, percent=False, remark='')
+    >>> read_cell("91.2 (+1.3)")
+    Cell(value=91.2, spread=None, percent=False, remark='(+1.3)')
     >>> read_cell("svhn")
     """
-    plain = _DECORATION.sub("", text).replace("\u00a0", " ").strip()
+    remark = _REMARK.search(text.strip())
+    bare = text.strip()[: remark.start()] if remark and remark.start() else text
+    plain = _DECORATION.sub("", bare).replace("\u00a0", " ").strip()
     found = _CELL.match(plain)
     if found is None:
         return None
@@ -63,6 +76,7 @@ def read_cell(text: str) -> Cell | None:
         _number(found["value"]),
         None if spread is None else abs(_number(spread)),
         bool(found["sign"] or found["end"]),
+        remark[0].strip() if remark and remark.start() else "",
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.tables.grid import read_grid
+from oodometer.tables.json_lines import json_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,9 +44,15 @@ def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame of any types as texts; a named index becomes columns, gaps empty texts."""
+    """Return a frame of any types as texts; an index that tells something becomes columns.
+
+    Gaps become empty texts. Line numbers tell nothing; names of detectors do, named or not.
+    """
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
+    elif frame.index.nlevels > 1 or frame.index.dtype.kind not in "iu":
+        names = [f"column {number + 1}" for number in range(frame.index.nlevels)]
+        frame = frame.reset_index(names=names)
     if frame.columns.nlevels > 1:
         frame = frame.set_axis([" / ".join(map(str, parts)) for parts in frame.columns], axis=1)
     double = frame.columns[frame.columns.map(str).duplicated()]
@@ -67,6 +74,10 @@ def _text(value: object) -> str:
 def _decoded(content: bytes, path: Path) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
+    elif content[:2] == b"\x1f\x8b":
+        raise UserError(f"'{path}' is compressed: unpack it, and give what is inside.")
+    elif b"\0" in content and 4 * content[1::2].count(0) > len(content):
+        encoding = "utf-16-le"  # without the mark that should begin it
     elif b"\0" in content:
         raise UserError(f"'{path}' holds zero bytes: it is no table in text form.")
     else:
@@ -81,26 +92,25 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        entries = (
+        content = (
             [json.loads(line) for line in text.splitlines() if line.strip()]
             if path.suffix.casefold() == ".jsonl"
             else json.loads(text)
         )
     except (ValueError, RecursionError) as problem:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
-    if isinstance(entries, dict) and entries:  # columns by their names
-        columns = entries.values()
-        if all(isinstance(c, list) and len(c) == len(next(iter(columns))) for c in columns):
-            return texts(pd.DataFrame(entries))
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    lines = json_lines(content)
+    if lines is None:
         raise UserError(f"'{path}' must hold a list of objects, one per line of the table.")
-    if not entries:
+    if not lines:
         raise UserError(f"'{path}' holds an empty list.")
-    return texts(pd.DataFrame(entries))
+    return texts(pd.DataFrame(lines))
 
 
 def _from_text(text: str, path: Path) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
     grid = read_grid(text, f"'{path}'")
-    return pd.DataFrame(grid.rows, columns=grid.titles, dtype=object), grid.notes
+    frame = pd.DataFrame(grid.rows, columns=grid.titles, dtype=object)
+    frame.attrs["about"] = grid.about
+    return frame, grid.notes

@@ -1,9 +1,7 @@
-"""A table in text form as rows of cells: delimiters, header lines, headings, footnotes."""
+"""A table in text form as rows of cells: header lines, headings, footnotes."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +9,21 @@ from typing import NamedTuple
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import is_gap, read_cell
+from oodometer.tables.names import (
+    DETECTOR_TITLES,
+    ID_TITLES,
+    OOD_TITLES,
+    REPLICATE_TITLES,
+    is_set,
+    metric_named,
+    plain,
+)
+from oodometer.tables.splitting import Rows, split
 
-Rows = list[list[str]]
-
-_DELIMITERS = (",", ";", "\t", "|", "&")
-_LOOKED_AT = 500  # lines, to find the delimiter
 _HEADER_LINES = 3  # at most: groups of groups of columns
-_MULTICOLUMN = re.compile(r"\\multicolumn\{(\d+)\}\{[^}]*\}\{([^{}]*)\}")
-_MULTIROW = re.compile(r"\\multirow\{[^}]*\}\{[^}]*\}\{([^{}]*)\}")
+_CAPTION = re.compile(r"\\caption\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _SHOWN = 60  # characters of a line that a note quotes
+SECTION = "section"  # title of a column for headings between the lines
 
 
 class Grid(NamedTuple):
@@ -28,6 +32,7 @@ class Grid(NamedTuple):
     titles: list[str]
     rows: Rows
     notes: list[str]
+    about: str  # what stands above the table, or in its caption
 
 
 def read_grid(text: str, where: str) -> Grid:
@@ -35,11 +40,13 @@ def read_grid(text: str, where: str) -> Grid:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise UserError(f"{where} is empty.")
-    rows = _split(lines, where)
+    rows = split(lines, where)
+    about = " ".join(_CAPTION.findall(text))
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     if width < 2:
         raise UserError(f"{where} has one column only: it is no table with , ; tab or | between.")
     notes: list[str] = []
+    about += " ".join(cell for row in rows if _is_comment(row, width) for cell in row)
     rows = [row for row in rows if not _is_comment(row, width)]
     start = next((number for number, row in enumerate(rows) if len(row) == width), len(rows))
     above = [len(row) for row in rows[:start] if len(row) > 1]
@@ -49,104 +56,35 @@ def read_grid(text: str, where: str) -> Grid:
             f"Line {start + 1} of {where} has {width} cells, but the header has {above[-1]}."
         )
     if start:
-        notes.append(f"{start} lines above the header were left out")
+        notes.append(f"lines above the header were left out: {start}")
+        about += " ".join(cell for row in rows[:start] for cell in row)
     rows = [row for row in rows[start:] if any(row)]
     if len(rows) < 2:
         raise UserError(f"{where} has a header and no lines below it.")
     numeric = _numeric_columns(rows, width)
     depth = _header_depth(rows, numeric)
     titles = _titles(rows[:depth], numeric, width)
+    if depth < len(rows) - 1 and _names_the_index(rows[depth], numeric):
+        # pandas writes what the lines are below the titles of several levels.
+        titles = [cell or title for cell, title in zip(rows[depth], titles, strict=False)]
+        depth += 1
     body = [row for row in rows[depth:] if row not in rows[:depth]]
     repeated = len(rows) - depth - len(body)
     if repeated:
-        notes.append(f"the header is repeated {repeated} times; taken once")
+        notes.append(f"repetitions of the header were left out: {repeated}")
     for number, row in enumerate(body, start=start + depth + 1):
         if len(row) > width and any(row[width:]):
             raise UserError(
                 f"Line {number} of {where} has {len(row)} cells, but the header has {width}."
             )
+    titles, body = _sections(titles, body, numeric, width, notes)
     body = _without_remarks(body, numeric, width, notes)
     if not body:
         raise UserError(f"{where} has a header and no lines below it.")
     double = [name for name, times in Counter(titles).items() if times > 1]
     if double:
         raise UserError(f"{where} has {titles.count(double[0])} columns called '{double[0]}'.")
-    return Grid(titles, [(row + [""] * width)[:width] for row in body], notes)
-
-
-def _split(lines: Sequence[str], where: str) -> Rows:
-    """Split lines at the delimiter by which most of them have the same number of cells."""
-    best: tuple[float, str] = (0.0, "")
-    for delimiter in _DELIMITERS:
-        rows = _rows(lines[:_LOOKED_AT], delimiter)
-        if not rows:
-            continue
-        width, times = Counter(len(row) for row in rows).most_common(1)[0]
-        # A comma that is a decimal sign splits numbers, and lines unevenly.
-        worth = times / len(rows) * (width > 1) * _plausible(rows)
-        if worth > best[0]:
-            best = worth, delimiter
-    if best[1]:
-        rows = _rows(lines, best[1])
-        _require_closed_quotes(lines, rows, where)
-        return rows
-    for gap in (r"\s{2,}", r"\s+"):  # columns that are aligned with spaces
-        rows = [re.split(gap, line.strip()) for line in lines]
-        widths = {len(row) for row in rows}
-        if len(widths) == 1 and widths != {1} and len(rows) > 1:
-            return rows
-    return [[line] for line in lines]
-
-
-def _rows(lines: Sequence[str], delimiter: str) -> Rows:
-    if delimiter == "&":
-        return _latex_rows(lines)
-    try:
-        reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=False)
-        rows = [[" ".join(cell.split()) for cell in row] for row in reader]
-    except csv.Error:  # a cell of more than 131,072 characters
-        return []
-    if delimiter == "|":
-        rows = [_inside_pipes(row) for row in rows]
-        rows = [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
-    return rows
-
-
-def _require_closed_quotes(lines: Sequence[str], rows: Rows, where: str) -> None:
-    """Refuse a quotation mark that is never closed: it swallows all lines to the end."""
-    if len(rows) < len(lines) and sum(line.count('"') for line in lines) % 2:
-        opened = next((n for n, line in enumerate(lines) if line.count('"') % 2), 0)
-        raise UserError(f'A quotation mark in line {opened + 1} of {where} is never closed: ".')
-
-
-def _latex_rows(lines: Sequence[str]) -> Rows:
-    """Cells between & in lines that end with a double backslash; rules and environments drop."""
-    if sum(" & " in line or line.rstrip().endswith("\\\\") for line in lines) < 2:
-        return []
-    rows = []
-    for line in lines:
-        if "&" not in line:
-            continue
-        plain = re.sub(r"\\\\(\[[^]]*\])?.*$", "", line.replace("\\&", "and"))
-        plain = re.sub(r"\\(hline|toprule|midrule|bottomrule)\b|\\cline\{[^}]*\}", "", plain)
-        plain = _MULTIROW.sub(r"\1", plain)
-        plain = _MULTICOLUMN.sub(lambda m: m[2] + " &" * (int(m[1]) - 1), plain)
-        rows.append([" ".join(cell.split()) for cell in plain.split("&")])
-    return rows
-
-
-def _plausible(rows: Sequence[Sequence[str]]) -> float:
-    """Return the share of cells that are a number, a gap or a text without digits at its ends."""
-    cells = [cell for row in rows[1:50] for cell in row] or list(rows[0])
-    good = sum(
-        is_gap(cell) or read_cell(cell) is not None or not re.search(r"\d[;,]\d|\d\s*[;\t]", cell)
-        for cell in cells
-    )
-    return good / len(cells)
-
-
-def _inside_pipes(row: list[str]) -> list[str]:
-    return row[1:-1] if len(row) > 2 and not row[0] and not row[-1] else row
+    return Grid(titles, [(row + [""] * len(titles))[: len(titles)] for row in body], notes, about)
 
 
 def _is_comment(row: Sequence[str], width: int) -> bool:
@@ -176,12 +114,18 @@ def _header_depth(rows: Rows, numeric: Sequence[int]) -> int:
     return depth
 
 
+def _names_the_index(row: Sequence[str], numeric: Sequence[int]) -> bool:
+    """Tell whether a line below the header holds nothing but titles of columns without any."""
+    known = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPLICATE_TITLES
+    filled = [column for column, cell in enumerate(row) if cell]
+    return bool(filled) and all(c not in numeric and plain(row[c]) in known for c in filled)
+
+
 def _titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
     """Join the lines of a header; a title above several columns belongs to all of them."""
-    titles = []
+    levels: list[list[str]] = [[] for _ in range(width)]
     groups = [""] * len(header)
     for column in range(width):
-        parts = []
         for level, row in enumerate(header):
             cell = (row[column] if column < len(row) else "").removeprefix("#").strip()
             if cell:
@@ -190,11 +134,64 @@ def _titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
             if column in numeric and not last:
                 groups[level] = cell or groups[level]
                 cell = groups[level]
-            if cell:
-                parts.append(cell)
-        joined = " ".join(dict.fromkeys(parts)) if column in numeric else (parts or [""])[-1]
+            levels[column].append(cell)
+    for level in range(len(header) if len(header) > 1 else 0):
+        if _tells_nothing([levels[column] for column in numeric], level):
+            for column in numeric:
+                levels[column][level] = ""
+    titles = []
+    for column, parts in enumerate(levels):
+        told = [part for part in parts if part]
+        joined = " ".join(dict.fromkeys(told)) if column in numeric else (told or [""])[-1]
         titles.append(joined or f"column {column + 1}")
     return titles
+
+
+def _tells_nothing(columns: Sequence[Sequence[str]], level: int) -> bool:
+    """Tell whether one line of the header says the same of all results, such as "OOD data sets"."""
+    said = {parts[level] for parts in columns}
+    if len(said) != 1 or len(columns) < 2:
+        return False
+    word = said.pop()
+    if not plain(word):  # such as a line of percent signs
+        return True
+    metrics_below = all(metric_named(parts[-1]) is not None for parts in columns)
+    return (
+        level < len(columns[0]) - 1
+        and not metrics_below
+        and metric_named(word) is None
+        and not is_set(word)
+    )
+
+
+def _sections(
+    titles: list[str], rows: Rows, numeric: Sequence[int], width: int, notes: list[str]
+) -> tuple[list[str], Rows]:
+    """Make headings between the lines a column, if the lines below them begin alike.
+
+    Headings that only group detectors ("post-hoc methods") are left out later; those that say of
+    which of several tables the lines are ("CIFAR-10") must be kept.
+    """
+    heads = [_is_heading(row, numeric, width) for row in rows]
+    if not any(heads) or not heads[0] or SECTION in titles:
+        return titles, rows
+    section = ""
+    found: Rows = []
+    labels: Counter[tuple[str, ...]] = Counter()
+    for row, head in zip(rows, heads, strict=True):
+        if head:
+            section = row[0]
+        else:
+            found.append([*(row + [""] * width)[:width], section])
+            labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
+    if not found or max(labels.values()) < 2:
+        return titles, rows
+    notes.append(f"headings between the lines became the column '{SECTION}'")
+    return [*titles, SECTION], found
+
+
+def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
+    return bool(width > 2 and numeric and sum(map(bool, row)) == 1 and row[0])
 
 
 def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list[str]) -> Rows:
@@ -203,16 +200,15 @@ def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list
     left_out: Rows = []
     last = max((n for n, row in enumerate(rows) if _has_number(row, numeric)), default=len(rows))
     for number, row in enumerate(rows):
-        heading = width > 2 and numeric and sum(map(bool, row)) == 1 and bool(row[0])
         remark = number > last and (
-            len(row) != width
+            len(row) < width
             or any(column < len(row) and not is_gap(row[column]) for column in numeric)
         )
-        (left_out if heading or remark else kept).append(row)
+        (left_out if _is_heading(row, numeric, width) or remark else kept).append(row)
     if left_out:
         shown = "; ".join(" ".join(filter(None, row))[:_SHOWN] for row in left_out[:3])
         more = ", …" if len(left_out) > 3 else ""
-        notes.append(f"{len(left_out)} lines without numbers were left out ({shown}{more})")
+        notes.append(f"lines without numbers were left out: {len(left_out)} ({shown}{more})")
     return kept
 
 

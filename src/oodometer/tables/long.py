@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Cell, is_gap, read_cell
-from oodometer.tables.columns import Roles, mostly_detectors
-from oodometer.tables.names import metric_named, plain
+from oodometer.tables.content import are_detectors
+from oodometer.tables.names import is_average, metric_named, plain
+from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COVARIATE = "about "  # before the name of a column that is about a run, not about a condition
 RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
+LARGEST_SPREAD = 0.71  # of two numbers between 0 and 1: one at each end
+LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is none
 _ROW, _PERCENT = "\0row", "\0percent"  # no title of a user's can be equal to these
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(r"(seed|run|fold|trial|repetition|repeat|split)[\s_#=\-]*(\w+)", re.IGNORECASE)
@@ -30,6 +33,7 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     notes: list[str] = []
     parts = []
     gaps: dict[str, int] = {}
+    remarks: dict[str, None] = {}
     wide = _what_is_wide(roles)
     for column, (metric, what) in roles.measured.items():
         cells = _cells(column, frame[column].tolist())
@@ -55,16 +59,21 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
                 "fractions?"
             )
         parts.append(part[part["value"].notna()])
+        remarks |= {cell.remark: None for cell in cells if cell is not None and cell.remark}
+    if remarks:
+        shown = ", ".join(list(remarks)[:3])
+        notes.append(f"what cells say behind their number is no spread and not used: {shown}")
     long = pd.concat(parts, ignore_index=True)
     if long.empty:
         raise UserError("All cells that should hold results are empty.")
     missing = {column: number for column, number in gaps.items() if number}
     if missing:
         told = ", ".join(f"{column} {number}" for column, number in missing.items())
-        notes.append(f"{sum(missing.values())} cells are empty and count as missing ({told})")
+        notes.append(f"empty cells count as missing: {sum(missing.values())} ({told})")
     long = _with_labels(long, frame, roles, notes)
     if roles.metric is not None:
         long = _named_metrics(long, notes)
+    long = _without_means(long, notes)
     return _one_unit(long, notes).drop(columns=[_ROW, _PERCENT]), notes
 
 
@@ -74,7 +83,9 @@ def _what_is_wide(roles: Roles) -> str:
     repeats = [found[1].casefold() for what in titles if (found := _REPEAT.fullmatch(what))]
     if titles and len(repeats) == len(titles) and len(set(repeats)) == 1:
         return repeats[0]
-    if roles.detector is None and mostly_detectors(titles):
+    if len(titles) > 1 and all(title.isdigit() for title in titles) and roles.ood is not None:
+        return "run"
+    if are_detectors(roles):
         return "detector"
     return "ood" if roles.ood is None else "condition"
 
@@ -109,7 +120,7 @@ def _with_labels(
             long[role] = "OOD"
     for column in roles.factors:
         name = f"{column} column" if column in RESERVED or column in long.columns else column
-        texts = frame[column].to_numpy()[rows]
+        texts = _merged(frame, column, roles, notes)[rows]
         if not all(texts):
             notes.append(f"{column} is empty in some lines, which count as a level of their own")
         long[name] = np.where(texts == "", "(empty)", texts)
@@ -118,6 +129,9 @@ def _with_labels(
         cells = [known[text] for text in frame[column]]
         numbers = np.array([np.nan if cell is None else cell.value for cell in cells])
         long[f"{COVARIATE}{_covariate_name(column)}"] = numbers[rows]
+    if roles.runs is not None:
+        cells = [read_cell(text) for text in frame[roles.runs]]
+        long["runs"] = np.array([0 if cell is None else int(cell.value) for cell in cells])[rows]
     if roles.metric is not None:
         long["metric"] = frame[roles.metric].to_numpy()[rows]
     return long
@@ -147,9 +161,26 @@ def _filled(
         line = int(np.flatnonzero(empty)[0]) + 1
         raise UserError(f"Line {line} of the table names no {role}.")
     notes.append(
-        f"{int(empty.sum())} lines name no {role}: taken for that of the line above, as merged "
+        f"lines without {role}: {int(empty.sum())}, taken for that of the line above, as merged "
         "cells are exported"
     )
+    return below.to_numpy(dtype=object)
+
+
+def _merged(
+    frame: pd.DataFrame, column: str, roles: Roles, notes: list[str]
+) -> NDArray[np.object_]:
+    """Return the levels of a factor; merged cells, if lines could not be told apart without."""
+    texts = frame[column].to_numpy(dtype=object)
+    labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
+    labels = [c for c in labels if c not in (*roles.spreads.values(), *roles.covariates)]
+    if all(texts) or not texts[0] or not frame[labels].duplicated().any():
+        return texts
+    below = frame[column].where(texts != "").ffill()
+    if frame[labels].assign(**{column: below}).duplicated().any():
+        return texts
+    notes.append(f"{column} is empty in some lines: taken for that of the line above, as merged "
+                 "cells are exported")  # fmt: skip
     return below.to_numpy(dtype=object)
 
 
@@ -162,6 +193,16 @@ def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     long = long[long["metric"].map(bool)]
     if long.empty:
         raise UserError(f"No metric is known among {', '.join(left_out)}.")
+    return long
+
+
+def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    for column in ("ood", "detector"):
+        means = long[column].isin([n for n in long[column].unique() if is_average(str(n))])
+        if means.any() and not means.all():
+            names = ", ".join(dict.fromkeys(long.loc[means, column]))
+            notes.append(f"lines that are means of others were left out: {names}")
+            long = long[~means]
     return long
 
 
@@ -179,6 +220,11 @@ def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         below = here & ~percent & (values <= 1)
         if below.any() and (above.any() or signed.any()):
             if metric.endswith("auroc"):
+                if above.any() and values[above].min() < LOWEST_PERCENT:
+                    raise UserError(
+                        f"{metric} holds {values[below].min():g} and {values[above].min():g}: "
+                        "neither fractions nor percentages; --columns says what they are."
+                    )
                 # No detector that anybody tabulates has an AUROC of 1 %.
                 notes.append(
                     f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are fractions "
@@ -193,7 +239,14 @@ def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
                 percent |= below
         percent |= above
     unit = np.where(percent, 100.0, 1.0)
-    return long.assign(value=long["value"] / unit, spread=long["spread"] / unit)
+    spreads = long["spread"].to_numpy(dtype=float) / unit
+    if (spreads > LARGEST_SPREAD).any():
+        worst = long.iloc[int(np.nanargmax(spreads))]
+        raise UserError(
+            f"{worst['detector']} has a spread of {worst['spread']:g} behind {worst['value']:g}, "
+            "more than such numbers can have."
+        )
+    return long.assign(value=long["value"] / unit, spread=spreads)
 
 
 def _require_percent(

@@ -33,9 +33,16 @@ REPLICATE_TITLES = frozenset(
     {"seed", "run", "runs", "trial", "repetition", "repeat", "replicate", "fold", "split",
      "checkpointid", "runid", "modelid"}
 )  # fmt: skip
+# Titles of columns that say over how many runs a mean is.
+RUN_COUNT_TITLES = frozenset(
+    {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
+     "numberofseeds", "trials", "ntrials", "numtrials", "repetitions", "repeats",
+     "nrepeats", "replicates", "count"}
+)  # fmt: skip
 
 # Metric -> how it is called, and whether higher is better. The first match wins.
 _METRICS: tuple[tuple[str, str, bool], ...] = (
+    (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", "", True),  # other points of the curve
     (r"failure_?(?:detection_?)?auroc|auroc_?failure", "failure_auroc", True),
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", "incorrect_auroc", True),
     (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?", "correct_auroc", True),
@@ -47,11 +54,14 @@ _METRICS: tuple[tuple[str, str, bool], ...] = (
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", "detection_error", False),
     (r"detection_?acc(?:uracy)?|dt_?acc", "detection_accuracy", True),
     (r"ccr_?\d+", "", True),  # classification under a false positive rate: another question
+    (r"(?:^|_)(?:nll|ece|mce|brier(?:_score)?|r?mse|mae|(?:e_)?aurc|ausc|f1(?:_score)?|mcc|oscr|eer|"
+     r"precision|recall|specificity|sensitivity|latency|g?flops|throughput|fps)(?:_|$)", "", True),
 )  # fmt: skip
 HIGHER_IS_BETTER = {name: higher for _, name, higher in _METRICS if name}
 
 KNOWN_DETECTORS = frozenset(
-    {"adascale", "ae", "aethreshold", "arpl", "ash", "ashb", "ashp", "ashs", "augmix",
+    {"adascale", "adascalea", "adascalel", "ae", "aethreshold", "arpl", "ascood", "ash", "ashb",
+     "ashp", "ashs", "augmix", "baseline",
      "binclass", "cider", "combood", "conf", "confbranch", "cosine", "csi", "cutmix",
      "deepensemble", "dice", "dropout", "ebo", "energy", "ensemble", "entropy", "fdbd", "fe",
      "freeenergy", "gaussianmixture", "gen", "generalizedentropy", "gmm", "godin", "gradnorm",
@@ -59,8 +69,10 @@ KNOWN_DETECTORS = frozenset(
      "line", "localoutlierfactor", "lof", "lofc", "lofe", "logisticsvm", "logitnorm", "lts",
      "mah", "maha", "mahalanobis", "margin", "maxlogit", "maxsoftmax", "maxsoftmaxprobability",
      "mcd", "mcdropout", "mds", "mdsens", "mdsensemble", "mixoe", "ml", "mls", "msp",
-     "mutualinformation", "nac", "nci", "nnguide", "npos", "ocsvm", "odin", "oe",
-     "oneclasssvm", "openmax", "outlierexposure", "pixelcnn", "pixmix", "pnml",
+     "mos", "mutualinformation", "nac", "nci", "neco", "nnguide", "npos", "ocsvm", "odin", "oe",
+     "oneclasssvm", "opengan", "openmax", "otod", "ours", "outlierexposure", "palm", "proposed",
+     "softmax", "ssd", "t2fnorm", "tempscaling", "weiper", "weiperkld", "pixelcnn", "pixmix",
+     "pnml",
      "rankfeat", "react", "relation", "relativemahalanobis", "residual", "rmds", "rotpred",
      "rts", "scale", "scoresvm", "she",
      "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
@@ -72,11 +84,24 @@ AVERAGES = frozenset(
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
-_AROUND_METRICS = frozenset({"%", "at", "95", "95%", "tpr", "tpr95", "in", "out"})
+_AROUND_METRICS = re.compile(
+    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
+)
+_REMARKS = re.compile(
+    r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]", re.IGNORECASE
+)
+MEANS = frozenset({"mean", "avg", "average", "mu"})
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
 OTHER_STATISTICS = frozenset(
     {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
      "high", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
+)  # fmt: skip
+# Words of titles whose numbers are no results of detectors.
+NO_RESULTS = frozenset(
+    {"params", "parameters", "time", "times", "seconds", "ms", "hours", "flops", "gflops", "macs",
+     "latency", "memory", "gb", "mb", "speed", "throughput", "p", "pvalue", "pvalues",
+     "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
+     "citations"}
 )  # fmt: skip
 # Names of data sets that people take for ID or for outliers.
 KNOWN_SETS = frozenset(
@@ -116,20 +141,31 @@ def metric_named(title: str) -> str | None:
     return None
 
 
+def metrics_in(text: str) -> set[str]:
+    """Return the metrics that a text mentions.
+
+    >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10"))
+    ['fpr95']
+    """
+    words = _joined(text)
+    return {name for pattern, name, _ in _METRICS if name and re.search(pattern, words)}
+
+
 def without_metric(title: str) -> str:
     """Return what a title says besides its metric.
 
     >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
     ('SVHN', 'svhn', '')
     """
-    words = [word for word in re.split(r"[\s_/|:()\[\],↑↓@]+", title) if word]
+    bare = _REMARKS.sub("", title)
+    words = [word for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare) if word]
     metric = metric_named(title)
     spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
     for _, start, end in sorted(spans):  # the shortest part of the title that says as much
         if metric_named(" ".join(words[start:end])) == metric:
             words = words[:start] + words[end:]
             break
-    return " ".join(word for word in words if word.casefold() not in _AROUND_METRICS)
+    return " ".join(word for word in words if not _AROUND_METRICS.fullmatch(word.casefold()))
 
 
 def is_set(name: str) -> bool:

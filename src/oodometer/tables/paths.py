@@ -49,6 +49,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
             levels.pop("detector", None)
         elif "detector" not in levels:
             levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
+        if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
+            levels.pop("file")  # it names the detector, and nothing else
         if is_set(levels.get("file", "")):
             levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
         if titles & REPLICATE_TITLES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,19 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, read_cell
-from oodometer.tables.columns import Roles, guess, mostly_detectors, parse_columns
+from oodometer.tables.columns import guess
+from oodometer.tables.content import are_detectors
 from oodometer.tables.files import texts
 from oodometer.tables.long import COVARIATE, to_long
 from oodometer.tables.names import (
     HIGHER_IS_BETTER,
-    is_average,
     metric_named,
+    metrics_in,
 )
 from oodometer.tables.paths import gather
+from oodometer.tables.roles import Roles, parse_columns, with_joined
 from oodometer.tables.runs import once, one_spelling, promote, telling
+from oodometer.tables.unfolding import unfolded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,13 +40,19 @@ class Reading:
     notes: tuple[str, ...]
 
 
-def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: str = "") -> Reading:
+def read_results(
+    given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: str = "", runs: int | None = None
+) -> Reading:
     """Read one or several tables, or folders of them; `columns` corrects what would be guessed.
 
     `columns` is such as ``detector=Method, ood=Test set, auroc=AUC, factor=Batch``; roles are
-    detector, id, ood, metric, factor, covariate, ignore, and the names of metrics.
+    detector, id, ood, metric, runs, factor, covariate, ignore, and the names of metrics. `runs` is
+    how many stand behind each mean ± standard deviation, where no column says it.
     """
     import pandas as pd
+
+    if runs is not None and runs < 2:
+        raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
 
     notes: list[str] = []
     stem = ""
@@ -59,29 +67,33 @@ def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: s
         stem = paths[0].stem if len(paths) == 1 else ""
     if frame.empty:
         raise UserError("The table has no lines.")
-    frame = _split_pairs(frame, notes)
+    about = str(frame.attrs.get("about", ""))
+    frame = unfolded(frame, notes)
     double = frame.duplicated()
     if double.any():
-        notes.append(f"{int(double.sum())} lines occur twice, word for word; taken once")
+        notes.append(f"lines that occur again, word for word, were left out: {int(double.sum())}")
         frame = frame[~double].reset_index(drop=True)
-    default = (metric_named(stem) if stem else None) or "auroc"
-    roles = guess(frame, parse_columns(columns, frame), default)
+    default, source = _default_metric(stem, about)
+    frame = with_joined(columns, frame)
+    told = parse_columns(columns, frame)
+    roles = guess(frame, told, default)
     _require(roles, frame)
-    titles = (*roles.measured, stem)
-    if roles.metric is None and not columns and not any(metric_named(t) for t in titles):
+    if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
+        better = "higher" if HIGHER_IS_BETTER[default] else "lower"
         notes.append(
-            f"no column names a metric: the numbers are taken for {default}, higher is better; "
-            "--columns fpr95=COLUMN says otherwise"
+            f"no column names a metric: the numbers are taken for {default}{source}, {better} is "
+            "better; --columns fpr95=COLUMN says otherwise"
         )
     long, more = to_long(frame, roles)
     notes += more
     long = one_spelling(long, notes)
-    long = _without_means(long, notes)
     long = promote(long)
-    long, factors, set_aside = telling(long, notes)
+    long, factors, set_aside = telling(
+        long, notes, {c for c, role in told.items() if role == "factor"}
+    )
     long, factors = once(long, factors, notes)
     found = [
-        _results(part, str(name), factors, notes)
+        _results(part, str(name), factors, runs, notes)
         for name, part in long.groupby("metric", sort=False)
     ]
     found.sort(key=lambda part: part.metric != "auroc")
@@ -95,44 +107,19 @@ def read_results(given: PathLike | Sequence[PathLike] | pd.DataFrame, columns: s
     return Reading(tuple(found), tuple(listing), tuple(dict.fromkeys(notes)))
 
 
+def _default_metric(stem: str, about: str) -> tuple[str, str]:
+    """The metric that the name of the file, or what stands above the table, names alone."""
+    for text, source in ((stem, "the name of the file"), (about, "the text above the table")):
+        named = metrics_in(text)
+        if len(named) == 1:
+            return named.pop(), f" as {source} says"
+    return "auroc", ""
+
+
 def _title(name: str, frame: pd.DataFrame) -> str:
     """Return the title of a column that had to be renamed to be a factor."""
     original = name.removesuffix(" column")
     return name if name in frame.columns or original not in frame.columns else original
-
-
-def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Split columns such as SVHN (FPR95/AUROC) with cells such as 40.1/91.2."""
-    import pandas as pd
-
-    columns: dict[str, list[str]] = {}
-    split = []
-    for title in map(str, frame.columns):
-        texts = frame[title].tolist()
-        if "/" not in title:
-            columns[title] = texts
-            continue
-        found = re.search(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)", title)
-        names = [name.strip() for name in found[1].split("/")] if found else []
-        cells = [[part.strip() for part in text.split("/")] for text in texts]
-        whole = all(len(parts) in (1, len(names)) for parts in cells)
-        several = any(len(parts) == len(names) for parts in cells)
-        if not found or len(names) < 2 or not whole or not several:
-            columns[title] = texts
-            continue
-        metrics = [metric_named(name.split()[-1] if name else "") for name in names]
-        if None in metrics:
-            columns[title] = texts
-            continue
-        what = title.replace(found[1], names[0].removesuffix(names[0].split()[-1])).strip(" ()[]")
-        split.append(title)
-        for place, name in enumerate(names):
-            values = [parts[place] if len(parts) == len(names) else "" for parts in cells]
-            columns[f"{what} {name.split()[-1]}".strip()] = values
-    if not split:
-        return frame
-    notes.append(f"columns that hold several metrics were split: {', '.join(split)}")
-    return pd.DataFrame(columns, dtype=object)
 
 
 def _require(roles: Roles, frame: pd.DataFrame) -> None:
@@ -149,36 +136,29 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
             f"No column holds results; the columns are {titles}: say which with --columns "
             "auroc=COLUMN."
         )
-    wide = [what for _, what in roles.measured.values() if what]
-    if roles.detector is None and not (wide and mostly_detectors(wide)):
+    if roles.detector is None and not are_detectors(roles):
         raise UserError(
             f"No column names the detector; the columns are {titles}: say which with --columns "
             "detector=COLUMN."
         )
 
 
-def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    for column in ("ood", "detector"):
-        means = long[column].isin([n for n in long[column].unique() if is_average(str(n))])
-        if means.any() and not means.all():
-            names = ", ".join(dict.fromkeys(long.loc[means, column]))
-            notes.append(f"lines that are means of others were left out: {names}")
-            long = long[~means]
-    return long
-
-
 def _results(
-    part: pd.DataFrame, metric: str, factors: tuple[str, ...], notes: list[str]
+    part: pd.DataFrame, metric: str, factors: tuple[str, ...], runs: int | None, notes: list[str]
 ) -> Results:
     keep = ["detector", *(["id"] if "id" in part.columns else []), "ood", *factors]
     covariates = [column for column in part.columns if column.startswith(COVARIATE)]
     frame = part[[*keep, *covariates, "value"]].copy()
     if part["spread"].notna().any():
         frame["spread"] = part["spread"]
+        if runs is not None or "runs" in part.columns:
+            frame["runs"] = part["runs"] if runs is None else runs
         notes.append(
             "numbers with ± are means with a standard deviation; the single runs behind them are "
             "not known, which supports fewer conclusions"
         )
+    elif runs is not None:
+        raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
     frame = frame.rename(columns={c: c.removeprefix(COVARIATE) for c in covariates})

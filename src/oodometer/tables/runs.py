@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import numeric_share
@@ -11,8 +13,9 @@ from oodometer.tables.names import REPLICATE_TITLES, plain
 if TYPE_CHECKING:
     import pandas as pd
 
-_FIXED = ("detector", "id", "ood", "metric", "value", "spread")
+_FIXED = ("detector", "id", "ood", "metric", "value", "spread", "runs")
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
+_SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 EMPTY = "(empty)"
 
@@ -50,9 +53,12 @@ def promote(long: pd.DataFrame) -> pd.DataFrame:
 
 
 def telling(
-    long: pd.DataFrame, notes: list[str]
+    long: pd.DataFrame, notes: list[str], told: Collection[str] = ()
 ) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
-    """Choose the columns that tell runs apart: not constant, not told by anything else."""
+    """Choose the columns that tell runs apart: not constant, not told by anything else.
+
+    Those that the user `told` to be factors stay, unless they are constant.
+    """
     set_aside: dict[str, str] = {}
     factors = factor_columns(long)
     several = _levels(long, "detector") > 1
@@ -60,6 +66,8 @@ def telling(
         replicate = plain(column) in REPLICATE_TITLES
         if _levels(long, column) == 1:
             set_aside[column] = f"always {long[column].iloc[0]}"
+        elif column in told:
+            continue
         elif several and _is_parameter(long, column):
             long = _with_parameter(long, column)
             notes.append(f"{column} is given for some detectors only: it became part of their name")
@@ -73,7 +81,8 @@ def telling(
         elif not replicate and _is_measured(long, column):
             set_aside[column] = "numbers that are no settings"
     factors = [column for column in factors if column not in set_aside]
-    for column in [c for c in reversed(factors) if plain(c) not in REPLICATE_TITLES]:
+    free = [c for c in factors if c not in told]
+    for column in [c for c in reversed(free) if plain(c) not in REPLICATE_TITLES]:
         others = [c for c in factors if c != column and plain(c) not in REPLICATE_TITLES]
         if "id" in long.columns:
             others.append("id")
@@ -84,9 +93,12 @@ def telling(
                 factors.remove(column)
                 set_aside[column] = f"told by {other}"
                 break
+    for column in () if told else _incidental(long, factors):
+        factors.remove(column)
+        set_aside[column] = "differs from line to line"
     if set_aside:
-        told = "; ".join(f"{column}: {why}" for column, why in set_aside.items())
-        notes.append(f"columns that tell no runs apart were set aside ({told})")
+        reasons = "; ".join(f"{column}: {why}" for column, why in set_aside.items())
+        notes.append(f"columns that tell no runs apart were set aside ({reasons})")
     return long.drop(columns=list(set_aside)), tuple(factors), set_aside
 
 
@@ -119,6 +131,28 @@ def _is_shared(long: pd.DataFrame, column: str) -> bool:
     return bool((long[column].map(detectors) > 1).mean() >= _SHARED)
 
 
+def _incidental(long: pd.DataFrame, factors: list[str]) -> list[str]:
+    """Name columns that keep detectors from meeting, if lines are told apart without them.
+
+    Such are the number of a job, its date or its commit: with them no two detectors were ever
+    measured in the same run. The fewest columns stay that tell lines apart and let them meet.
+    """
+    fixed = [c for c in ("id", "ood", "metric") if c in long.columns]
+    detectors = _levels(long, "detector")
+
+    def meet(names: Iterable[str]) -> bool:
+        met = long.groupby([*fixed, *names])["detector"].nunique() == detectors
+        return bool(met.mean() > _SHARED)
+
+    if len(factors) < 2 or detectors < 2 or meet(factors):
+        return []
+    subsets = (part for size in range(1, len(factors)) for part in combinations(factors, size))
+    for part in islice(subsets, _SUBSETS):
+        if not long.duplicated(["detector", *fixed, *part]).any() and meet(part):
+            return [name for name in factors if name not in part]
+    return []
+
+
 def _is_measured(long: pd.DataFrame, column: str) -> bool:
     """Tell whether a column holds numbers that hardly repeat, which no setting does."""
     levels = long[column].unique()
@@ -137,8 +171,8 @@ def once(
         return long, factors
     number = long.groupby(keys, dropna=False).cumcount() + 1
     notes.append(
-        f"{int((number > 1).sum())} lines repeat a cell with another value: taken for repeated "
-        "runs, numbered in the order of the file, so that equal numbers are compared"
+        f"lines that repeat a cell with another value: {int((number > 1).sum())}, taken for "
+        "repeated runs, numbered in the order of the file, so that equal numbers are compared"
     )
     name = "run" if "run" not in factors else "repetition"
     return long.assign(**{name: number.astype(str)}), (*factors, name)

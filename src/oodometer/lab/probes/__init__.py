@@ -9,16 +9,19 @@ from oodometer.lab.probes._question import Learner, Probe, Question, State
 from oodometer.lab.probes.dropout import dropouts, mc_dropout
 from oodometer.lab.probes.gradients import gradient_uncertainty
 from oodometer.lab.probes.layers import ClassRanges, gram, nac, rankfeat
-from oodometer.lab.probes.perturbation import ClassMeans, mahalanobis, odin
+from oodometer.lab.probes.perturbation import ClassMeans, mahalanobis, odin, odin_fine
+from oodometer.lab.probes.pixels import TrainingPixels, pixel_neighbors
 
 __all__ = ["PROBES", "Learner", "Probe", "Question", "State", "dropouts"]
 
 PROBES: dict[str, Probe] = {
     "odin": Probe(odin, frozenset({"graph"})),
+    "odin_fine": Probe(odin_fine, frozenset({"graph"}), only_by_name=True),
     "mahalanobis": Probe(mahalanobis, frozenset({"graph"}), learner=ClassMeans),
     "gradient_uncertainty": Probe(gradient_uncertainty),
     "rankfeat": Probe(rankfeat, frozenset({"stages"})),
     "gram": Probe(gram, frozenset({"stages"}), learner=ClassRanges, of_training=True),
     "nac": Probe(nac, frozenset({"graph", "stages"}), of_training=True),
     "mc_dropout": Probe(mc_dropout, frozenset({"prefix"})),
+    "pixel_neighbors": Probe(pixel_neighbors, learner=TrainingPixels),
 }

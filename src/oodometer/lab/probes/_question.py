@@ -64,6 +64,7 @@ class Probe:
     wants: frozenset[str] = field(default_factory=frozenset)  # "graph", "stages", "prefix"
     learner: Callable[[], Learner] | None = None  # for those that learn from the training data
     of_training: bool = False  # whether detectors read it of the training data too
+    only_by_name: bool = False  # too costly to be meant by "all"
 
 
 def rows_gradient(values: Tensor, source: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from oodometer.errors import UserError
+from oodometer.lab.dropping import DropoutCalls, Kind
 from oodometer.lab.inputs import size_of
 from oodometer.lab.probes._question import Question, State
 from oodometer.lab.replay import Prefix, replaced
@@ -29,18 +30,15 @@ def mc_dropout(question: Question, state: State) -> Tensor:
     """(n, numbers of samples, 2): how unsure and how much of two minds thinned networks are.
 
     Logarithms of the entropy of the mean softmax, and of the mutual information between the class
-    and the network, over the first 7, 15 and 30 networks. In each, dropout is on and all the rest
-    as in eval mode. One mask serves all samples: every thinned network answers all questions, so
-    neither batches nor order matter, and differences between samples are not those of their
-    masks. Only what lies behind the first dropout runs more than once.
+    and the network, over the first 7, 15 and 30 networks. In each, dropout is on, be it a layer or
+    a function that a forward method calls, and all the rest as in eval mode. One mask serves all
+    samples: every thinned network answers all questions, so neither batches nor order matter, and
+    differences between samples are not those of their masks. Only what lies behind the first
+    dropout runs more than once. Attention weights that torch.nn.MultiheadAttention would drop are
+    not dropped.
     """
     subject, prefix = question.subject, question.prefix
-    layers = dropouts(subject.model)
-    if not layers:
-        raise UserError(
-            f"Probe 'mc_dropout' needs a network with dropout layers (nn.Dropout and its kind, "
-            f"rate above 0); {type(subject.model).__name__} has none."
-        )
+    layers, name = dropouts(subject.model), type(subject.model).__name__
     if prefix is not None and not _reliable(prefix, question, layers):
         prefix = None
     votes = []
@@ -51,11 +49,17 @@ def mc_dropout(question: Question, state: State) -> Tensor:
                 stack.enter_context(_dropping(layer, masks))
             if prefix is not None:
                 stack.enter_context(prefix.replaying())
+            stack.enter_context(DropoutCalls(masks.dropped))
             votes.append(question.again(question.inputs).logits)
         if not masks.used:
+            if layers:
+                raise UserError(
+                    f"Probe 'mc_dropout' found dropout layers in {name}, but none of them runs in "
+                    "a forward pass."
+                )
             raise UserError(
-                "Probe 'mc_dropout' found dropout layers in "
-                f"{type(subject.model).__name__}, but none of them runs in a forward pass."
+                "Probe 'mc_dropout' needs a network with dropout, nn.Dropout and its kind or the "
+                f"functions of torch.nn.functional, at a rate above 0; {name} runs none."
             )
     logits = torch.stack(votes)
     return torch.stack([summarize_votes(logits[:count]) for count in SAMPLES], dim=1)
@@ -89,37 +93,35 @@ class _Masks:
         self._rows = rows
         self.used = 0
 
-    def keep(self, layer: _DropoutNd, x: Tensor) -> Tensor:
-        """Draw which units are kept, 1 or 0, the same for every sample."""
+    def dropped(self, x: Tensor, rate: float, kind: Kind) -> Tensor:
+        """Drop units of x, the same ones of every sample."""
         self.used += 1
         shape = list(x.shape)
         samples = 1 if x.dim() > 1 and len(x) != self._rows and x.shape[1] == self._rows else 0
         shape[samples] = 1
-        whole = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
-        if isinstance(layer, whole):  # channels are dropped as a whole
+        if kind.channels:
             shape[2:] = [1] * (x.dim() - 2)
         drawn = torch.rand(shape, generator=self._generator, dtype=torch.float64)
-        return (drawn >= layer.p).to(x)
+        if rate >= 1:
+            return x * 0
+        kept = (drawn >= rate).to(x)
+        if not kind.alpha:
+            return x * kept / (1 - rate)
+        scale = ((1 - rate) * (1 + rate * _ALPHA**2)) ** -0.5
+        return (torch.where(kept > 0, x, _ALPHA) - _ALPHA * rate) * float(scale)
 
 
 @contextmanager
 def _dropping(layer: _DropoutNd, masks: _Masks) -> Iterator[None]:
     """Let a layer drop by these masks, in training mode as far as anybody can see."""
-
-    def drop(x: Tensor) -> Tensor:
-        kept, rate = masks.keep(layer, x), layer.p
-        if not isinstance(layer, nn.AlphaDropout | nn.FeatureAlphaDropout):
-            return x * kept / (1 - rate) if rate < 1 else x * 0
-        if rate >= 1:
-            return x * 0
-        scale = ((1 - rate) * (1 + rate * _ALPHA**2)) ** -0.5
-        return (torch.where(kept > 0, x, _ALPHA) - _ALPHA * rate) * float(scale)
-
+    whole = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
+    alpha = isinstance(layer, nn.AlphaDropout | nn.FeatureAlphaDropout)
+    kind = Kind(channels=isinstance(layer, whole), alpha=alpha)
     mode, fast = layer.training, torch.backends.mha.get_fastpath_enabled()
     layer.training = True
     torch.backends.mha.set_fastpath_enabled(False)  # it passes the dropout layers by
     try:
-        with replaced(layer, drop):
+        with replaced(layer, lambda x: masks.dropped(x, layer.p, kind)):
             yield
     finally:
         layer.training = mode

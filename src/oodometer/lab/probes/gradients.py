@@ -28,10 +28,10 @@ def gradient_uncertainty(question: Question, state: State) -> Tensor:
     buffers = {name: value.detach() for name, value in subject.model.named_buffers()}
 
     def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-        with listening([subject.head]) as heard:
+        with listening([subject.head.layer]) as heard:
             functional_call(subject.model, (parameters, buffers), (row[None].clone(),))
-        ((_, logits),) = heard[subject.head]
-        total: Tensor = -logits.log_softmax(1).sum()
+        ((_, output),) = heard[subject.head.layer]
+        total: Tensor = -subject.head.logits(output).log_softmax(1).sum()
         return total
 
     def squares(row: Tensor) -> Tensor:

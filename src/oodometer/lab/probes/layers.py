@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from oodometer.errors import UserError
 from oodometer.lab.asking import answering
 from oodometer.lab.probes._question import Question, State, precise
+from oodometer.lab.replay import replaced
 from oodometer.lab.stages import as_matrix, first_tensor, with_first
 from oodometer.outputs import Outputs
 
@@ -180,7 +183,7 @@ def rankfeat(question: Question, state: State) -> Tensor:
     F - s u v', s the largest singular value of the map F as channels x positions and u, v its
     vectors (Song et al. 2022, arXiv:2209.08590), of the last stage that gives a map and of the one
     before it. The vectors are exact; the published code takes 20 power iterations from a random
-    start. One forward pass per stage.
+    start. One forward pass per stage; of a chain of modules, only what lies behind the stage.
     """
     subject = question.subject
     maps = [
@@ -203,9 +206,39 @@ def rankfeat(question: Question, state: State) -> Tensor:
             matrix = tensor.flatten(2)
             return with_first(output, without_leading(matrix).reshape(tensor.shape))
 
-        with answering(subject.stages[stage], remove):
-            found.append(question.again(question.inputs).logits)
+        behind = _behind(question, stage)
+        if behind is None:
+            with answering(subject.stages[stage], remove):
+                found.append(question.again(question.inputs).logits)
+        else:  # what lies before the stage has been computed: go on from what it gave
+            changed = remove(question.answer.stages[stage])
+            with replaced(subject.model, partial(_go_on, behind, changed)):
+                found.append(question.again(question.inputs).logits)
     return torch.stack(found, dim=1)
+
+
+def _go_on(behind: nn.Module, given: object, *inputs: object, **named: object) -> object:
+    """Run the rest of a network on something else than its inputs would give."""
+    return behind(given)
+
+
+def _behind(question: Question, stage: str) -> nn.Sequential | None:
+    """What a chain of modules runs after this stage; None if it is no chain, or runs it twice."""
+    model, own = question.subject.model, question.subject.stages[stage]
+    if not isinstance(model, nn.Sequential) or "forward" in model.__dict__:
+        return None
+    modules = list(model)  # not `children`, which names a module that is used twice only once
+    chained = type(model).forward is nn.Sequential.forward
+    if not chained or not any(module is own for module in modules):
+        return None
+    behind = modules[next(n for n, module in enumerate(modules) if module is own) + 1 :]
+    if not behind or any(module is own for part in behind for module in part.modules()):
+        return None
+    # A stage may hand on more than the one tensor that was kept, but PyTorch's layers take one.
+    first = behind[0]
+    while isinstance(first, nn.Sequential) and len(first):
+        first = first[0]
+    return nn.Sequential(*behind) if type(first).__module__.startswith("torch.nn.") else None
 
 
 def without_leading(matrix: Tensor) -> Tensor:
@@ -214,7 +247,31 @@ def without_leading(matrix: Tensor) -> Tensor:
     wide = exact.shape[1] < exact.shape[2]
     if not wide:
         exact = exact.mT
-    _, vectors = torch.linalg.eigh(exact @ exact.mT)  # of the shorter side
-    leading = vectors[:, :, -1:]
-    rest: Tensor = exact - leading @ (leading.mT @ exact)
+    leading = _leading(exact @ exact.mT)  # of the shorter side
+    rest = torch.baddbmm(exact, leading, leading.mT @ exact, alpha=-1)
     return (rest if wide else rest.mT).to(matrix)
+
+
+def _leading(products: Tensor) -> Tensor:
+    """Eigenvector of the largest eigenvalue of symmetric positive matrices, (n, size, 1).
+
+    By the power method with the eighth power, and where that has not settled by then, because two
+    eigenvalues are close, by solving for all of them.
+    """
+    trace = products.diagonal(dim1=1, dim2=2).sum(1)[:, None, None]
+    scaled = products / torch.where(trace > 0, trace, 1.0)
+    power = scaled @ scaled
+    for _ in range(2):
+        power = power @ power
+    start = torch.linspace(1.0, 2.0, products.shape[1], dtype=products.dtype).square()
+    vector = start.to(products.device).expand(len(products), -1)[:, :, None]
+    for _ in range(6):
+        vector = power @ vector
+        length = torch.linalg.vector_norm(vector, dim=1, keepdim=True)
+        vector = vector / torch.where(length > 0, length, 1.0)
+    turned = scaled @ vector
+    gap = torch.linalg.vector_norm(turned - (vector.mT @ turned) * vector, dim=1)[:, 0]
+    unsettled = ~(gap <= 1e-12)
+    if bool(unsettled.any()):
+        vector[unsettled] = torch.linalg.eigh(products[unsettled])[1][:, :, -1:]
+    return vector

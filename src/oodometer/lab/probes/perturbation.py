@@ -8,6 +8,7 @@ it in pixels; a model that normalises inside takes them as they are. Nothing is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 # The detectors hold the same values in their grids; a test compares them.
 TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
 ODIN_STEPS = (0.0, 0.00035, 0.0007, 0.0014, 0.0028)
+# Those of OD-test (Shafaei et al. 2019, arXiv:1809.04729).
+FINE_TEMPERATURES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+FINE_STEPS = tuple(round(0.0002 * place, 4) for place in range(21))
 MAHALANOBIS_STEPS = (0.0, 0.0005, 0.001, 0.0014, 0.002, 0.005, 0.01)
 
 
@@ -34,20 +38,31 @@ def odin(question: Question, state: State) -> Tensor:
     the probability loses at T = 1000, where all are nearly 1 / K. One forward pass, one
     backward pass per temperature, one forward pass per temperature and step that is not 0.
     """
-    source, answer = question.source("odin")
+    return _moved("odin", question, TEMPERATURES, ODIN_STEPS)
+
+
+def odin_fine(question: Question, state: State) -> Tensor:
+    """(n, temperatures, steps): as `odin`, at the 10 temperatures and 21 steps of OD-test."""
+    return _moved("odin_fine", question, FINE_TEMPERATURES, FINE_STEPS)
+
+
+def _moved(
+    name: str, question: Question, temperatures: Sequence[float], steps: Sequence[float]
+) -> Tensor:
+    source, answer = question.source(name)
     if answer.logits.shape[1] < 2:
-        raise UserError("Probe 'odin' needs logits of at least 2 classes, got 1.")
+        raise UserError(f"Probe '{name}' needs logits of at least 2 classes, got 1.")
     columns = []
-    for temperature in TEMPERATURES:
+    for temperature in temperatures:
         with torch.enable_grad():
             surprise = -(answer.logits / temperature).log_softmax(1).amax(1)
             direction = _sign(rows_gradient(surprise, source))
-        for step in ODIN_STEPS:
+        for step in steps:
             logits = answer.logits.detach()
             if step:
                 logits = question.again(source.detach() - step * direction).logits
             columns.append(_gap(logits, temperature))
-    return torch.stack(columns, dim=1).reshape(-1, len(TEMPERATURES), len(ODIN_STEPS))
+    return torch.stack(columns, dim=1).reshape(-1, len(temperatures), len(steps))
 
 
 def _sign(gradient: Tensor) -> Tensor:

@@ -1,0 +1,317 @@
+"""Simulate worlds with a known answer: how often are intervals right, and tests wrong?
+
+    python benchmarks/coverage.py [means|areas|shares|tests|power|all] [simulations]
+
+Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
+at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
+Run with OMP_NUM_THREADS=1; `all` takes an hour with 2,000 simulations.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
+from oodometer.stats.friedman import critical_difference
+from oodometer.stats.intervals import hierarchical_interval, runs_interval
+from oodometer.stats.paired import difference_interval, sign_flip_test, t_test, wilcoxon_test
+from oodometer.stats.power import power, runs_needed
+from oodometer.stats.variance import variance_shares
+
+Floats = NDArray[np.float64]
+Draw = Callable[[np.random.Generator, int], Floats]
+UNIT_LOGNORMAL = math.sqrt((math.exp(0.25) - 1.0) * math.exp(0.25))  # deviation, sigma = 1/2
+VALUES: dict[str, tuple[Draw, float]] = {  # values of runs, and their mean
+    "normal": (lambda rng, n: rng.normal(0.9, 0.02, n), 0.9),
+    "uniform": (lambda rng, n: rng.uniform(0.9, 1.0, n), 0.95),
+    "AUROC, Beta(19, 1)": (lambda rng, n: rng.beta(19, 1, n), 0.95),
+    "AUROC, Beta(9, 1/2)": (lambda rng, n: rng.beta(9, 0.5, n), 9 / 9.5),
+    "AUROC, normal separation": (lambda rng, n: ndtr(rng.normal(2, 0.5, n)), ndtr(2 / 1.25**0.5)),
+    "0.93 - gamma(4) / 100": (lambda rng, n: 0.93 - rng.gamma(4, 0.01, n), 0.89),
+    "0.93 - exponential / 50": (lambda rng, n: 0.93 - rng.exponential(0.02, n), 0.91),
+    "1 in 10 runs fails": (
+        lambda rng, n: np.where(rng.random(n) < 0.1, rng.beta(5, 5, n), rng.beta(95, 5, n)),
+        0.905,
+    ),
+}
+NOISES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Floats]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "uniform": lambda rng, shape: (rng.random(shape) - 0.5) * math.sqrt(12),
+    "t, 5 degrees": lambda rng, shape: rng.standard_t(5, size=shape) * math.sqrt(0.6),
+    "lognormal": lambda rng, shape: (
+        (math.exp(0.125) - rng.lognormal(0, 0.5, shape)) / UNIT_LOGNORMAL
+    ),
+    "exponential": lambda rng, shape: 1.0 - rng.exponential(size=shape),
+}
+
+
+def show(name: str, shares: Sequence[float]) -> None:
+    """Print one line of percentages."""
+    print(f"{name:44}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
+
+
+def means(simulations: int) -> None:
+    """Coverage of the mean of one value per run."""
+    runs = (2, 3, 5, 10, 30)
+    for title, bounds in (("bounds (0, 1)", (0.0, 1.0)), ("no bounds", (-math.inf, math.inf))):
+        print(f"\n{'mean over runs, ' + title:44}" + "".join(f"{n:8}" for n in runs))
+        for name, (draw, truth) in VALUES.items():
+            rng = np.random.default_rng(0)
+            shares = []
+            for n in runs:
+                drawn = (draw(rng, n) for _ in range(simulations))
+                found = [runs_interval(np.clip(v, 0, 1), rng=rng, bounds=bounds) for v in drawn]
+                shares.append(float(np.mean([i.low <= truth <= i.high for i in found])))
+            show(name, shares)
+    print(f"\n{'median over runs':44}" + "".join(f"{n:8}" for n in runs))
+    for name, (noise, truth) in {
+        "normal": (NOISES["normal"], 0.0),
+        "exponential": (NOISES["exponential"], 1.0 - math.log(2)),
+    }.items():
+        rng = np.random.default_rng(1)
+        shares = []
+        for n in runs:
+            found = [
+                runs_interval(noise(rng, (n,)), rng=rng, statistic=np.median)
+                for _ in range(simulations)
+            ]
+            shares.append(float(np.mean([i.low <= truth <= i.high for i in found])))
+        show(name, shares)
+
+
+def scores(
+    rng: np.random.Generator,
+    runs: int,
+    size: int,
+    area: float,
+    spreads: Sequence[float],
+    *,
+    shared: bool = True,
+) -> list[list[tuple[Floats, Floats]]]:
+    """Detectors of expected AUROC `area`; run r of detector d is separated by N(., spread d)."""
+    detectors = len(spreads)
+
+    def noise() -> Floats:
+        samples = 1 if shared else runs
+        return (
+            math.sqrt(0.5) * rng.normal(size=(1, samples, size))
+            + math.sqrt(0.2) * rng.normal(size=(detectors, samples, size))
+            + math.sqrt(0.2) * rng.normal(size=(1, runs, size))
+            + math.sqrt(0.1) * rng.normal(size=(detectors, runs, size))
+        )
+
+    spread = np.array(spreads)[:, None, None]
+    shift = float(ndtri(area)) * np.sqrt(2 + spread**2) + spread * rng.normal(
+        size=(detectors, runs, 1)
+    )
+    return [list(zip(a, b, strict=True)) for a, b in zip(noise(), noise() + shift, strict=True)]
+
+
+def areas(simulations: int) -> None:
+    """Coverage of AUROC and FPR over trainings and samples; level of differences of AUROC."""
+    runs = (2, 3, 5, 9)
+    print(f"\n{'mean AUROC; spread of separation, samples':44}" + "".join(f"{n:8}" for n in runs))
+    for area, spread, size in (
+        (0.75, 0.3, 100),
+        (0.9, 0.3, 300),
+        (0.97, 0.3, 100),
+        (0.95, 0.6, 300),
+    ):
+        rng = np.random.default_rng(2)
+        shares = []
+        for n in runs:
+            found = [
+                mean_auroc(scores(rng, n, size, area, [spread])[0]) for _ in range(simulations)
+            ]
+            shares.append(float(np.mean([i.low <= area <= i.high for i in found])))
+        show(f"AUROC {area}, {spread}, {size}", shares)
+    some = max(100, simulations // 10)
+    shares = []
+    for n in runs:
+        rng = np.random.default_rng(3)
+        truth = ndtr((ndtri(0.95) - ndtri(0.9) * math.sqrt(2.09)) / math.sqrt(1.09))
+        found = [
+            hierarchical_interval(
+                scores(rng, n, 200, 0.9, [0.3])[0], "fpr95", rng=rng, resamples=100
+            )
+            for _ in range(some)
+        ]
+        shares.append(float(np.mean([i.low <= truth <= i.high for i in found])))
+    show(f"FPR@95TPR, {some} simulations", shares)
+    print(f"\n{'equal AUROC told apart; spreads, samples':44}" + "".join(f"{n:8}" for n in runs))
+    for area, spreads, size, shared in (
+        (0.75, (0.3, 0.3), 100, True),
+        (0.9, (0.5, 0.5), 300, True),
+        (0.97, (0.3, 0.3), 100, True),
+        (0.9, (0.3, 0.3), 100, False),
+        (0.9, (0.2, 0.1), 100, True),
+        (0.9, (0.6, 0.05), 100, True),
+    ):
+        rng = np.random.default_rng(4)
+        shares = []
+        for n in runs:
+            told = 0
+            for _ in range(simulations):
+                a, b = (
+                    Placements.of_runs(detector, shared_samples=shared)
+                    for detector in scores(rng, n, size, area, spreads, shared=shared)
+                )
+                told += auroc_difference(a, b).p_value < 0.05
+            shares.append(told / simulations)
+        show(f"AUROC {area}, {spreads}, {size}{'' if shared else ', not shared'}", shares)
+
+
+def planted(
+    rng: np.random.Generator, shape: tuple[int, int, int], shares: Sequence[float], noise: Floats
+) -> Floats:
+    """A grid (a, b, repeats) whose effects have exactly these variances."""
+
+    def scaled(effect: Floats, share: float) -> Floats:
+        return effect * math.sqrt(share / float((effect**2).mean()))
+
+    first, second = rng.normal(size=(shape[0], 1)), rng.normal(size=(1, shape[1]))
+    both = rng.normal(size=shape[:2])
+    both = both - both.mean(axis=0) - both.mean(axis=1, keepdims=True) + both.mean()
+    cells = scaled(first - first.mean(), shares[0]) + scaled(second - second.mean(), shares[1])
+    cells = cells + scaled(both, shares[2])
+    return np.asarray(cells[:, :, None] + math.sqrt(shares[3]) * noise)
+
+
+def shares_of_variance(simulations: int) -> None:
+    """Coverage of shares of variance of two factors, their interaction and the repeats."""
+    for shape in ((3, 3, 3), (4, 3, 2), (5, 4, 5), (7, 5, 5)):
+        print(f"\n{f'grid {shape}; a, b, a x b, repeats':44}       a       b     a b repeats")
+        places = np.indices(shape).reshape(3, -1)
+        factors = dict(zip(("a", "b", "repeats"), places.tolist(), strict=True))
+        for shares in ((0.09, 0.2, 0.1, 0.61), (0.5, 0.2, 0.05, 0.25), (0.9, 0.03, 0.02, 0.05)):
+            for name, noise in NOISES.items():
+                rng = np.random.default_rng(5)
+                held = np.zeros(4)
+                for _ in range(simulations):
+                    table = planted(rng, shape, shares, noise(rng, shape))
+                    found = variance_shares(
+                        table.reshape(-1), factors, rng=rng, replicate="repeats", resamples=400
+                    )
+                    held += [
+                        effect.low is not None
+                        and effect.high is not None
+                        and effect.low - 1e-12 <= share <= effect.high + 1e-12
+                        for effect, share in zip(found.effects, shares, strict=True)
+                    ]
+                show(f"{shares} {name}", list(held / simulations))
+
+
+def tests(simulations: int) -> None:
+    """Level of paired tests, of families of them, and of Friedman's and Nemenyi's tests."""
+    runs = (3, 5, 8, 12)
+    print(f"\n{'equal methods told apart; runs':44}" + "".join(f"{n:8}" for n in runs))
+    pairs: dict[str, Draw] = {
+        "normal": lambda rng, n: rng.normal(size=n),
+        "exponential - exponential": lambda rng, n: (
+            rng.exponential(size=n) - rng.exponential(size=n)
+        ),
+        "AUROC, Beta(19, 1) - Beta(38, 2)": lambda rng, n: rng.beta(19, 1, n) - rng.beta(38, 2, n),
+        "exponential - 1": lambda rng, n: rng.exponential(size=n) - 1.0,
+    }
+    for name, draw in pairs.items():
+        rng = np.random.default_rng(6)
+        told: dict[str, list[float]] = {
+            "t": [],
+            "sign flips": [],
+            "signed ranks": [],
+            "covered": [],
+        }
+        for n in runs:
+            drawn = [draw(rng, n) for _ in range(simulations)]
+            zero = np.zeros(n)
+            p_values = {
+                "t": [t_test(d, zero).p_value for d in drawn],
+                "sign flips": [sign_flip_test(d, zero, rng=rng).p_value for d in drawn],
+                "signed ranks": [wilcoxon_test(d, zero).p_value for d in drawn],
+            }
+            for test, chances in p_values.items():
+                told[test].append(float(np.mean(np.array(chances) < 0.05)))
+            ends = [difference_interval(d, zero) for d in drawn]
+            told["covered"].append(float(np.mean([i.low <= 0.0 <= i.high for i in ends])))
+        for test, shares in told.items():
+            show(f"{name}: {test}", shares)
+    methods = (2, 3, 5, 10, 20)
+    print(
+        f"\n{'the best told from any of k equal ones; k':44}" + "".join(f"{k:8}" for k in methods)
+    )
+    rules: dict[str, Callable[[Floats], Floats]] = {"holm": holm, "against_best": against_best}
+    for n in (5, 10):
+        for rule, adjust in rules.items():
+            rng = np.random.default_rng(7)
+            shares = []
+            for k in methods:
+                wrong = 0
+                for _ in range(simulations // 2):
+                    values = rng.normal(size=(k, n))
+                    values = values[np.argsort(-values.mean(axis=1))]
+                    p = np.array([t_test(values[0], other).p_value for other in values[1:]])
+                    wrong += bool((adjust(p) < 0.05).any())
+                shares.append(wrong / (simulations // 2))
+            show(f"{rule}, {n} runs", shares)
+    print(f"\n{'equal methods, Friedman, Nemenyi':44}")
+    for k, blocks in ((3, 4), (5, 6), (10, 5), (5, 20)):
+        rng = np.random.default_rng(8)
+        tested = [
+            critical_difference(rng.normal(size=(k, blocks)), rng=rng, resamples=399)
+            for _ in range(simulations // 4)
+        ]
+        rejected = float(np.mean([test.p_value <= 0.05 for test in tested]))
+        apart = float(np.mean([len(test.groups) > 1 for test in tested]))
+        show(f"{k} methods, {blocks} blocks", [rejected, apart])
+
+
+def promised_power(simulations: int) -> None:
+    """Power with the number of runs that is said to be needed."""
+    print(f"\n{'effect / spread, power: runs':44}promised   found   one run less")
+    for effect, wanted in ((2.5, 0.8), (1.2, 0.8), (0.8, 0.8), (0.5, 0.8), (0.6, 0.95)):
+        line = np.linspace(-1, 1, 10)
+        line = effect + line / line.std(ddof=1)
+        runs = runs_needed(line, np.zeros(10), power=wanted).runs
+        if runs is None:
+            continue
+        rng = np.random.default_rng(9)
+        found = [
+            float(
+                np.mean(
+                    [
+                        t_test(rng.normal(effect, 1.0, n), np.zeros(n)).p_value < 0.05
+                        for _ in range(simulations)
+                    ]
+                )
+            )
+            for n in (runs, runs - 1)
+        ]
+        show(f"{effect}, {wanted}: {runs}", [power(runs, effect, 1.0), *found])
+
+
+PARTS: dict[str, Callable[[int], None]] = {
+    "means": means,
+    "areas": areas,
+    "shares": shares_of_variance,
+    "tests": tests,
+    "power": promised_power,
+}
+
+
+def main() -> None:
+    """Run the part named, or all."""
+    chosen = sys.argv[1] if len(sys.argv) > 1 else "all"
+    simulations = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
+    for name, part in PARTS.items():
+        if chosen in (name, "all"):
+            part(simulations)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Arrays in files of any framework: .npz, .npy, safetensors, Parquet. No file can run code.
+
+What is large is mapped into memory and read when it is needed, where the format allows it: all but
+Parquet and compressed .npz.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_Read = TypeVar("_Read")
+Array = NDArray[Any]
+Shelf = Mapping[
+    str, Callable[[], Array]
+]  # the arrays of a file by their names, each read if called
+_MAPPED = 64 * 2**20  # bytes; from there on arrays are mapped
+_OBJECTS = "it holds Python objects, which are not read because they could run code"
+_PROBLEMS = (
+    OSError, ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, RuntimeError,
+    zipfile.BadZipFile,
+)  # fmt: skip
+_PLAIN = {  # types of safetensors that NumPy has
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
+    "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
+}  # fmt: skip
+
+
+def open_file(path: Path) -> Shelf:
+    """Look which arrays a file has, or a folder of .npy files or of the parts of a Parquet set."""
+    kind = _kind(path)
+    if not path.exists() and (kind in _READERS or not kind):
+        raise UserError(f"'{path}' does not exist.")
+    if kind not in _READERS:
+        raise UserError(_refusal(path))
+    return said_of(path, lambda: _READERS[kind](path))
+
+
+def said_of(path: Path, read: Callable[[], _Read]) -> _Read:
+    """Call a reader; whatever is wrong with the file is said in one sentence."""
+    from pyarrow import ArrowException
+
+    try:
+        return read()
+    except UserError:
+        raise
+    except (*_PROBLEMS, ArrowException) as problem:
+        said = " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
+        if "pickle" in said:
+            said = _OBJECTS
+        raise UserError(f"'{path}' cannot be read as {_kind(path)[1:]}: {said}.") from None
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        inside = {file.suffix.lower() for file in path.iterdir()}
+        return next((f"/{kind[1:]}" for kind in (".npy", ".parquet") if kind in inside), "/")
+    kind = path.suffix.lower()
+    return ".parquet" if kind in (".pq", ".parq") else kind
+
+
+def _refusal(path: Path) -> str:
+    """Say what to do with a file that is not read here."""
+    if path.is_dir():
+        return f"The folder '{path}' holds no .npy files, such as logits.npy and features.npy."
+    if path.suffix.lower() == ".npy":
+        return (
+            f"'{path}' is a single array without a name: put logits.npy, features.npy and "
+            "labels.npy into a folder and give that, or save them together by numpy.savez."
+        )
+    advice = {
+        ".pkl": "numpy.savez", ".pickle": "numpy.savez", ".joblib": "numpy.savez",
+        ".pt": "safetensors.torch.save_file", ".pth": "safetensors.torch.save_file",
+        ".ckpt": "safetensors.torch.save_file", ".bin": "safetensors.torch.save_file",
+    }.get(path.suffix.lower())  # fmt: skip
+    if advice:
+        return f"'{path}' can hold code, and is not read: save the arrays by {advice}."
+    return (
+        "Outputs are read from .npz, .parquet and .safetensors files, and from folders of .npy "
+        f"files, but '{path}' is none of these."
+    )
+
+
+def _read_npz(path: Path) -> Shelf:
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+    return {
+        member.filename.removesuffix(".npy"): partial(said_of, path, partial(_member, path, member))
+        for member in members
+        if member.filename.endswith(".npy")
+    }
+
+
+def _member(path: Path, member: zipfile.ZipInfo) -> Array:
+    """One array of an .npz file: mapped, if it is large and was not compressed."""
+    with zipfile.ZipFile(path) as archive, archive.open(member) as content:
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size < _MAPPED:
+            read: Array = np.lib.format.read_array(content, allow_pickle=False)
+            content.read()  # to the end, where the checksum is compared
+            return read
+        while content.read(1 << 20):
+            pass  # likewise
+    with path.open("rb") as file:
+        file.seek(member.header_offset)
+        header = file.read(30)
+        name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+        start = member.header_offset + 30 + name + extra
+        file.seek(start)
+        version = np.lib.format.read_magic(file)
+        known = {(1, 0): np.lib.format.read_array_header_1_0,
+                 (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
+        shape, fortran, dtype = known[version](file)
+        if dtype.hasobject:
+            raise UserError(f"'{path}' cannot be read: {member.filename}: {_OBJECTS}.")
+        place = file.tell()
+    if place - start + dtype.itemsize * int(np.prod(shape)) != member.file_size:
+        raise ValueError(f"{member.filename} is not as long as its header says")
+    return np.memmap(path, dtype, "r", place, shape, "F" if fortran else "C")
+
+
+def _read_folder(path: Path) -> Shelf:
+    return {
+        file.stem: partial(said_of, file, partial(np.load, file, mmap_mode="r", allow_pickle=False))
+        for file in sorted(path.iterdir())
+        if file.suffix.lower() == ".npy"
+    }
+
+
+def _read_safetensors(path: Path) -> Shelf:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt"):  # checks what the header claims
+            pass
+    except SafetensorError as problem:
+        raise ValueError(str(problem)) from None
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+
+    def read(name: str) -> Array:
+        about, begin = header[name], 8 + length
+        size = about["data_offsets"][1] - about["data_offsets"][0]
+        if about["dtype"] in _PLAIN and size >= _MAPPED:
+            place = begin + about["data_offsets"][0]
+            return np.memmap(path, _PLAIN[about["dtype"]], "r", place, tuple(about["shape"]))
+        with safe_open(path, framework="pt") as content:
+            tensor = content.get_tensor(name)
+        if tensor.is_floating_point() and about["dtype"] not in _PLAIN:
+            # NumPy has no bfloat16; a half that it has says as well how exact the numbers are.
+            tensor = tensor.float()
+        found: Array = tensor.contiguous().numpy()
+        return found
+
+    return {name: partial(said_of, path, partial(read, name)) for name in header}
+
+
+def _read_parquet(path: Path) -> Shelf:
+    """Columns of numbers or lists; f_0, f_1 and so on, from 0 or 1, are together the array f."""
+    import pyarrow.dataset
+
+    table = pyarrow.dataset.dataset(path, format="parquet")
+    numbered: dict[str, dict[int, str]] = {}
+    for column in table.schema.names:
+        if match := re.fullmatch(r"(.*?[^\d_.\[ -])[_.\[ -]?(\d+)\]?", column):
+            numbered.setdefault(match[1], {})[int(match[2])] = column
+    shelf: dict[str, Callable[[], Array]] = {
+        name: partial(said_of, path, partial(_joined, table, path, name, columns))
+        for name, columns in numbered.items()
+    }
+    for column in table.schema.names:
+        shelf[column] = partial(said_of, path, partial(_column, table, path, column))
+    return shelf
+
+
+def _joined(table: Any, path: Path, name: str, columns: Mapping[int, str]) -> Array:
+    numbers = sorted(columns)
+    if numbers[0] > 1 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise UserError(
+            f"'{path}' lacks some of the columns {columns[numbers[0]]} to {columns[numbers[-1]]}."
+        )
+    return np.stack([_column(table, path, columns[number]) for number in numbers], axis=1)
+
+
+def _column(table: Any, path: Path, column: str) -> Array:
+    """One column as an array, put together part by part: never twice in memory."""
+    import pyarrow.dataset as dataset
+
+    whole: Array | None = None
+    done = 0
+    for batch in table.to_batches(columns={"it": dataset.field(column)}, batch_size=1 << 16):
+        for part in _parts(path, column, batch.column(0)):
+            if whole is None:
+                whole = np.empty((table.count_rows(), *part.shape[1:]), part.dtype)
+            if part.shape[1:] != whole.shape[1:]:
+                raise UserError(f"The rows of column '{column}' of '{path}' differ in length.")
+            whole = whole.astype(np.promote_types(whole.dtype, part.dtype), copy=False)
+            whole[done : done + len(part)] = part
+            done += len(part)
+    return np.empty((0, 0), np.float32) if whole is None else whole[:done]
+
+
+def _parts(path: Path, column: str, values: pyarrow.Array) -> Iterator[Array]:
+    import pyarrow as arrow
+    from pyarrow.compute import list_value_length, min_max
+
+    if not len(values):
+        return
+    head = column.rpartition(".")[2].partition("_")[0] in ("weight", "bias", "kernel")
+    if head:  # as many rows as there are classes, the others empty
+        values = values.drop_null()
+    if not len(values):
+        return
+    lengths = [len(values)]
+    while arrow.types.is_nested(values.type) and hasattr(values, "flatten"):
+        if arrow.types.is_struct(values.type) or arrow.types.is_map(values.type):
+            raise UserError(f"Column '{column}' of '{path}' must hold numbers, got {values.type}.")
+        if values.null_count:
+            raise UserError(f"Column '{column}' of '{path}' has empty cells.")
+        shortest, longest = min_max(list_value_length(values)).values()
+        if shortest != longest:
+            raise UserError(f"The rows of column '{column}' of '{path}' differ in length.")
+        lengths.append(longest.as_py())
+        values = values.flatten()
+    if arrow.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if arrow.types.is_decimal(values.type):
+        values = values.cast(arrow.float64())
+    if values.null_count and len(lengths) > 1:
+        raise UserError(f"Column '{column}' of '{path}' has empty cells.")
+    yield values.to_numpy(zero_copy_only=False).reshape(lengths)
+
+
+_READERS: dict[str, Callable[[Path], Shelf]] = {
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".parquet": _read_parquet,
+    "/npy": _read_folder,
+    "/parquet": _read_parquet,
+}

@@ -1,0 +1,140 @@
+"""Lines of text as cells: delimiters, Markdown, LaTeX, columns aligned with spaces."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from oodometer.errors import UserError
+from oodometer.tables.cells import is_gap, read_cell
+
+Rows = list[list[str]]
+
+_DELIMITERS = (",", ";", "\t", "|", "&")
+_LOOKED_AT = 500  # lines, to find the delimiter
+_RULE = re.compile(r"[\s|+:=\-_]*[=\-]{3}[\s|+:=\-_]*")  # a line that only draws
+_TABULAR = re.compile(r"\\begin\{((?:tabular|longtable|tabu)[^}]*)\}(.*?)\\end\{\1\}", re.DOTALL)
+_RULES = re.compile(
+    r"\\(?:hline|toprule|midrule|bottomrule|specialrule|addlinespace)(?:\[[^]]*\])?"
+    r"|\\c(?:line|midrule)(?:\([^)]*\))?\{[^}]*\}|\\(?:row|cell)color(?:\[[^]]*\])?\{[^}]*\}"
+    r"|\\(?:cite[a-z]*|label|footnote|begin|end|vspace)\*?(?:\[[^]]*\])?\{[^}]*\}"
+)
+_MULTICOLUMN = re.compile(r"\\multicolumn\s*\{(\d+)\}\s*\{[^}]*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_MULTIROW = re.compile(
+    r"\\multirow(?:\[[^]]*\])?\s*\{[^}]*\}\s*\{[^}]*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
+)
+_SIGNS = {r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", "~": " "}
+_COMMANDS = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
+_JOINED = re.compile(r"\s*(±|\+/-)\s*")
+
+
+def split(lines: Sequence[str], where: str) -> Rows:
+    """Split lines at the delimiter by which most of them have the same number of cells."""
+    lines = [line for line in lines if not _RULE.fullmatch(line)]
+    best: tuple[float, str] = (0.0, "")
+    for delimiter in _DELIMITERS:
+        rows = _rows(lines[:_LOOKED_AT], delimiter)
+        if not rows:
+            continue
+        width, times = Counter(len(row) for row in rows).most_common(1)[0]
+        # A comma that is a decimal sign splits numbers, and lines unevenly.
+        worth = times / len(rows) * (width > 1) * _plausible(rows)
+        if worth > best[0]:
+            best = worth, delimiter
+    if best[1]:
+        rows = _rows(lines, best[1])
+        _require_closed_quotes(lines, rows, where)
+        return rows
+    return _aligned(lines) or [[line] for line in lines]
+
+
+def _rows(lines: Sequence[str], delimiter: str) -> Rows:
+    if delimiter == "&":
+        return _latex_rows(lines)
+    try:
+        reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=False)
+        rows = [[" ".join(cell.split()) for cell in row] for row in reader]
+    except csv.Error:  # a cell of more than 131,072 characters
+        return []
+    if delimiter == "|":
+        rows = [_inside_pipes(row) for row in rows]
+        rows = [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
+    return rows
+
+
+def _require_closed_quotes(lines: Sequence[str], rows: Rows, where: str) -> None:
+    """Refuse a quotation mark that is never closed: it swallows all lines to the end."""
+    if len(rows) < len(lines) and sum(line.count('"') for line in lines) % 2:
+        opened = next((n for n, line in enumerate(lines) if line.count('"') % 2), 0)
+        raise UserError(f'A quotation mark in line {opened + 1} of {where} is never closed: ".')
+
+
+def _latex_rows(lines: Sequence[str]) -> Rows:
+    r"""Cells between & in rows that end with \\; rules, environments and commands drop."""
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("%"))
+    inside = _TABULAR.search(text)
+    body = re.sub(r"^\s*(?:\{[^\n]*?\})(?=[\s\\]|$)", "", inside[2]) if inside else text
+    if body.count("\\\\") < 2 and len(re.findall(r" & .*\n", body)) < 2:
+        return []
+    parts = re.split(r"\\\\(?:\[[^]]*\])?" if inside or body.count("\\\\") > 1 else "\n", body)
+    rows = []
+    for part in parts:
+        plain = _RULES.sub(" ", part.replace(r"\&", "and"))
+        plain = _MULTIROW.sub(r"\1", plain)
+        plain = _MULTICOLUMN.sub(lambda m: m[2] + " &" * (int(m[1]) - 1), plain)
+        if "&" in plain:
+            rows.append([_latex_text(cell) for cell in plain.split("&")])
+    return rows
+
+
+def _latex_text(cell: str) -> str:
+    if read_cell(" ".join(cell.split())) is not None:
+        return " ".join(cell.split())
+    for command, sign in _SIGNS.items():
+        cell = cell.replace(command, sign)
+    return " ".join(_COMMANDS.sub("", cell).split())
+
+
+def _aligned(lines: Sequence[str]) -> Rows | None:
+    """Split columns that are aligned with spaces, or copied from a page."""
+    for gap in (r"\s{2,}", r"\s+"):
+        rows = [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
+        header, *body = rows
+        if not body or len(lines) < 2:
+            continue
+        widths = {len(row) for row in body}
+        if lines[0][0].isspace() and widths == {len(header) + 1}:
+            header.insert(0, "")  # of names that have no title
+        width = len(header)
+        if width > 1 and widths == {width}:
+            return rows
+        if gap == r"\s+" and width > 1 and min(widths) >= width:
+            joined = [_with_long_name(row, width) for row in body]
+            if all(row is not None for row in joined):
+                return [header, *(row for row in joined if row is not None)]
+    return None
+
+
+def _with_long_name(row: list[str], width: int) -> list[str] | None:
+    """Join the words of a name in front of the numbers; None if what follows are no numbers."""
+    name, numbers = row[: len(row) - width + 1], row[len(row) - width + 1 :]
+    if any(read_cell(cell) is None and not is_gap(cell) for cell in numbers):
+        return None
+    return [" ".join(name), *numbers]
+
+
+def _plausible(rows: Sequence[Sequence[str]]) -> float:
+    """Return the share of cells that are a number, a gap or a text without digits at its ends."""
+    cells = [cell for row in rows[1:50] for cell in row] or list(rows[0])
+    good = sum(
+        is_gap(cell) or read_cell(cell) is not None or not re.search(r"\d[;,]\d|\d\s*[;\t]", cell)
+        for cell in cells
+    )
+    return good / len(cells)
+
+
+def _inside_pipes(row: list[str]) -> list[str]:
+    return row[1:-1] if len(row) > 2 and not row[0] and not row[-1] else row

@@ -1,0 +1,54 @@
+"""Do metrics agree on the best detector: worlds with a known answer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.protocols.metric_agreement import metric_agreement
+from oodometer.results import Results
+
+
+def tables(means, *, seed=0, runs=6):
+    """One table per metric: metric -> detector -> mean; fpr95 is better if lower."""
+    rng = np.random.default_rng(seed)
+    return [
+        Results(
+            pd.DataFrame(
+                {"detector": d, "ood": ood, "seed": run, "value": mean + rng.normal(0, 0.01)}
+                for d, mean in own.items() for ood in ("x", "y") for run in range(runs)
+            ),
+            ("seed",), metric, metric != "fpr95",
+        )
+        for metric, own in means.items()
+    ]  # fmt: skip
+
+
+def test_the_same_first_by_both_holds_also_where_lower_is_better():
+    strength = dict(zip("abcdef", (0.1, 0.4, 0.2, 0.05, 0.3, 0.25), strict=True))
+    means = {
+        "auroc": {d: 0.5 + s for d, s in strength.items()},
+        "fpr95": {d: 0.5 - s for d, s in strength.items()},
+    }
+    (claim,) = metric_agreement(tables(means)).claims
+    assert claim.verdict == "holds" and "both put b first." in claim.text
+    assert "Kendall's tau 1.00" in claim.evidence and "beyond chance" in claim.evidence
+
+
+def test_different_firsts_flip():
+    means = {"auroc": {"a": 0.9, "b": 0.7, "c": 0.6}, "aupr_out": {"a": 0.5, "b": 0.8, "c": 0.4}}
+    (claim,) = metric_agreement(tables(means)).claims
+    assert claim.verdict == "flips" and "puts a first" in claim.text
+    assert claim.evidence.endswith("beyond chance")
+
+
+def test_leads_of_equal_detectors_may_be_chance():
+    means = {m: dict.fromkeys("abcde", 0.8) for m in ("auroc", "aupr_out")}
+    found = [metric_agreement(tables(means, seed=seed)).claims[0] for seed in range(40)]
+    assert sum(claim.verdict == "holds" for claim in found) <= 4
+    assert sum("may be chance" in claim.evidence for claim in found) >= 38
+
+
+def test_one_metric_is_refused():
+    with pytest.raises(UserError, match="one only"):
+        metric_agreement(tables({"auroc": {"a": 0.5, "b": 0.6}}))

@@ -1,0 +1,154 @@
+"""Detectors with runs of their own, or known by mean ± spread: Welch's test, and what it needs."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from oodometer.analysis import analyze
+from oodometer.errors import UserError
+from oodometer.protocols.standing_unpaired import separate_runs, stated_spreads
+from oodometer.results import Results
+from oodometer.stats.unpaired import Summary, mean_interval, welch
+
+
+def test_welch_agrees_with_scipy():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        a, b = (rng.normal(0.9, rng.uniform(0.001, 0.1), rng.integers(2, 9)) for _ in range(2))
+        ours = welch(Summary.of(a), Summary.of(b))
+        theirs = scipy.stats.ttest_ind(a, b, equal_var=False)
+        low, high = theirs.confidence_interval(0.95)
+        assert ours == pytest.approx((a.mean() - b.mean(), low, high, theirs.pvalue), abs=1e-9)
+        low, high = scipy.stats.ttest_1samp(a, 0).confidence_interval(0.95)
+        assert mean_interval(Summary.of(a)) == pytest.approx((a.mean(), low, high))
+
+
+def test_welch_without_any_spread_is_a_permutation_test():
+    assert welch(Summary(0.9, 0.0, 3), Summary(0.8, 0.0, 3)).p_value == pytest.approx(2 / 20)
+    assert welch(Summary(0.9, 0.0, 3), Summary(0.9, 0.0, 3)).p_value == 1.0
+    with pytest.raises(UserError, match="one run shows no spread"):
+        welch(Summary(0.9, 0.0, 1), Summary(0.8, 0.1, 3))
+
+
+def of_three(p):
+    """Holm's rule for all three pairs, since the best was chosen; none above the largest p."""
+    low, high = sorted(p)
+    adjusted = {low: 3 * low, high: max(3 * low, 2 * high)}
+    return [min(adjusted[value], high) for value in p]
+
+
+def own_runs(means, rng, runs=5, spread=0.01):
+    return pd.DataFrame(
+        {"method": name, "ood": ood, "seed": 100 * n + run, "auroc": mean + own}
+        for n, (name, mean) in enumerate(means.items())
+        for run in range(runs)
+        for own in (rng.normal(0, spread),)
+        for ood in ("near", "far")
+    )
+
+
+def test_seeds_of_each_detector_s_own_are_compared_by_welch():
+    frame = own_runs({"a": 0.90, "b": 0.85, "c": 0.80}, np.random.default_rng(1))
+    (finding,) = analyze(frame)
+    assert [c.verdict for c in finding.claims] == ["holds", "holds"]
+    assert finding.claims[1].text == "a is ahead of every other detector."
+    assert any("Welch" in caveat for caveat in finding.caveats)
+    values = frame[frame["ood"] == "near"].groupby("method")["auroc"]
+    p = [scipy.stats.ttest_ind(values.get_group("a"), values.get_group(n), equal_var=False).pvalue
+         for n in "bc"]  # fmt: skip
+    rows = {row[0]: row[2] for row in finding.tables[1].rows}
+    assert [rows["b"], rows["c"]] == pytest.approx(of_three(p))
+
+
+def test_one_detector_with_other_seeds_does_not_keep_the_rest_from_pairs():
+    rng = np.random.default_rng(3)
+    lines = [
+        {"method": name, "ood": "far", "seed": seed + 50 * (name == "d"),
+         "auroc": mean + shift + rng.normal(0, 0.001)}
+        for seed in range(5) for shift in (rng.normal(0, 0.05),)
+        for name, mean in (("a", 0.8), ("b", 0.79), ("c", 0.78), ("d", 0.7))
+    ]  # fmt: skip
+    first = analyze(pd.DataFrame(lines))[0]
+    assert first.protocol == "standing" and dict(first.facts)["detectors"] == "3"
+    assert first.claims[1].text == "a is ahead of every other detector."
+    assert any("missing: d" in caveat for caveat in first.caveats)
+
+
+def test_separate_runs_of_equal_detectors_are_rarely_told_apart():
+    found = 0
+    for seed in range(40):
+        frame = own_runs({"a": 0.9, "b": 0.9}, np.random.default_rng(seed), runs=4)
+        frame = frame.rename(columns={"method": "detector", "auroc": "value"})
+        finding = separate_runs(Results(frame.astype({"seed": str}), ("seed",)))
+        found += finding.claims[0].verdict == "holds"
+    assert found <= 40 * 0.05 + 2 * np.sqrt(40 * 0.05 * 0.95)
+
+
+def test_separate_seeds_under_shared_conditions_are_averaged():
+    rng = np.random.default_rng(2)
+    lines = [
+        {"method": name, "ood": "far", "optimizer": optimizer, "seed": 10 * n + seed,
+         "auroc": mean + rng.normal(0, 0.001)}
+        for n, (name, mean) in enumerate((("a", 0.9), ("b", 0.8)))
+        for optimizer in ("sgd", "adam", "lamb") for seed in range(3)
+    ]  # fmt: skip
+    first = analyze(pd.DataFrame(lines))[0]
+    assert first.protocol == "standing" and dict(first.facts)["runs"] == "3"
+    assert any("share no seed: their means" in caveat for caveat in first.caveats)
+
+
+STATED = (
+    "method,SVHN,LSUN\nMSP,91.0 ± 0.4,90.0 ± 0.6\nKNN,93.0 ± 0.4,92.4 ± 0.2\n"
+    "ViM,93.4 ± 0.5,92.6 ± 0.3\nODIN,94.9 ± 0.0,94.9 ± 0.0\n"
+)
+
+
+def test_stated_spreads_need_the_number_of_runs(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(STATED)
+    (without,) = analyze(path)
+    (claim,) = [c for c in without.claims if c.text.startswith("By the spreads that cells state")]
+    assert claim.verdict == "undecided" and "--runs N" in claim.evidence
+    stated, standing = analyze(path, runs=5)
+    assert standing.protocol == "standing" and stated.protocol == "unpaired"
+    # Without spread, ODIN takes no part, although its mean is the highest.
+    assert any("no spread is stated: ODIN" in caveat for caveat in stated.caveats)
+    assert stated.claims[1].text == "ViM cannot be told apart from KNN."
+    # As SciPy has it, for the largest spread that the mean over two sets can have, and divisor n.
+    wider = np.sqrt(5 / 4)
+    p = [scipy.stats.ttest_ind_from_stats(0.93, 0.004 * wider, 5, mean, spread * wider, 5, False)[1]
+         for mean, spread in ((0.927, 0.003), (0.905, 0.005))]  # fmt: skip
+    rows = {row[0]: row[2] for row in stated.tables[1].rows}
+    assert [rows["KNN"], rows["MSP"]] == pytest.approx(of_three(p))
+
+
+def test_how_many_runs_would_do_is_where_the_test_turns(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(STATED)
+    (finding,) = analyze(path)
+    (text,) = [c.text for c in finding.claims if c.text.startswith("By the spreads")]
+    enough = int(text.split(" runs or more")[0].split()[-1])
+    verdicts = [analyze(path, runs=runs)[0].claims[0].verdict for runs in (enough - 1, enough)]
+    assert verdicts == ["undecided", "holds"]
+
+
+@pytest.mark.parametrize("title", ["n", "Runs", "#seeds", "n_seeds", "num_runs"])
+def test_a_column_may_say_the_number_of_runs(tmp_path, title):
+    path = tmp_path / "t.csv"
+    lines = "MSP,a,91.0,0.3,5\nKNN,a,93.0,0.4,5\nMSP,b,90.0,0.3,5\nKNN,b,92.5,0.4,5\n"
+    path.write_text(f"method,ood,auroc,std,{title}\n{lines}")
+    first = analyze(path)[0]
+    assert first.protocol == "unpaired" and dict(first.facts)["runs per detector"] == "5"
+
+
+def test_runs_without_spread_are_refused(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("method,ood,auroc\nMSP,a,91\nKNN,a,92\n")
+    with pytest.raises(UserError, match="no cell states one"):
+        analyze(path, runs=5)
+    with pytest.raises(UserError, match="at least 2, got 1"):
+        analyze(path, runs=1)
+    frame = pd.DataFrame({"detector": ["a", "b"], "ood": "x", "value": [0.9, 0.8]})
+    with pytest.raises(UserError, match="is not said"):
+        stated_spreads(Results(frame))
