@@ -8,6 +8,16 @@ fit, as many in-distribution and as many outliers to score. A bare pass is the l
 would write, over all three sets. Single-threaded CPU time. A quantity that several detectors share
 is paid for by the first. PATH is the interpreter of an environment with pytorch-ood: see
 tests/oracles/make_pytorch_ood.py. `--slow` adds what is reported apart.
+
+pytorch-ood 0.4.0 has 35 detectors. Compared are the 27 without gradients, sampling or several
+layers; not ODIN, MahalanobisODIN, GradNorm, GradUncertainty, MCD, Gram, NACUE, MultiMahalanobis.
+
+Measured on a busy machine with 2 cores, torch 2.13, one thread, in bare passes:
+    small_cnn, 10,000 rows: all 33 with defaults 1.29, with all grids 1.95 (bare pass 4.4 s);
+        27 that both have: pytorch-ood 29.7, here 1.92, 15.5 times as fast
+    resnet18, 4,000 rows: all 33 with defaults 0.72, with all grids 0.81
+    neighbours 10,000 x 50,000 x 512 beside addmm + topk: the 50th 0.91, five ranks up to the
+        1000th 0.67, all 50 nearest in order 0.82
 """
 
 from __future__ import annotations

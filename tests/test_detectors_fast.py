@@ -15,6 +15,7 @@ from oodometer.detectors import _arrays, _gaussians, _neighbors
 from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
 from oodometer.errors import UserError
 from oodometer.lab.extract import extract
+from oodometer.lab.probes import layers as probe_layers
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, choose
 from oodometer.scoring import score
@@ -465,3 +466,33 @@ def test_the_fast_layout_answers_the_same_and_leaves_no_trace(reshaping: bool) -
     assert [(weight.data_ptr(), weight.stride()) for weight in model.parameters()] == before
     if isinstance(model, Reshaping):
         assert model.failed == 1  # it was tried once, and not again
+
+
+def test_rankfeat_goes_on_behind_a_stage_as_the_whole_network_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A chain that uses one module twice; the witness runs all of it again."""
+    torch.manual_seed(0)
+    relu = torch.nn.ReLU(inplace=True)
+    parts = [torch.nn.Conv2d(3, 6, 3), relu, torch.nn.Conv2d(6, 8, 3), relu, torch.nn.Flatten()]
+    model = torch.nn.Sequential(*parts, torch.nn.Linear(8 * 16, 5), relu, torch.nn.Linear(5, 4))
+    images = {"test": torch.rand(30, 3, 8, 8)}
+    ask = lambda: extract(model.eval(), images, needs=["probe:rankfeat"], layers=["0", "2"])  # noqa: E731
+    quick = ask()["test"].probes["rankfeat"]
+    monkeypatch.setattr(probe_layers, "_behind", lambda question, stage: None)
+    torch.testing.assert_close(quick, ask()["test"].probes["rankfeat"])
+
+
+def test_the_leading_part_is_that_of_singular_values() -> None:
+    """Also where two singular values are close or equal, and where there is nothing."""
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.linalg.qr(torch.randn(4, 9, 5, generator=generator, dtype=torch.float64))[0]
+        for _ in range(2)
+    )
+    sizes = torch.tensor([[5, 1, 0.5, 0.1, 0], [1, 0.999, 0.5, 0.1, 0], [2, 2, 1, 1, 1], [0] * 5])
+    maps = left * sizes.double()[:, None] @ right.mT
+    rest = torch.linalg.svdvals(probe_layers.without_leading(maps))[:, :5]
+    expected = sizes.double().sort(1, descending=True).values
+    expected[:, 0] = 0
+    torch.testing.assert_close(rest, expected.sort(1, descending=True).values, atol=1e-7, rtol=0)
