@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
 from oodometer.stats.friedman import critical_difference
@@ -32,6 +32,8 @@ VALUES: dict[str, tuple[Draw, float]] = {  # values of runs, and their mean
     "uniform": (lambda rng, n: rng.uniform(0.9, 1.0, n), 0.95),
     "AUROC, Beta(19, 1)": (lambda rng, n: rng.beta(19, 1, n), 0.95),
     "AUROC, Beta(9, 1/2)": (lambda rng, n: rng.beta(9, 0.5, n), 9 / 9.5),
+    "AUROC, Beta(95, 5)": (lambda rng, n: rng.beta(95, 5, n), 0.95),
+    "AUROC, logit-normal(3, 0.6)": (lambda rng, n: expit(rng.normal(3, 0.6, n)), 0.944952),
     "AUROC, normal separation": (lambda rng, n: ndtr(rng.normal(2, 0.5, n)), ndtr(2 / 1.25**0.5)),
     "0.93 - gamma(4) / 100": (lambda rng, n: 0.93 - rng.gamma(4, 0.01, n), 0.89),
     "0.93 - exponential / 50": (lambda rng, n: 0.93 - rng.exponential(0.02, n), 0.91),

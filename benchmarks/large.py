@@ -6,6 +6,9 @@ A million training features of width 2048, 8 GB in float32, are written to a fil
 from there, memory-mapped. Every detector runs in a process of its own, so that its peak of resident
 memory is known. `knn(share=0.01)` keeps one in a hundred of the training features, as its authors
 do on ImageNet; plain `knn` is exact and reads all of them for every few hundred queries.
+
+On a busy machine, one thread, at the default size: mahalanobis takes 257 s of CPU and 1.31 GiB at
+its peak, vim 309 s and 1.13 GiB, knn(share=0.01) 2.3 s and 1.29 GiB.
 """
 
 from __future__ import annotations

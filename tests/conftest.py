@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from oodometer.outputs import Head, Outputs
+
+# The same examples on every machine, however slow it is.
+settings.register_profile(
+    "anywhere", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("anywhere")
 
 collect_ignore = ["oracles"]  # a script that needs another library, in an environment of its own
 
@@ -26,17 +35,26 @@ def tiny_npz(tmp_path):
     """Write a small, separable image data set; return its path."""
 
     def write(name: str = "stripes.npz", size: int = 60, **changes: np.ndarray) -> str:
-        rng = np.random.default_rng(0)
-        arrays = {}
-        for part in ("train", "test"):
-            labels = np.arange(size) % 3
-            images = rng.integers(0, 60, (size, 8, 8)).astype(np.uint8)
-            for row, label in enumerate(labels):
-                images[row, label * 2 : label * 2 + 2] += 150
-            arrays |= {f"{part}_images": images, f"{part}_labels": labels}
-        arrays |= changes
-        path = tmp_path / name
-        np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
-        return str(path)
+        return _write_stripes(tmp_path / name, size, **changes)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def stripes(tmp_path_factory) -> str:
+    """The path of the same data set, for tests that share more than it."""
+    return _write_stripes(tmp_path_factory.mktemp("data") / "stripes.npz", 60)
+
+
+def _write_stripes(path: Path, size: int, **changes: np.ndarray) -> str:
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part in ("train", "test"):
+        labels = np.arange(size) % 3
+        images = rng.integers(0, 60, (size, 8, 8)).astype(np.uint8)
+        for row, label in enumerate(labels):
+            images[row, label * 2 : label * 2 + 2] += 150
+        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
+    arrays |= changes
+    np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
+    return str(path)

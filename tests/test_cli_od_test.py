@@ -22,6 +22,7 @@ def test_studies_of_one_store_are_joined(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "does not exist" in str(run("od-test", "nothing").exception)
     (tmp_path / "study.yaml").write_text(STUDY.format(name="one", held="[8, 9]"))
+    assert "'study.yaml' is a file" in str(run("od-test", "study.yaml").exception)
     done = run("run", "study.yaml", "--store", "store", "--workers", 1)
     assert done.exit_code == 0, done.output
     joined = run("od-test", "store", "--out", "out")

@@ -285,6 +285,7 @@ def test_lists_say_what_was_found(root):
     entries = {entry["name"]: entry for entry in json.loads(listed.output)}
     assert entries["svhn"] == {
         "name": "svhn", "kind": "images", "summary": CARDS["svhn"].summary, "found": str(root),
+        "licence": "non-commercial use only",
     }  # fmt: skip
     assert entries["cifar10"]["found"] == "" and entries["wide_gaussian_noise"]["summary"]
     assert entries["digits"]["found"].endswith("digits.csv.gz")

@@ -114,6 +114,8 @@ def test_files_are_downloaded_and_checked(server, offer):
     assert steps[-1] == ("file.bin", len(CONTENT), len(CONTENT)) and len(steps) > 2
     with pytest.raises(UserError, match="is not empty"):
         get("toy")
+    with pytest.raises(UserError, match="file.bin' is a file; give a folder"):
+        get("toy", folder / "file.bin")
 
 
 def test_two_sets_of_labels_share_one_folder(server, offer):

@@ -321,11 +321,11 @@ def test_the_cache_of_the_newsgroups_is_read_without_running_it(tmp_path):
 
 
 def refuse(path: Path, sentence: str, **request: object) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(UserError, match=sentence) as problem:
         read(path, **request)
     assert str(path) in str(problem.value) and "\n" not in str(problem.value)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 20, "it was read to the end"
 
 
 def test_broken_idx_files_are_named(tmp_path):

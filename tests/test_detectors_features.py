@@ -147,6 +147,46 @@ def test_fdbd_leaves_out_classes_without_a_boundary() -> None:
     assert (scores("fdbd", flat, flat) == 0).all()
 
 
+def test_what_lies_at_a_percentile_is_neither_kept_nor_removed_by_chance() -> None:
+    """Eleven numbers have a median among them: DICE keeps what lies above, VRA removes below."""
+    numbers = torch.arange(11.0, dtype=torch.float64)
+    one = torch.ones(1, 11, dtype=torch.float64)
+    head = Head(numbers[None], torch.zeros(1, dtype=torch.float64))
+    same = Outputs(features=one, head=head)
+    assert scores("dice(percentile=50)", same, same) == -(6 + 7 + 8 + 9 + 10)
+    head = Head(one, torch.zeros(1, dtype=torch.float64))
+    same = Outputs(features=numbers[None], head=head)
+    assert scores("vra(low=50, high=90)", same, same) == -(5 + 6 + 7 + 8 + 9 + 9)
+
+
+def test_vim_weighs_the_residual_positively_though_all_logits_are_negative() -> None:
+    train, test = made_up(), made_up(20, seed=1)
+    low = Head(train.head.weight, train.head.bias - 100)
+    below, scored = (Outputs(features=part.features, head=low) for part in (train, test))
+    weight = below.logits.amax(1).mean() / scores("residual", below, below).mean()
+    assert weight < 0
+    energy = -scored.logits.logsumexp(1).numpy()
+    expected = -float(weight) * scores("residual", below, scored) + energy
+    np.testing.assert_allclose(scores("vim", below, scored), expected)
+
+
+def test_a_percentile_for_which_the_sample_misleads(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.arange(2.0**21)
+    values[::2] = -1  # exactly what a regular sample of every second number looks at
+    monkeypatch.setattr(_arrays, "_DIRECT", 1000)
+    expected = np.percentile(values.numpy(), 80)
+    assert _arrays.percentile_of(values, 80) == pytest.approx(expected, rel=1e-6)
+
+
+def test_fdbd_at_the_training_mean_divides_by_the_rounding_of_the_features() -> None:
+    features = torch.tensor([[-4.0, 0.0], [2.0, 0.0], [2.0, 0.0]])  # the largest is negative
+    head = Head(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), torch.tensor([1.0, 0.0]))
+    train = Outputs(features=features, head=head)
+    middle = Outputs(features=torch.zeros(1, 2), head=head)
+    rounding = 4 * torch.finfo(torch.float32).eps
+    np.testing.assert_allclose(scores("fdbd", train, middle), -(1 / 5) / rounding)
+
+
 @pytest.mark.parametrize("k", [1, 10, 50, 60])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nnguide_by_sorting_everything(

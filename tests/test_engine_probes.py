@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,8 @@ from oodometer.engine.steps import execute
 from oodometer.engine.store import FolderStore
 from oodometer.engine.survey import find_prunable, prune
 from oodometer.engine.verify import recompute
+from oodometer.lab.portions import split_portions
+from oodometer.lab.sources import load_source
 from oodometer.lab.train import Training
 from oodometer.lab.votes import summarize_votes
 from oodometer.study import Study, parse_study
@@ -153,6 +154,37 @@ def test_a_probe_that_is_needed_later_trains_nothing_again(tiny_npz, store, aske
     assert {k: v for k, v in after.items() if k in before} == before
     new = {name.partition(os.sep)[0] for name in after if name not in before}
     assert new == {"probes", "scores", "tables", "findings"}
+
+
+def test_an_added_outlier_set_is_all_that_is_compared_with_the_training_set(tiny_npz, store):
+    base = {"data": tiny_npz(), "network": "mlp", "width": 4, "epochs": 1, "validation": 0.2}
+    few = make_study(
+        "",
+        base=base | {"fitted_on": "validation"},
+        factors=[],
+        detectors=["knn_svm(space=pixels)"],
+        ood=["uniform_noise", "inverted"],
+    )
+    run_here(few, store)
+    records = {key: store.record("probes", key) for key in store.keys("probes")}
+    assert len(records) == 3
+    more = few.model_copy(update={"ood": (*few.ood, "gaussian_noise")})
+    run_here(more, store)
+    assert {key: store.record("probes", key) for key in records} == records
+    assert len(list(store.keys("probes"))) == 4 and len(list(store.keys("models"))) == 1
+    # Against the definition: distances to the validation part, as the network sees it.
+    run = make_plan(more, read_contents(more)).runs[0]
+    source = load_source(run.spec)
+    _, aside = split_portions(run.spec, source.train, source.classes)
+    bank, rows = (
+        torch.from_numpy(np.concatenate([x for x, _ in part.batches()])).double().flatten(1)
+        for part in (aside, source.test)
+    )
+    expected = torch.cdist(rows, bank).sort(1).values[:, :8]
+    kept = bytes_to_arrays(store.load("probes", run.probes["probe:pixel_neighbors"]["stripes"]))
+    np.testing.assert_allclose(kept["values"], expected.numpy(), rtol=1e-5, atol=1e-5)
+    # What detectors were fitted to is told by its name.
+    assert store.record("outputs", run.train_outputs)["made_from"]["data set"] == "validation set"
 
 
 def test_plain_keys_do_not_follow_probes(study, monkeypatch):
@@ -283,16 +315,27 @@ def test_killed_while_the_network_is_asked_it_ends_with_the_same_bytes(study, tm
     run_inside(study, whole)
     path = tmp_path / "study.yaml"
     path.write_text(study.model_dump_json())
-    command = [sys.executable, "-m", "oodometer", "run", str(path)]
-    command += ["--store", str(killed.folder), "--workers", "1"]
-    runner = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while runner.poll() is None and len(list(killed.keys("probes"))) < 2:
-        time.sleep(0.005)
-    runner.send_signal(signal.SIGKILL)
-    runner.wait()
-    assert len(list(killed.keys("scores"))) < len(list(whole.keys("scores")))
+    program = (
+        "import os, signal\n"
+        "from oodometer.engine.executors.in_process import InProcess\n"
+        "from oodometer.engine.run import run_study\n"
+        "from oodometer.engine.store import FolderStore\n"
+        "from oodometer.study import load_study\n"
+        "write = FolderStore.write_file\n"
+        "def write_file(store, name, content):\n"
+        "    write(store, name, content)\n"
+        "    if name.startswith('probes/') and len(list(store.keys('probes'))) == 2:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "FolderStore.write_file = write_file\n"
+        f"store = FolderStore({str(killed.folder)!r})\n"
+        f"run_study(load_study({str(path)!r}), store, executor=InProcess())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(list(killed.keys("probes"))) == 2 and not list(killed.keys("scores"))
+    assert [claim.stale for claim in killed.claims()] == [True, True]
     run_inside(study, killed)
-    assert payloads(killed) == payloads(whole)
+    assert payloads(killed) == payloads(whole) and not killed.claims()
 
 
 def test_verify_makes_probes_again(study, store):

@@ -84,6 +84,16 @@ def test_the_memory_that_is_allowed_reaches_the_detectors(made, monkeypatch):
     assert seen == [3 * 2**20]
 
 
+def test_what_is_scored_but_not_compared_is_told(made, tmp_path):
+    done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
+               "--detectors", "max_logit,score_svm")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "note: score_svm: learned from half of each outlier set" in done.output
+    kept = pd.read_parquet(tmp_path / "out" / "scores.parquet")
+    assert set(kept["detector"]) == {"max_logit", "score_svm"}
+    assert set(pd.read_csv(tmp_path / "out" / "summary.csv")["detector"]) == {"max_logit"}
+
+
 def test_what_was_guessed_is_told(made):
     for name in ("train", "id", "far"):
         content = made[name]
@@ -110,6 +120,10 @@ def test_what_was_guessed_is_told(made):
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--out", "id.npz"], "Cannot"),
         (["--outputs", "train=id.npz", "id=id.npz", "x=far.npz"], "hold the same features"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--detectors", "kn"], "knn"),
+        (
+            ["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--detectors", "score_svm"],
+            "score_svm: evaluate compares detectors that have seen no outliers",
+        ),
     ],
 )
 def test_errors_of_the_command(made, arguments, words):

@@ -311,7 +311,7 @@ def test_wrong_features_are_noticed(images):
 
     model = seeded(lambda: nn.Sequential(nn.Flatten(), Tricky(36, 3)))
     with pytest.raises(UserError, match="Data set 'a': logits differ from head"):
-        extract(model, {"a": images})
+        extract(model, {"a": images}, head="1")
 
 
 def test_the_stems_relu_can_be_skipped_and_comes_back(images):
@@ -432,3 +432,143 @@ def test_several_inputs_in_a_row_and_lists_of_samples(model, images):
     samples = [(images[i], int(labels[i])) for i in range(23)]
     whole = extract(model, {"list": samples, "tensor": (images, labels)})
     torch.testing.assert_close(whole["list"].logits, whole["tensor"].logits)
+
+
+class WithAdapter(nn.Module):
+    """A frozen linear layer and what was learned on top of it, as LoRA has them."""
+
+    def __init__(self, width, classes):
+        super().__init__()
+        self.base = nn.Linear(width, classes)
+        self.down, self.up = nn.Linear(width, 2, bias=False), nn.Linear(2, classes, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+class OwnLinear(nn.Module):
+    def __init__(self, width, classes):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(width, classes))
+
+    def forward(self, x):
+        return x @ self.matrix + 1
+
+
+class AdaptedLinear(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + 3 * x[:, :1]
+
+
+class CosineLinear(nn.Linear):
+    def forward(self, x):
+        return super().forward(x / x.norm(dim=1, keepdim=True))
+
+
+def hooked(width, classes):
+    layer = nn.Linear(width, classes)
+    layer.register_forward_hook(lambda module, inputs, output: 2 * output)
+    return layer
+
+
+@pytest.mark.parametrize("head", [WithAdapter, OwnLinear, AdaptedLinear, hooked])
+def test_a_head_may_be_any_module_that_is_linear(head, images):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), head(8, 3)).eval()
+    got = extract(model, {"a": images})["a"]
+    with torch.no_grad():
+        assert torch.allclose(got.features, model[:3](images), atol=1e-6)
+        assert torch.allclose(got.logits, model(images), atol=1e-6)
+    assert torch.allclose(got.head(got.features), got.logits, atol=1e-5)
+    if isinstance(model[3], nn.Linear):
+        named = extract(model, {"a": images}, head="3")["a"]
+        assert torch.equal(named.head.weight, got.head.weight)
+
+
+def shifting():
+    norm = nn.BatchNorm1d(3)
+    norm.running_mean.fill_(0.5)
+    return norm
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        lambda: [CosineLinear(8, 3)],
+        lambda: [nn.Sequential(nn.Linear(8, 3), nn.ReLU())],
+        lambda: [nn.Linear(8, 3), shifting()],  # linear, but what enters it are logits
+    ],
+)
+def test_a_module_that_is_not_linear_is_no_head(last, images):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), *last())
+    for inputs in (images, torch.zeros_like(images)):  # where nearly everything looks linear
+        with pytest.raises(UserError, match="its head cannot be found"):
+            extract(model, {"a": inputs})
+
+
+def test_what_enters_the_head_is_kept_as_it_was(images):
+    class WritesLater(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.fc = nn.Sequential(nn.Flatten(), nn.Linear(36, 8)), nn.Linear(8, 3)
+
+        def forward(self, x):
+            features = self.body(x)
+            logits = self.fc(features)
+            features.relu_()
+            return logits
+
+    model = WritesLater()
+    got = extract(model, {"a": images})["a"]
+    assert torch.allclose(got.features, model.body(images).detach(), atol=1e-6)
+    assert (got.features < 0).any()
+
+    class HalvesItsLogits(WritesLater):
+        def forward(self, x):
+            logits = self.fc(self.body(x))
+            logits /= 2
+            return logits
+
+    with pytest.raises(UserError, match="its head cannot be found"):
+        extract(HalvesItsLogits(), {"a": images})
+
+
+def test_wrapped_models_are_asked_inside(images):
+    inner = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(), nn.Linear(8, 3))
+    plain = extract(inner, {"a": images}, needs=["layers", "probe:gradient_uncertainty"])["a"]
+    for model in (nn.DataParallel(inner), torch.compile(inner, backend="eager")):
+        got = extract(model, {"a": images}, needs=["layers", "probe:gradient_uncertainty"])["a"]
+        assert torch.equal(got.features, plain.features)
+        assert torch.equal(got.probes["gradient_uncertainty"], plain.probes["gradient_uncertainty"])
+    named = extract(nn.DataParallel(inner), {"a": images}, head="module.3", layers=["module.1"])
+    assert torch.equal(named["a"].features, plain.features)
+
+
+def test_buffers_and_random_numbers_are_given_back(images):
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+            self.register_buffer("last", torch.zeros(1))
+            self.fc = nn.Linear(36, 3)
+
+        def forward(self, x):
+            self.calls += 1
+            self.last = x[:1, 0, 0, 0]
+            return self.fc(x.flatten(1) + torch.randn(36))
+
+    model, state = Counts(), torch.get_rng_state()
+    last = model.last
+    extract(model, {"a": images})
+    assert model.calls == 0 and model.last is last and last == 0
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_program_without_eval_mode(images):
+    class Exported(nn.Linear):
+        def train(self, mode=True):
+            raise NotImplementedError("Calling eval() is not supported yet.")
+
+    with pytest.raises(UserError, match=r"^Exported cannot be put into eval mode, .* original"):
+        extract(Exported(36, 3), {"a": images.flatten(1)})

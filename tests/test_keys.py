@@ -124,6 +124,29 @@ def test_content_changes_what_reads_it(content, expected):
         assert found == ALL, "another training set, another model, other outputs of it"
 
 
+def test_a_probe_that_compares_with_the_training_set_follows_it():
+    """And nothing of it is asked again when an outlier set is added."""
+    base = {"data": "digits", "network": "mlp", "validation": 0.2, "train_size": 40}
+
+    def probes(content: DataContent = CONTENT, **changes: object) -> dict[str, str]:
+        study = make_study(base=base | changes, detectors=["knn_svm(space=pixels)"])
+        made = plan(study, dict.fromkeys(study.runs(), content), choices(study.detectors))
+        return dict(made.runs[0].probes["probe:pixel_neighbors"])
+
+    before = probes()
+    assert before.keys() == {"digits", "noise", "inverted"} and probes(test_size=5) == before
+    for after in (
+        probes(replace(CONTENT, train="x")),
+        *(probes(**{name: value}) for name, value in (
+            ("train_size", 41), ("validation", 0.3), ("split", 1), ("fitted_on", "validation"),
+            ("seed", 1),
+        )),
+    ):  # fmt: skip
+        assert changed(before, after) == set(before)
+    more = probes(replace(CONTENT, ood={**CONTENT.ood, "stripes": "s" * 40}))
+    assert before.items() < more.items() and len(more) == 4
+
+
 @pytest.mark.parametrize("part", ["train_images", "train_labels", "test_images", "test_labels"])
 def test_one_number_in_a_file_is_other_content(tiny_npz, part):
     path = tiny_npz()
@@ -222,6 +245,12 @@ def test_code_of_what_a_training_uses_belongs_to_it(package):
         before = keys_of(study)
         append(package / file, "\n_CHANGED = 1\n")
         assert changed(before, keys_of(study)) == ALL, file
+
+
+def test_code_is_hashed_by_meaning():
+    plain = "def f(x):\n    return x + 1\n"
+    dressed = '"""Module."""\n# why\ndef f(x):\n    """Doc."""\n    return (x  +  1)  # because\n'
+    assert keys._meaning(plain) == keys._meaning(dressed) != keys._meaning(plain.replace("1", "2"))
 
 
 def test_code_that_is_not_there_is_an_error():

@@ -89,6 +89,7 @@ def test_the_published_schema_finds_clean_labels_by_their_rate():
     assert any("msp has the highest median AUROC whatever the labels" in c.text
                for c in finding.claims)  # fmt: skip
     assert any("Not answered" in caveat for caveat in finding.caveats)
+    assert any(f"each of the {len(finding.claims)} claims" in caveat for caveat in finding.caveats)
 
 
 def test_best_case_table_has_the_order_and_sums_of_the_published_one():

@@ -483,6 +483,9 @@ def wide(classes, *, channels=3, height=4, width=4, units=2):
 def anything(**settings):
     return Plain(*(settings[key] for key in ("classes", "height", "width", "channels")))
 
+def layered(classes, width=64, **settings):
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, width), nn.Linear(width, classes))
+
 def deaf():
     return Plain(1000, 4, 4, 3)
 
@@ -516,6 +519,8 @@ def test_own_networks_get_what_they_take():
         network = build_network(name, (3, 4, 4), 5)
         assert network(torch.zeros(2, 3, 4, 4)).shape == (2, 5)
     assert build_network("my_networks:wide", (3, 4, 4), 5, 7)[1].out_features == 7
+    # A width without a height is not that of the images.
+    assert build_network("my_networks:layered", (3, 4, 4), 5)[1].out_features == 64
 
 
 @pytest.mark.usefixtures("mine")
@@ -532,6 +537,7 @@ def test_own_networks_get_what_they_take():
         ("my_networks:none", None, "'my_networks' has nothing called 'none'"),
         ("my_broken_networks:mine", None, "cannot be imported: ZeroDivisionError: division"),
         ("my_missing_networks:mine", None, "cannot be imported: ModuleNotFoundError: No module"),
+        ("my_networks:plain", None, "nothing called 'plain'. Did you mean 'Plain'"),
         (":mine", None, "':mine' must be written as package.module:factory"),
         ("my_networks:", None, "must be written as package.module:factory"),
     ],

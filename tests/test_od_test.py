@@ -658,3 +658,20 @@ def test_checkpoints_of_one_training_are_no_further_trainings():
     assert dict(two.facts)["trainings"] == "3"
     assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
     assert rows(one) == rows(two)
+
+
+def test_looks_at_different_numbers_of_samples_are_one_training():
+    """A study over test_size: each is a look at the same training, and none is lost."""
+    rng = np.random.default_rng(0)
+    rows, runs = [], {}
+    for seed in range(2):
+        for size in (40, 60):
+            run = f"seed={seed}, test_size={size}"
+            runs[run] = {"seed": seed, "test_size": size}
+            for name in ("id", "p", "q", "r", "s"):
+                scores = rng.normal(2.0 * (name != "id"), 1.0, size)
+                rows.append(ScoreRow(run, "knn", "", name, scores))
+    table = ScoreTable("id", tuple(rows), runs, same_samples=False)
+    finding = od_test(table, np.random.default_rng(0))
+    assert dict(finding.facts)["trainings"] == "2"
+    assert isinstance(finding.tables[0].rows[0][1], Estimate | float)

@@ -256,6 +256,26 @@ def keeps_a_running_mean():
     return buggy, clean
 
 
+@plant("keeps_no_memory", {"logits"})
+def is_relative_to_the_largest_that_it_has_seen():
+    """After the first outliers nothing changes any more: only a fresh fit shows it."""
+
+    def build(remember: bool) -> Build:
+        def fit(train: View) -> Scorer:
+            largest = [float(energy(train.logits).max())]
+
+            def score(test: View) -> Tensor:
+                if remember:
+                    largest[0] = max(largest[0], float(energy(test.logits).max()))
+                return energy(test.logits) - largest[0]
+
+            return score
+
+        return fit
+
+    return build(True), build(False)
+
+
 @plant("grid_matters", {"logits"}, {"temperature": (1.0, 10.0)})
 def ignores_its_setting():
     """A hyper-parameter search that changes nothing (two libraries had this)."""

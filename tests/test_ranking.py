@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
@@ -195,3 +196,79 @@ def test_equals_are_never_said_to_lead_on_every_set_for_sure():
         claims = conclude(world({"a": 1.0, "b": 1.0}, runs=3, seed=seed, wobble=0.1)).claims
         sure += any("outlier set" in c.text and c.verdict != "undecided" for c in claims[2:])
     assert sure <= 12  # 5 % of 100 is 5; 12 is beyond the 99.8 % point of the binomial
+
+
+def looked_at(rng, strength, *, trainings=8, looks=4, samples=100, sizes=None):
+    """Trainings that differ, and looks at each that hardly do."""
+    easy = {name: rng.normal(size=samples) for name in ("id", "far", "near")}
+    rows, labels = [], {}
+    for training in range(trainings):
+        extra = dict(zip(strength, rng.normal(0, 0.25, len(strength)), strict=True))
+        own = {(n, d): easy[d] + rng.normal(0, 0.3, samples) for n in strength for d in easy}
+        for look in range(looks):
+            run = f"seed={training}, epoch={look}"
+            labels[run] = {"seed": training, "epoch": look}
+            for (name, data), scores in own.items():
+                seen = scores + rng.normal(0, 0.05, samples)
+                seen = seen + (data != "id") * (strength[name] + extra[name])
+                rows.append(ScoreRow(run, name, "", data, seen[: sizes[look] if sizes else None]))
+    if sizes:
+        labels = {
+            run: {"seed": own["seed"], "test_size": own["epoch"]} for run, own in labels.items()
+        }
+    return ScoreTable("id", tuple(rows), labels, same_samples=sizes is None)
+
+
+def test_looks_at_one_training_are_one_case():
+    """8 trainings, 4 looks each: taken for 32 trainings, equals were told apart in 34 of 100."""
+    rng = np.random.default_rng(0)
+    truth = ndtr(1 / np.sqrt(2 * 1.0925 + 0.25**2))
+    called, covered = 0, 0
+    for _ in range(100):
+        finding = conclude(looked_at(rng, {"a": 1.0, "b": 1.0}))
+        called += finding.claims[1].verdict == "holds"
+        covered += sum(row[1].low <= truth <= row[1].high for row in finding.tables[0].rows)
+    assert called <= 13 and covered >= 180  # 5 and 190; beyond 99.9 % of the binomial
+    assert dict(finding.facts)["trainings"] == "8"
+    assert "of 8 trainings" in finding.claims[0].text
+    assert "mean over 8 trainings" in finding.tables[0].title
+    assert any("32 runs are looks at 8 trainings" in line for line in finding.caveats)
+    epoch = next(c for c in finding.claims if "Changing only the epoch" in c.text)
+    assert "48 pairs of runs" in epoch.text
+
+
+def test_the_mean_of_looks_is_the_mean_of_their_aurocs():
+    table = looked_at(np.random.default_rng(1), {"a": 1.0, "b": 2.0}, trainings=3)
+    seen = table.summary().groupby("detector")["auroc"].mean()
+    cells = {row[0]: row[1].value for row in conclude(table).tables[0].rows}
+    assert cells == pytest.approx({name: seen[name] for name in cells})
+
+
+def test_looks_at_fewer_samples_make_nothing_more_certain():
+    """Test sizes of one training are parts of each other: no narrower than the largest alone."""
+    full, *_ = (
+        conclude(looked_at(np.random.default_rng(2), {"a": 1.0, "b": 2.0}, trainings=1, looks=1))
+        .tables[0]
+        .rows
+    )
+    sized = looked_at(np.random.default_rng(2), {"a": 1.0, "b": 2.0}, trainings=1, looks=3,
+                      sizes=(25, 50, 100))  # fmt: skip
+    finding = conclude(sized)
+    part = finding.tables[0].rows[0]
+    assert part[1].high - part[1].low > full[1].high - full[1].low
+    assert any("3 runs are looks at one training" in line for line in finding.caveats)
+
+
+def test_one_training_never_speaks_of_another():
+    """However often it was looked at; and how often it ranks first is no table of its own."""
+    for looks in (1, 4):
+        finding = conclude(
+            looked_at(np.random.default_rng(3), {"max_softmax": 1.0, "b": 2.0}, trainings=1,
+                      looks=looks)
+        )  # fmt: skip
+        assert "another training" not in to_json(finding) and "trainings" not in finding.question
+        assert [table.name for table in finding.tables] == ["auroc"]
+        assert finding.claims[1].text == "b is ahead of every other detector in this training."
+        # Six pairs of looks at one training are one case, whatever they show.
+        assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)
+    assert [series.name for series in finding.series] == ["auroc", "ranks", "factors"]

@@ -223,7 +223,8 @@ def test_a_detector_that_is_equally_bad_everywhere_is_not_called_good():
     mean = finding.claims[1]
     assert mean.verdict == "flips" and "in none" not in mean.text
     assert mean.text == (
-        "The detector that varies least also has the best mean AUROC on none of 2 outlier sets."
+        "The detector that varies least also has the best mean AUROC, weighted as in the score, "
+        "on none of 2 outlier sets."
     )
     assert "equally bad" in finding.caveats[0]
 
@@ -377,7 +378,8 @@ def test_one_outlier_set_and_a_level_that_is_not_given():
     frame = results.frame.replace({"optimizer": {"sgd": None}})
     finding = finite(robustness_of(Results(frame, results.factors)))
     assert finding.claims[1].text == (
-        "The detector that varies least does not have the best mean AUROC on near."
+        "The detector that varies least does not have the best mean AUROC, weighted as in the "
+        "score, on near."
     )
     assert ("levels", "adam, not given, nadam") in finding.facts
     assert not any(claim.text.startswith("Over outlier sets") for claim in finding.claims)
@@ -518,3 +520,16 @@ def test_checkpoints_of_one_training_count_as_one_run():
     # A look that a detector lacks is a gap, not a mean of the others.
     gap = robustness_of(Results(pd.DataFrame(looks[1:]), ("optimizer", "seed", "epoch")))
     assert rows(gap)["a"][0] is None and rows(gap)["b"][0] == rows(one)["b"][0]
+
+
+def test_runs_that_agree_to_the_last_digit_prove_no_more_than_their_signs():
+    """Two runs each, rounded to two digits, and the same gap in both: p is 1/2, not 0."""
+    frame = pd.DataFrame(
+        {"detector": name, "ood": "far", "optimizer": level, "seed": seed, "value": value + up}
+        for level, up in (("adam", 0.0), ("sgd", 0.01))
+        for name, values in (("a", (0.91, 0.93)), ("b", (0.9, 0.92)))
+        for seed, value in enumerate(values)
+    )
+    field = robustness_of(Results(frame, factors=("optimizer", "seed"), metric="auroc"))
+    winners = next(c for c in field.claims if "does not change" in c.text)
+    assert winners.verdict == "undecided"

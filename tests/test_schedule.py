@@ -34,6 +34,8 @@ def test_longer_trainings_cost_more_and_strange_networks_something():
     assert estimate(spec.model_copy(update={"epochs": 20}), data, 5).training > cost.training
     assert estimate(spec.model_copy(update={"network": "cnn"}), data, 5).training > cost.training
     assert estimate(spec.model_copy(update={"network": "no:such"}), data, 5).training > 0
+    more = estimate(spec, data, 5, keeps_inputs=True)
+    assert more.memory >= cost.memory + 1000 * 64 * 4 and more.training == cost.training
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,6 @@ def test_per_class_is_exact_and_seeded():
     assert not np.array_equal(rows, splits.per_class(labels, 17, seed=2))
 
 
-def test_leave_out():
-    kept, left = splits.leave_out([0, 1, 2, 1, 0], [1, 2])
-    assert kept.tolist() == [0, 4]
-    assert left.tolist() == [1, 2, 3]
-
-
 @pytest.mark.parametrize("generator", ["numpy", "torch"])
 def test_resampled_parts_are_a_partition(generator):
     train, test = splits.resample(50, 10, 3, generator)
@@ -142,8 +136,6 @@ def test_bad_arguments_are_refused():
         (lambda: splits.od_test_rows("notmnist", "train", 1), "Unknown role of 'notmnist' 'train'"),
         (lambda: splits.od_test_rows("mnist", "train", 49_999), "but it has 49999"),
         (lambda: splits.per_class([0, 0, 1], 2), "Class 1 has 1 rows"),
-        (lambda: splits.leave_out([0, 1], [2]), "there are the classes 0, 1"),
-        (lambda: splits.leave_out([0, 1], [0, 1]), "leaves nothing"),
         (lambda: splits.resample(0, 5, 0), "at least 1 row"),
         (lambda: splits.resample(5, 5, 0, "jax"), "Unknown generator 'jax'"),
         (lambda: splits.validation([0, 1]), "either share or count"),

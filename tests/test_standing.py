@@ -9,6 +9,7 @@ from oodometer.errors import UserError
 from oodometer.protocols.standing import standing, standing_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
+from oodometer.stats.power import power
 
 
 def world(means, *, runs, spread, seed=0, sets=("near", "far"), shared=0.02):
@@ -56,7 +57,8 @@ def test_one_run_is_never_a_finding():
 def test_with_one_run_the_outlier_sets_are_the_cases():
     finding = judged(world({"a": 0.9, "b": 0.5}, runs=1, spread=0.01, sets=tuple("uvwxyz")))
     assert any("nothing about retraining" in caveat for caveat in finding.caveats)
-    assert ("holds", "a is ahead of every other detector.") in texts(finding)
+    ahead = "a is ahead of every other detector in this one run, over outlier sets like these."
+    assert ("holds", ahead) in texts(finding)
 
 
 def test_lower_is_better_turns_the_order():
@@ -220,3 +222,63 @@ def test_a_leaderboard_is_judged_where_most_detectors_were_measured():
     finding = judged(Results(pd.DataFrame(lines), ("training",)))
     assert dict(finding.facts)["detectors"] == "10"
     assert finding.claims[0].text.startswith("d9 has the highest mean")
+
+
+def test_looks_do_not_make_two_trainings_many():
+    """Two trainings, looked at six times, that agree on the winner: one change, not six."""
+    table = world({"a": 0.9, "b": 0.5}, runs=2, spread=0.001).frame
+    looks = pd.concat([table.assign(epoch=epoch) for epoch in range(6)]).reset_index(drop=True)
+    finding = judged(Results(looks, ("seed", "epoch")))
+    claims = [c for c in finding.claims if c.text.startswith("Changing only the")]
+    assert len(claims) == 2 and all(c.verdict == "undecided" for c in claims)
+    assert any("2 runs cannot decide anything" in line for line in finding.caveats)
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_the_runs_that_are_said_to_be_needed_suffice(others):
+    """A gap of 0.8 standard deviations, and others far behind, which cost no runs: 15 do."""
+    rng = np.random.default_rng(6)
+    gap = rng.normal(size=8)
+    gap = 0.008 + 0.01 * (gap - gap.mean()) / gap.std(ddof=1)
+    values = {"best": np.full(8, 0.9), "rival": 0.9 - gap}
+    values |= {f"far{n}": 0.7 + 0.002 * rng.normal(size=8) for n in range(others)}
+    frame = pd.DataFrame(
+        {"detector": name, "ood": "far", "seed": seed, "value": value}
+        for name, own in values.items()
+        for seed, value in enumerate(own)
+    )
+    (claim,) = [c for c in judged(Results(frame, ("seed",))).claims if "would take" in c.text]
+    assert "about 15 runs" in claim.text and "80 % power" in claim.evidence
+    assert power(15, 0.8, 1.0) >= 0.8 > power(14, 0.8, 1.0)
+
+
+def test_several_that_are_tied_take_more_runs_than_one():
+    rng = np.random.default_rng(7)
+    gap = rng.normal(size=8)
+    gap = 0.008 + 0.01 * (gap - gap.mean()) / gap.std(ddof=1)
+
+    def needed(names):
+        frame = pd.DataFrame(
+            {"detector": n, "ood": "far", "seed": s, "value": 0.9 - (n != "best") * gap[s]}
+            for n in ("best", *names)
+            for s in range(8)
+        )
+        claims = judged(Results(frame, ("seed",))).claims
+        return next(int(c.text.split("about ")[1].split()[0]) for c in claims if "about" in c.text)
+
+    assert needed("x") < needed("xy") < needed("xyz")
+
+
+def test_two_cases_that_agree_do_not_look_certain():
+    """The same gap on both outlier sets of the one run gave [+10.0, +10.0] beside p = 0.5."""
+    lines = [
+        {"detector": name, "ood": ood, "value": value + up}
+        for name, value in (("a", 0.9), ("b", 0.8))
+        for ood, up in (("p", 0.0), ("q", 0.01))
+    ]
+    finding = judged(Results(pd.DataFrame(lines), ()))
+    tied = finding.claims[1]
+    assert tied.evidence == "a − b: +10.0 points, without an interval, adjusted p = 0.5"
+    table = next(t for t in finding.tables if t.name == "differences")
+    assert table.rows[0][1] == pytest.approx(0.1)
+    assert any("2 outlier sets cannot decide anything" in line for line in finding.caveats)

@@ -45,10 +45,19 @@ def test_skewed_values_reach_farther_to_the_longer_tail(runs):
     end = scipy.optimize.brentq(lambda x: cubic(x) + t, -1000, 1000)
     found = runs_interval(values, rng=generator())
     low, high = student(values)
-    assert found.high == pytest.approx(values.mean() - end * scipy.stats.sem(values))
+    reach = min(-end, 2.5 * t)  # never more than 2.5 times Student's
+    assert found.high == pytest.approx(values.mean() + reach * scipy.stats.sem(values))
     assert found.high > high and found.low == pytest.approx(low)
     mirrored = runs_interval(-values, rng=generator())
     assert mirrored[:3] == pytest.approx((-found.value, -found.high, -found.low))
+
+
+def test_skewness_never_reaches_out_absurdly_far():
+    """One of five values stands out: the cubic alone would go up by ten standard errors."""
+    values = np.array([0.898, 0.899, 0.9, 0.901, 0.937])
+    found = runs_interval(values, rng=generator(), bounds=(0, 1))
+    high = student(values)[1]
+    assert found.high == pytest.approx(values.mean() + 2.5 * (high - values.mean()))
 
 
 def test_jackknife_of_a_smooth_statistic():
@@ -85,10 +94,11 @@ def covered(draw, truth, runs, simulations, **options):
 def test_coverage_of_a_mean(runs):
     """Normal values at every size; as skewed as an exponential, hardly less from 3 runs on."""
     # Chance alone moves a share of 3,000 by 0.4 points. Without the correction for skewness the
-    # second is 88 % to 89 % with 3 and 5 runs, 90 % with 10, 93 % with 30.
-    assert 0.935 <= covered(lambda rng, n: rng.normal(size=n), 0, runs, 3000) <= 0.98
+    # second is 88 % to 89 % with 3 and 5 runs, 90 % with 10, 93 % with 30; with all of the
+    # skewness that 3 runs show, the first is 97 %.
+    assert 0.938 <= covered(lambda rng, n: rng.normal(size=n), 0, runs, 3000) <= 0.975
     skewed = covered(lambda rng, n: rng.exponential(size=n), 1, runs, 3000)
-    assert (0.89 if runs == 2 else 0.91 if runs <= 5 else 0.93) <= skewed <= 0.97
+    assert (0.89 if runs <= 3 else 0.9 if runs == 5 else 0.92) <= skewed <= 0.97
 
 
 def test_bounded_means_use_the_logit_scale():

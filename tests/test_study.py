@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -93,18 +95,24 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ({"base": {"data": "digits", "epoch": 0}}, "'base.epoch' is 0, but must be 'last', 'best'"),
         ({"base": {"data": "digits", "epoch": "first"}}, "'first', but must be 'last', 'best' or"),
         ({"base": {"data": "digits", "epoch": True}}, "is True, but must be 'last', 'best' or"),
-        ({"base": {"data": "digits", "validation": 1}}, "'base.validation' is 1, but should be le"),
+        ({"base": {"data": "digits", "validation": 1}}, "'base.validation' is 1, but must be le"),
         ({"base": {"data": "digits", "validation": True}}, "is True, but must be a number"),
-        ({"base": {"data": "digits", "weight_decay": -1}}, "'base.weight_decay' is -1, but should"),
-        ({"base": {"data": "digits", "train_size": 0}}, "'base.train_size' is 0, but should be gr"),
+        (
+            {"base": {"data": "digits", "weight_decay": -1}},
+            "'base.weight_decay' is -1, but must be",
+        ),
+        ({"base": {"data": "digits", "train_size": 0}}, "'base.train_size' is 0, but must be gr"),
         (
             {"base": {"data": "digits", "train_size": 1.5}},
             "'base.train_size' is 1.5, but must be a",
         ),
-        ({"base": {"data": "digits", "best_by": "loss"}}, "'loss', but should be 'validation_acc"),
+        (
+            {"base": {"data": "digits", "best_by": "loss"}},
+            "value of 'base.best_by' 'loss'. Did you",
+        ),
         ({"base": {"data": "digits", "epochs": "3"}}, "'base.epochs' is '3', but must be a whole"),
-        ({"base": {"data": "digits", "epochs": 0}}, "'base.epochs' is 0, but should be greater"),
-        ({"base": {"data": "digits", "learning_rate": -1}}, "should be greater than 0"),
+        ({"base": {"data": "digits", "epochs": 0}}, "'base.epochs' is 0, but must be greater"),
+        ({"base": {"data": "digits", "learning_rate": -1}}, "must be greater than 0"),
         ({"base": {"data": "digits", "learning_rate": True}}, "is True, but must be a number"),
         ({"base": {"data": "digits", "learning_rate": float("nan")}}, "finite number"),
         ({"base": {"epochs": 3}}, "lacks the key 'base.data'"),
@@ -124,13 +132,18 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ),
         ({"factors": [{"field": "seed", "levels": []}]}, "at least one entry"),
         ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study file per data set"),
-        ({"design": "gird"}, "'design' is 'gird', but should be 'grid' or 'one_at_a_time'"),
+        ({"design": "gird"}, "Unknown value of 'design' 'gird'. Did you mean 'grid'"),
         ({"detectors": "knn"}, "'detectors' is 'knn', but must be 'all' or a list"),
         ({"detectors": []}, "at least one detector"),
         ({"detectors": ["knn", "knn"]}, "detectors names 'knn' twice"),
         ({"ood": []}, "'ood' is .*, but must be a list with at least one entry"),
-        ({"ood": None}, "'ood' is None, but must be a list"),
-        ({"name": "../up"}, "may hold only letters"),
+        ({"ood": None}, "'ood' is empty, but must be a list"),
+        ({"ood": [["a"]]}, r"'ood \(entry 1\)' is \['a'\], but must be a text"),
+        ({"name": datetime.date(2026, 1, 2)}, "'name' is 2026-01-02, but must be a text"),
+        ({"name": "../up"}, "must begin with a letter from a to z or a digit, and may hold only"),
+        ({"factors": [{"field": "seed"}]}, r"lacks the key 'factors \(entry 1\).levels'"),
+        ({"scales": ["smoke"]}, "'scales' is .*, but must be a mapping of keys to values"),
+        ({"scales": {"smoke": {"bse": {}}}}, "'bse'. Did you mean 'base'. Known: base, detectors"),
     ],
 )
 def test_mistakes_are_named(changes, sentence):
@@ -197,6 +210,16 @@ def test_a_level_that_does_not_fit_its_field():
         ("name: [a", "line 1, column 9 is not valid YAML"),
         ("name: a\nname: b\n", "line 2.*the key 'name' stands twice"),
         ("? [a, b]\n: c\n", "line 1.*a key must be a word"),
+        (
+            "name: a\nbase:\n\tdata: digits",
+            "line 3, column 1 is not valid YAML: a tab",
+        ),
+        ("name: a\x07", "character 8, U\\+0007, is not allowed"),
+        ("name: a\n---\nname: b", "expected a single document in the stream, but found another"),
+        ("name: 2026-13-45", "cannot be read: month must be in 1..12"),
+        ("name: " + "[" * 9999, "cannot be read: it is nested too deeply"),
+        ("words", "holds a word"),
+        ("1: 2", "Unknown key '1'. Known: base, design"),
         ("name: !!python/object/apply:os.system [echo]", "not valid YAML: could not determine"),
     ],
 )

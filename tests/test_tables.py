@@ -184,7 +184,7 @@ def test_a_frame_is_read_like_a_file():
         ("method,auroc\nmsp,abc\nknn,.9\nvim,.8\nodin,.7\n", "holds 'abc', which is no number"),
         ("method,auroc\nmsp,.9\n,.8\n", "Line 2 of the table names no detector"),
         ("method,fpr95\nmsp,.9\nknn,.8\nvim,50\n", "mixes 2 numbers up to 1 with 1 perc"),
-        ("method,auroc\nmsp,190\nknn,80\n", "auroc of 190 is neither"),
+        ("method,auroc\nmsp,190\nknn,80\n", "auroc of 190 is neither a .* percentage: msp on OOD"),
         ("method,auroc\nmsp,-0.1\nknn,0.8\n", "auroc of -0.1 is neither"),
         ("method,auroc,auroc\nmsp,.9,.8\nknn,.8,.7\n", "2 columns called 'auroc'"),
         ("method,auroc,note\nmsp,.9,x,y\nknn,.8,z\n", "Line 2 .* has 4 cells, but .* 3"),
@@ -206,6 +206,19 @@ def test_files_that_are_not_there(tmp_path):
     broken.write_bytes(b"nothing")
     with pytest.raises(UserError, match="no Parquet file"):
         read_results(broken)
-    (tmp_path / "x.json").write_text('{"a": 1}')
-    with pytest.raises(UserError, match="list of objects"):
+    with pytest.raises(UserError, match=r"x.parqet' does not exist. Did you mean '.*x.parquet'"):
+        read_results(tmp_path / "x.parqet")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1}', "list of objects"),
+        ('{"columns": ["detector", "auroc"], "data": [1, 2]}', "No column holds results"),
+        (r'[{"detector": "half \ud800", "auroc": 0.9}]', "not valid JSON: .* surrogates"),
+    ],
+)
+def test_json_that_is_no_table(tmp_path, text, words):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(UserError, match=words):
         read_results(tmp_path / "x.json")

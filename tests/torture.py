@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,23 @@ def workers_of(runner: int) -> list[int]:
         if parent == runner and is_worker:
             found.append(int(path.name))
     return sorted(found)
+
+
+def is_gone(process: int) -> bool:
+    """Whether a process has ended; perhaps nobody has asked yet how."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in ("Z", "X")
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for something that happens sooner or later, however slow the machine is."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
 
 
 def send(process: int, number: int) -> None:

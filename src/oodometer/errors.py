@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class UserError(ValueError):
@@ -24,3 +25,12 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
     close = difflib.get_close_matches(str(name).lower(), list(lowered), n=1, cutoff=0.5)
     hint = f" Did you mean '{lowered[close[0]]}'?" if close else ""
     return UserError(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")
+
+
+def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
+    """Return the one wording of "X does not exist, did you mean its neighbour Y"."""
+    kinds = tuple(endings)
+    neighbours = [file.name for file in path.parent.glob("*") if file.name.lower().endswith(kinds)]
+    close = difflib.get_close_matches(path.name, sorted(neighbours), n=1, cutoff=0.5)
+    hint = f" Did you mean '{path.parent / close[0]}'?" if close else ""
+    return UserError(f"{what} '{path}' does not exist.{hint}")

@@ -15,7 +15,7 @@ from oodometer.cli.common import app, console
 def analyze(
     results: Annotated[
         list[Path],
-        typer.Argument(help="CSV, Markdown, Parquet or JSON files, or folders."),
+        typer.Argument(help="CSV, Markdown, LaTeX, Parquet or JSON files, or folders."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-analysis"),
     columns: Annotated[

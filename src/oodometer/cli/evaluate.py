@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from oodometer.lab.own_data import OwnData
     from oodometer.outputs import Outputs
+    from oodometer.registry import Choice
     from oodometer.scores import ScoreTable
 
 _SEVERAL = ("--outputs", "--ood", "--weights")
@@ -158,7 +159,9 @@ def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | N
     from oodometer.saved import load_outputs
     from oodometer.scoring import choices, score
 
-    needs = {need for choice in choices(detectors) for need in choice.detector.needs}
+    chosen = choices(detectors)
+    _require_comparable(chosen)
+    needs = {need for choice in chosen for need in choice.detector.needs}
     outputs = load_outputs(files, _note)
     for what in ("features", "logits"):
         one, other = (getattr(outputs[name], what) for name in ("train", "id"))
@@ -172,6 +175,15 @@ def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | N
         for name, part in outputs.items()
     }
     return score(told, detectors, train="train", id="id", memory=memory)
+
+
+def _require_comparable(chosen: Sequence[Choice]) -> None:
+    """Refuse detectors that all learn from outliers: the tables are about the others."""
+    if all(choice.detector.learns_from_outliers for choice in chosen):
+        raise UserError(
+            f"{', '.join(choice.label for choice in chosen)}: evaluate compares detectors that "
+            "have seen no outliers; name one of those too, such as max_softmax."
+        )
 
 
 def _why(need: str) -> str:
@@ -198,6 +210,7 @@ def _score_models(
 
     # Unknown names and unfit files are refused before anything is computed.
     chosen = choices(detectors)
+    _require_comparable(chosen)
     together = [choice.label for choice in chosen if ENSEMBLE in choice.detector.needs]
     alone = [choice.label for choice in chosen if choice.label not in together]
     runs = _run_names(weights)
@@ -325,6 +338,13 @@ def _write(table: ScoreTable, out: Path, provenance: Sequence[tuple[str, str]]) 
         raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None
     for name in ("summary.csv", "summary.parquet", "scores.parquet"):
         typer.echo(f"written: {(out / name).resolve()}")
+    compared = {row.detector for row in table.rows if row.default}
+    learned = sorted({row.detector for row in table.rows} - compared)
+    if learned:
+        _note(
+            f"{', '.join(learned)}: learned from half of each outlier set, so that the tables do "
+            "not compare them with the others; their scores are in scores.parquet"
+        )
     title = "Oodometer: evaluation"
     for path in reports.report(findings, out, title=title, provenance=provenance):
         typer.echo(f"report: {path.resolve()}")

@@ -41,8 +41,8 @@ def list_known(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    # Grids and papers would leave no room for names; --json and the docs have them.
-    columns = [key for key in entries[0] if key not in ("defaults", "grid", "paper")]
+    # Grids, licences and papers would leave no room for names; --json and the docs have them.
+    columns = [key for key in entries[0] if key not in ("defaults", "grid", "licence", "paper")]
     for column in columns:
         table.add_column(column, no_wrap=column == "name", overflow="fold")
     for entry in entries:
@@ -89,15 +89,16 @@ def _list_datasets() -> list[dict[str, object]]:
     from oodometer.lab import catalog, outliers
     from oodometer.lab.cards import CARDS
 
-    known: list[dict[str, object]] = []
-    for card in CARDS.values():
-        place = catalog.find(card.name)
-        found = "" if place is None else str(place.path)
-        known.append(
-            {"name": card.name, "kind": card.kind, "summary": card.summary, "found": found}
-        )
-    return known + [
-        {"name": name, "kind": "made from ID", "summary": _first_line(make), "found": ""}
+    def entry(name: str, kind: str, summary: str, found: str, licence: str) -> dict[str, object]:
+        return {"name": name, "kind": kind, "summary": summary, "found": found, "licence": licence}
+
+    places = {name: catalog.find(name) for name in CARDS}
+    found = {name: "" if place is None else str(place.path) for name, place in places.items()}
+    return [
+        entry(card.name, card.kind, card.summary, found[card.name], card.licence)
+        for card in CARDS.values()
+    ] + [
+        entry(name, "made from ID", _first_line(make), "", "")
         for name, make in outliers.KNOWN.items()
     ]
 

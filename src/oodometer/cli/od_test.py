@@ -42,7 +42,8 @@ def od_test(
     tables = {}
     for address in stores:
         if "://" not in address and not Path(address).is_dir():
-            raise UserError(f"Store '{address}' does not exist.")
+            problem = "is a file" if Path(address).exists() else "does not exist"
+            raise UserError(f"Store '{address}' {problem}; the folder of a store is needed.")
         store = open_store(address)
         for name, outcome in studies_in(store).items():
             if "od_test" in outcome.study.protocols:

@@ -105,7 +105,13 @@ def _order_statistic(flat: Tensor, rank: int) -> float:
     """
     if flat.numel() <= _DIRECT:
         return float(flat.kthvalue(rank + 1).values)
-    sample = flat[:: max(1, flat.numel() // 2**20)].sort().values
+    step = max(1, flat.numel() // 2**20)
+    regular = flat.new_empty(len(range(0, flat.numel(), step)))
+    for rows in blocks(flat.numel(), 1):  # it touches every page of a mapped file
+        first = -(-rows.start // step)
+        part = flat[first * step : rows.stop : step]
+        regular[first : first + len(part)] = part
+    sample = regular.sort().values
     centre = round(rank / (flat.numel() - 1) * (len(sample) - 1))
     margin = max(16, len(sample) // 200)
     low = sample[max(0, centre - margin)]

@@ -179,10 +179,20 @@ class Neighbors:
 
     @cached_property
     def _kept(self) -> Tensor | None:
-        """The whole bank as one tile, where it fits into the working memory."""
+        """The whole bank as one tile, where it is at most four times the working memory."""
         if 4 * self._bank.numel() > 4 * _arrays.BLOCK_BYTES:
             return None
-        return torch.cat([self._as_tile(rows) for rows in self._prepared(0, len(self))])
+        return self._tile(0, len(self))
+
+    def _tile(self, first: int, last: int) -> Tensor:
+        """These rows of the bank as a tile, filled in place: parts beside it would double it."""
+        centre, _ = self._frame
+        tile = centre.new_empty((last - first, self._width + 1), dtype=torch.float32)
+        start = 0
+        for rows in self._prepared(first, last):
+            tile[start : start + len(rows)] = self._as_tile(rows)
+            start += len(rows)
+        return tile
 
     def _tiles(self, size: int) -> Iterator[tuple[int, Tensor]]:
         for first in range(0, len(self), size):
@@ -190,10 +200,7 @@ class Neighbors:
             if self._kept is not None:
                 yield first, self._kept[first:last]
             else:
-                yield (
-                    first,
-                    torch.cat([self._as_tile(rows) for rows in self._prepared(first, last)]),
-                )
+                yield first, self._tile(first, last)
 
     def _asked(self, queries: Tensor) -> Tensor:
         """Queries in float32, as (q, 1) / s: what is multiplied with a tile."""

@@ -68,11 +68,26 @@ def feature_mean(train: View) -> Tensor:
     """Mean of all training features, (width,), in float64."""
 
     def compute() -> Tensor:
-        width = train.features.shape[1]
-        sums = [precise(train.features[rows]).sum(0) for rows in blocks(len(train), width)]
-        return torch.stack(sums).sum(0) / len(train)
+        total = torch.zeros_like(precise(train.features[0]))
+        for rows in blocks(len(train), len(total)):
+            total += precise(train.features[rows]).sum(0)
+        return total / len(train)
 
     return once(train, "feature mean", compute)
+
+
+@torch.no_grad()
+def largest_feature(train: View) -> Tensor:
+    """Size of the largest number in the training features, in float64."""
+
+    def compute() -> Tensor:
+        largest = torch.zeros_like(precise(train.features[0, 0]))
+        for rows in blocks(len(train), train.features.shape[1]):
+            low, high = train.features[rows].aminmax()
+            largest = torch.maximum(largest, precise(torch.maximum(-low, high)))
+        return largest
+
+    return once(train, "largest feature", compute)
 
 
 class Sums(NamedTuple):

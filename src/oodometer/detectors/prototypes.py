@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from oodometer.detectors._arrays import by_rows, precise
+from oodometer.detectors._arrays import blocks, by_rows, precise
 from oodometer.detectors._checks import (
     require_labelled,
     require_range,
@@ -19,6 +19,7 @@ from oodometer.detectors._shared import (
     feature_mean,
     head_of,
     labelled_sums,
+    largest_feature,
     once,
     posterior,
 )
@@ -184,8 +185,8 @@ def fdbd(train: View, *, normalizer: str = "mean") -> Scorer:
     share = torch.where(apart, 1 / torch.where(apart, between, 1.0), 0.0)
     share = share / apart.sum(1, keepdim=True).clamp_min(1)
     origin = mean if normalizer == "mean" else torch.zeros_like(mean)
-    size = precise(train.features.detach().abs().amax())
-    smallest = (torch.finfo(train.features.dtype).eps * size).clamp_min(1e-30)
+    rounding = torch.finfo(train.features.dtype).eps * largest_feature(train)
+    smallest = rounding.clamp_min(1e-30)
 
     def score(features: Tensor, logits: Tensor) -> Tensor:
         top, place = logits.max(1, keepdim=True)
@@ -216,13 +217,15 @@ def nnguide(train: View, *, k: int = 10) -> Scorer:
     training set; any other k that is too large is an error.
     """
     k = usable_neighbors("nnguide", "k", k, default=10, available=len(train))
-    bank = once(train, "nnguide bank", lambda: _bank(train))
+    features, energy = train.features.detach(), energies(train)
     # One search serves every k of the grid.
     most = max([k, *(value for value in _NEIGHBORS if value <= len(train))])
 
     def scored(test: View) -> Tensor:
         nearest = once(
-            test, ("nnguide", Same(bank), most), lambda: _largest_products(test, bank, most)
+            test,
+            ("nnguide", Same(energy), most),
+            lambda: _largest_products(test.features, features, -energy.detach(), most),
         )
         guidance = precise(nearest[:, :k]).mean(1)
         return guidance * energies(test)
@@ -230,24 +233,18 @@ def nnguide(train: View, *, k: int = 10) -> Scorer:
     return scored
 
 
-@torch.no_grad()
-def _bank(train: View) -> Tensor:
-    """Training features of length one times -energy, in their own type: a search, not a sum."""
-    scale = -energies(train).to(train.features)
-    return _unit(train.features.detach()) * scale[:, None]
+def _largest_products(rows: Tensor, bank: Tensor, strength: Tensor, count: int) -> Tensor:
+    """Return the `count` largest of cos(row, x_i) * strength_i over the bank, descending.
 
-
-def _largest_products(test: View, bank: Tensor, count: int) -> Tensor:
-    """Return the `count` largest inner products of each unit feature with the bank, descending."""
-    found = [bank.new_empty((0, count))]
-    for start in range(0, len(test), _ASKED):
-        rows = _unit(test.features[start : start + _ASKED])
-        best = rows.new_empty((len(rows), 0))
-        for first in range(0, len(bank), _TILE):
-            products = rows @ bank[first : first + _TILE].T
-            best = torch.cat([best, _largest(products, count)], dim=1)
-        found.append(best.topk(count, dim=1).values)
-    return torch.cat(found)
+    In their own type: a search, not a sum. Of a bank in a file, one tile at a time is in memory.
+    """
+    found = rows.new_full((len(rows), count), -torch.inf)
+    for tile in blocks(len(bank), 2 * bank.shape[1], 16 * _TILE * bank.shape[1]):
+        known = _unit(bank[tile]) * strength[tile, None].to(bank)
+        for part in blocks(len(rows), len(known), 8 * _ASKED * len(known)):
+            largest = _largest(_unit(rows[part]) @ known.T, count)
+            found[part] = torch.cat([found[part], largest], dim=1).topk(count, dim=1).values
+    return found
 
 
 def _largest(values: Tensor, count: int) -> Tensor:

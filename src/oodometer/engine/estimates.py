@@ -44,8 +44,13 @@ class Cost:
     memory: int
 
 
-def estimate(spec: TrainSpec, size: DataSize, detectors: int) -> Cost:
-    """Estimate a run's cost from its epochs, its data and its network."""
+def estimate(
+    spec: TrainSpec, size: DataSize, detectors: int, *, keeps_inputs: bool = False
+) -> Cost:
+    """Estimate a run's cost from its epochs, its data and its network.
+
+    `keeps_inputs`: a probe compares with all training inputs, as floats.
+    """
     network = _network_size(spec.network, spec.width, size.shape, size.classes)
     samples = size.train if spec.train_size is None else min(size.train, spec.train_size)
     batch = min(spec.batch_size, samples)
@@ -56,6 +61,7 @@ def estimate(spec: TrainSpec, size: DataSize, detectors: int) -> Cost:
     # Outputs of the training set and the scored sets, and a copy for what a detector does to them.
     outputs = 2 * (samples + size.scored) * (network.features + size.classes)
     extraction = max(256 * network.activations, outputs) + network.parameters
+    extraction += 2 * samples * math.prod(size.shape) if keeps_inputs else 0  # parts, and joined
     return Cost(
         # A backward pass costs twice a forward pass; each step of an optimizer reads all weights.
         training=spec.epochs * (3.0 * samples * network.products + _steps(samples, batch) * 1e5),

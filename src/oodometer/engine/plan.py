@@ -63,7 +63,7 @@ class RunPlan:
     outputs: Mapping[str, str]  # scored data set -> key
     correct: str  # key of: which ID samples were classified right
     scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
-    # need ("layers" or "probe:odin") -> data set ("" = the training set) -> key
+    # need ("layers" or "probe:odin") -> data set ("" = what detectors are fitted to) -> key
     probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # detector -> those of it
     ensemble: tuple[RunPlan, ...] = ()  # runs that differ from this one in the seed only, and it
@@ -72,6 +72,12 @@ class RunPlan:
     def progress(self) -> str:
         """The key of its unfinished training: what that keeps depends on what is wanted of it."""
         return digest("progress", sorted(self.checkpoints.values()))
+
+    @property
+    def fitted(self) -> str:
+        """In words, what detectors are fitted to; not the name of a scored data set."""
+        words = "training set" if self.spec.fitted_on == "train" else "validation set"
+        return f"{words} of the run" if words in self.outputs else words
 
     @property
     def score_keys(self) -> Iterator[str]:

@@ -22,7 +22,6 @@ from oodometer.outputs import PROBE, Outputs
 if TYPE_CHECKING:
     from oodometer.engine.steps import Bench
 
-_TRAINING = "training set"
 _PASSING = ("MemoryError", "allocate", "out of memory", "OSError")  # other than the network's fault
 
 
@@ -47,7 +46,7 @@ class Probing:
         self._make({need: names for need, names in lacking.items() if names})
 
     def outputs(self, name: str, label: str) -> Outputs:
-        """Outputs on a data set ("" = the training set) with all that a detector needs of them."""
+        """Outputs on a data set ("" = what is fitted to) with all that a detector needs of them."""
         plain = self._bench.outputs(name)
         needs = self._run.needs.get(label, ())
         if not needs:
@@ -119,9 +118,10 @@ class Probing:
         ordered = [name for name in ("", *self._run.outputs) if name in everywhere | {""}]
         if not learning and "" not in everywhere:
             ordered.remove("")
-        sets = {name or _TRAINING: self._bench.samples(name).batches() for name in ordered}
-        made = extract(self._bench.model(), sets, needs=wanted, train=_TRAINING, lenient=True)
-        by_name = {name: made[name or _TRAINING] for name in ordered}
+        fitted = self._run.fitted
+        sets = {name or fitted: self._bench.samples(name).batches() for name in ordered}
+        made = extract(self._bench.model(), sets, needs=wanted, train=fitted, lenient=True)
+        by_name = {name: made[name or fitted] for name in ordered}
         unasked: dict[str, list[str]] = {}
         for need, names in wanted.items():
             first = next((name for name in ordered if need in by_name[name].refused), None)
@@ -156,7 +156,7 @@ class Probing:
         parents = [self._run.model]
         if need == ENSEMBLE:
             parents = [member.outputs[name] for member in self._run.ensemble]
-        about = {"probe": need, "data set": name or _TRAINING, "parents": parents}
+        about = {"probe": need, "data set": name or self._run.fitted, "parents": parents}
         self._bench.save("probes", key, arrays, about, started)
         self._arrays[key] = arrays
 

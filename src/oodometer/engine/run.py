@@ -162,7 +162,15 @@ def run_study(
         planned = announce(made, store)
         drop_damaged(made, store)
         detectors = len(made.detectors)
-        costs = {run.label: estimate(run.spec, sizes[run.label], detectors) for run in made.runs}
+        costs = {
+            run.label: estimate(
+                run.spec,
+                sizes[run.label],
+                detectors,
+                keeps_inputs="probe:pixel_neighbors" in run.probes,
+            )
+            for run in made.runs
+        }
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
             leader = Runner(made, store, executor, costs, settings, progress=progress, tell=tell)
             missing = leader.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -104,7 +105,8 @@ class Runner:
                     self._release(job)
                 self._report(self._progress())
             # A runner may be killed between its last result and the release of its claim.
-            self.store.sweep_claims()
+            with contextlib.suppress(StoreError):  # those of another user, which harm nobody
+                self.store.sweep_claims()
         finally:
             for name in self._claims:
                 self.store.release(name, self._owner)

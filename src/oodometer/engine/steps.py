@@ -190,7 +190,7 @@ class Bench:
         return [run.train_outputs, run.outputs[name], *probes]
 
     def outputs(self, name: str) -> Outputs:
-        """Outputs on a data set ("" = the training set), from memory, the store or the model."""
+        """Outputs on a data set ("" = what is fitted to), from memory, the store or the model."""
         if name not in self._outputs:
             self._outputs[name] = self._load_outputs(name) or self._make_outputs(name)
         return self._outputs[name]
@@ -213,7 +213,7 @@ class Bench:
             # These features do not give these logits, so there is no head that joins them.
             made = Outputs(made.logits, other.features, made.labels)
         arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
-        about = {"data set": name or "training set", "parents": [self.run.model]}
+        about = {"data set": name or self.run.fitted, "parents": [self.run.model]}
         self.save("outputs", self._key(name), arrays, about, started)
         self.spent("extract", started)
         return made
@@ -230,7 +230,7 @@ class Bench:
         return self._companions[companion.label].outputs(name)
 
     def samples(self, name: str) -> Samples:
-        """The samples of a data set ("" = the training set)."""
+        """The samples of a data set ("" = what detectors are fitted to)."""
         source, outliers = self.data()
         return outliers.get(name, source.test) if name else self._fitted_on(source)
 

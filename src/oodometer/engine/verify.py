@@ -182,12 +182,12 @@ def _name(run: RunPlan, kind: Kind, key: str) -> str:
     if kind == "models":
         return f"model of run {run.label}"
     if kind == "outputs":
-        sets = {run.train_outputs: "the training set"} | {k: n for n, k in run.outputs.items()}
+        sets = {run.train_outputs: f"the {run.fitted}"} | {k: n for n, k in run.outputs.items()}
         return f"outputs of run {run.label} on {sets[key]}"
     if kind == "probes":
         answers = {k: (need, n) for need, keys in run.probes.items() for n, k in keys.items()}
         need, name = answers[key]
-        return f"{need} of run {run.label} on {name or 'the training set'}"
+        return f"{need} of run {run.label} on {name or f'the {run.fitted}'}"
     cells = {k: (label, n) for label, keys in run.scores.items() for n, k in keys.items()}
     return "scores of {} on {}, run {}".format(*cells[key], run.label)
 

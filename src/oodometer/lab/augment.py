@@ -32,11 +32,6 @@ class Augmentation:
     alpha: float | None = None  # of mixup's Beta distribution; None: images are not mixed
     classes: int | None = None
 
-    @property
-    def mixes_targets(self) -> bool:
-        """Whether targets come back as probabilities (n, classes)."""
-        return self.alpha is not None
-
     def __call__(
         self, images: Tensor, targets: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:

@@ -63,6 +63,8 @@ def get(
     folder = (to or data_folder() / (card.beside or name)).expanduser()
     staging = folder.parent / f".{folder.name}.part"
     with _disk_troubles(folder):
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"'{folder}' is a file; give a folder with --to.")
         if folder.is_dir() and any(folder.iterdir()):
             raise UserError(
                 f"Folder '{folder}' is not empty; give another with --to, or remove it first."

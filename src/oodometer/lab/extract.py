@@ -33,6 +33,7 @@ from oodometer.outputs import PROBE, Head, Outputs
 ENSEMBLE = PROBE + "ensemble"
 _OF_FEATURES = ("mahalanobis", "gradient_uncertainty")  # probes that need a head
 _ANY_LAYOUT = {"rankfeat"}  # probes that gain from the fast layout, too
+_PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
 
 
@@ -78,6 +79,11 @@ def extract(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise UserError(f"batch_size must be a whole number of at least 1, got {batch_size!r}.")
     wish = _Wish.of(needs, train, datasets, lenient=lenient)
+    while isinstance(model, _PARALLEL):  # its copies on other devices cannot be listened to
+        model = model.module
+        head = head.removeprefix("module.") if isinstance(head, str) else head
+        if layers is not None and not isinstance(layers, str):
+            layers = [name.removeprefix("module.") for name in layers]
     if isinstance(model, torch.jit.ScriptModule):
         raise scripted()
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):

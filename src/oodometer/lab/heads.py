@@ -21,13 +21,15 @@ class HeadError(UserError):
 
 @dataclass(frozen=True)
 class HeadLayer:
-    """The layer that the logits come from: linear, or a convolution that amounts to it.
+    """The layer that the logits come from: linear, or something that amounts to it.
 
     A convolution is linear in what enters it where its kernel covers all of that, and, if it looks
-    at one position at a time, in the mean over positions where the mean of its outputs counts.
+    at one position at a time, in the mean over positions where the mean of its outputs counts. Any
+    other module, such as a linear layer with an adapter, is asked whether it is linear.
     """
 
     layer: nn.Module
+    asked: tuple[Tensor, Tensor] | None = None  # weight and bias, where no parameters hold them
 
     def features(self, inputs: Tensor) -> Tensor:
         """What enters the layer as one vector per sample."""
@@ -43,11 +45,84 @@ class HeadLayer:
 
     def weight_and_bias(self) -> tuple[Tensor, Tensor]:
         """(classes, width) and (classes,); a layer without a bias has one of zeros."""
+        if self.asked is not None:
+            return self.asked
         weight, bias = self.layer.weight, self.layer.bias
         assert isinstance(weight, Tensor)
         flat = weight.detach().flatten(1).cpu()
         own = bias.detach().cpu() if isinstance(bias, Tensor) else torch.zeros(len(flat)).to(flat)
         return flat, own
+
+
+def _is_plain(layer: nn.Module, inputs: object, outputs: object) -> bool:
+    """Tell whether a layer's weight and bias are all that there is to it."""
+    kinds = (nn.Linear, *_CONVOLUTIONS)
+    if not any(type(layer).forward is kind.forward for kind in kinds):
+        return False
+    matrices = isinstance(inputs, Tensor) and isinstance(outputs, Tensor) and inputs.dim() == 2
+    if not layer._forward_hooks or not isinstance(layer, nn.Linear) or not matrices:
+        return True
+    # Somebody's hook may only look, or change what the layer says.
+    return _explains(*HeadLayer(layer).weight_and_bias(), inputs, outputs)
+
+
+@torch.no_grad()
+def _explains(weight: Tensor, bias: Tensor, inputs: Any, outputs: Any) -> bool:
+    """Tell whether outputs = weight @ inputs + bias, but for rounding."""
+    if outputs.shape != (len(inputs), len(weight)):
+        return False
+    rounding = 64 * torch.finfo(outputs.dtype).eps
+    weight, bias, inputs, outputs = (
+        part.detach().cpu().double() for part in (weight, bias, inputs, outputs)
+    )
+    size = inputs.norm(dim=1)[:, None] * weight.norm(dim=1) + bias.abs()
+    gap = (inputs @ weight.T + bias - outputs).abs()
+    return not bool((gap > rounding * size).any())  # NaN will be said of the logits
+
+
+@torch.no_grad()
+def _as_asked(layer: nn.Module, inputs: Tensor, outputs: Tensor) -> HeadLayer | None:
+    """Ask a module about zeros and about each unit alone; None if it is not linear in its inputs.
+
+    That it is, two units together must show, and a pass through the model. What works unit by
+    unit, such as a temperature or a normalisation, stands behind the head: it takes logits.
+    """
+    alone = torch.eye(inputs.shape[1], dtype=inputs.dtype, device=inputs.device)
+    try:
+        bias = layer(torch.zeros_like(alone[:1]))[0].clone()
+        weight = (layer(alone) - bias).T.contiguous()
+        square = weight.shape == alone.shape
+        unit_by_unit = square and torch.equal(weight, weight.diag().diag())
+        both = alone.roll(1, 0) - 2 * alone
+        seen = ((both, layer(both)), (inputs, outputs))
+        finite = bool(weight.isfinite().all() and bias.isfinite().all())
+        holds = finite and not unit_by_unit and all(_explains(weight, bias, *one) for one in seen)
+    except Exception:  # noqa: BLE001 - a stranger's module, which need not be a head
+        return None
+    return HeadLayer(layer, (weight.cpu(), bias.cpu())) if holds else None
+
+
+def settled(head: HeadLayer, calls: Sequence[tuple[Any, Any]]) -> HeadLayer:
+    """Ask the layer that the user named, if there is more to it than its weight and bias."""
+    if len(calls) != 1 or _is_plain(head.layer, *calls[0]):
+        return head
+    given, output = calls[0]
+    return _as_asked(head.layer, given, output) or head
+
+
+def any_linear_module(
+    answer: object, heard: Mapping[nn.Module, list[tuple[Any, Any]]]
+) -> HeadLayer | None:
+    """Find the innermost module, of any kind, whose output is the model's and which is linear."""
+    results = [tensor for _, tensor in _matrices(answer)]
+    for layer, calls in heard.items():
+        given, output = calls[-1]
+        fits = isinstance(given, Tensor) and given.dim() == 2 and given.is_floating_point()
+        if len(calls) == 1 and fits and any(_same_logits(output, one) for one in results):
+            found = _as_asked(layer, given, output)
+            if found is not None:
+                return found
+    return None
 
 
 def linear_layers(model: nn.Module) -> list[nn.Module]:
@@ -86,10 +161,11 @@ def identify_head(
     results = [tensor for _, tensor in _matrices(answer)]
     found = []
     for layer, calls in heard.items():
-        output = calls[-1][1]
+        given, output = calls[-1]
+        plain = _is_plain(layer, given, output)
         if isinstance(layer, _CONVOLUTIONS):
             output = HeadLayer(layer).logits(output)
-        if any(_same_logits(output, tensor) for tensor in results):
+        if plain and any(_same_logits(output, tensor) for tensor in results):
             found.append(layer)
     if len(found) > 1:
         names = {module: path for path, module in model.named_modules()}
@@ -112,9 +188,9 @@ def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]])
     names = {module: path for path, module in model.named_modules()}
     ran = ", ".join(names[layer] for layer in heard if isinstance(layer, nn.Linear))
     return HeadError(
-        f"No linear layer's output is the output of {kind}, so its head cannot be found. If it has "
-        "a linear head, name it: extract(..., head='...'), or --head. Linear layers that ran: "
-        f"{ran or 'none'}."
+        f"No linear layer's output is the output of {kind}, so its head cannot be found. If one is "
+        "its head, name it: extract(..., head='...'), or --head; a head that is a function, such "
+        f"as F.linear, must become an nn.Linear. Linear layers that ran: {ran or 'none'}."
     )
 
 

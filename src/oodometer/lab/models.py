@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError
-from oodometer.lab.networks.custom import inputs_of, load_factory
+from oodometer.lab.networks.custom import argument_names, inputs_of, load_factory
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "backbone.", "network.", "encoder.")
@@ -70,13 +70,10 @@ def _arguments(
 ) -> dict[str, Setting]:
     """What the user says; besides, what is known of the data, as far as the factory names it."""
     try:
-        parameters = inspect.signature(build).parameters.values()
+        names = argument_names(inspect.signature(build))
     except ValueError:  # some callables written in C tell nothing
         return dict(given)
-    named = {parameter.name for parameter in parameters}
-    if "height" not in named:
-        named.discard("width")  # not of the image: of the network's layers
-    taken = {key: value for key, value in offered.items() if key in named and key not in given}
+    taken = {key: value for key, value in offered.items() if key in names and key not in given}
     return {**taken, **given}
 
 

@@ -34,14 +34,14 @@ def sgd_momentum(
     parameters: Parameters, rate: float, decay: float, *, momentum: float = 0.9
 ) -> Optimizer:
     """Gradient descent with momentum."""
-    return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay)
+    return sgd(parameters, rate, decay, momentum=momentum)
 
 
 def sgd_nesterov(
     parameters: Parameters, rate: float, decay: float, *, momentum: float = 0.9
 ) -> Optimizer:
     """Gradient descent with Nesterov's momentum."""
-    return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, nesterov=True)
+    return sgd(parameters, rate, decay, momentum=momentum, nesterov=True)
 
 
 def adam(

@@ -32,24 +32,14 @@ def uniform_noise(source: Source) -> Images:
 
 def gaussian_noise(source: Source) -> Images:
     """Every pixel normal with mean 0.5 and deviation 0.25, clipped to [0, 1]."""
-    rng = np.random.default_rng(_NOISE_SEED + 1)
-    pixels = (
-        rng.normal(0.5, 0.25, _pixels("gaussian_noise", source.test).shape)
-        .clip(0, 1)
-        .astype(np.float32)
-    )
-    return _outliers("Gaussian noise", pixels)
+    shape = _pixels("gaussian_noise", source.test).shape
+    return _outliers("Gaussian noise", _normal(_NOISE_SEED + 1, 0.25, shape))
 
 
 def wide_gaussian_noise(source: Source) -> Images:
     """Every pixel normal with mean 0.5 and deviation 1, clipped to [0, 1]: mostly 0 or 1."""
-    rng = np.random.default_rng(_NOISE_SEED + 3)
-    pixels = (
-        rng.normal(0.5, 1, _pixels("wide_gaussian_noise", source.test).shape)
-        .clip(0, 1)
-        .astype(np.float32)
-    )
-    return _outliers("wide Gaussian noise", pixels)
+    shape = _pixels("wide_gaussian_noise", source.test).shape
+    return _outliers("wide Gaussian noise", _normal(_NOISE_SEED + 3, 1, shape))
 
 
 def rotated(source: Source) -> Images:
@@ -147,8 +137,8 @@ def load_outliers(name: str, source: Source) -> Samples:
     raw = _read(data, asked, options, source)
     if raw.name == source.name:
         raise UserError(
-            f"Outlier set '{name}' has the name of the in-distribution data, '{source.name}': "
-            "rename the file."
+            f"Outlier set '{name}' has the name of the in-distribution data, '{source.name}': take "
+            "other data, or give the file another name (in evaluate, NAME=DATA does)."
         )
     title = raw.name if asked in ("test", "test_outlier") else f"{raw.name} ({_PARTS[asked]})"
     if "rule" in options:
@@ -227,6 +217,12 @@ def _tokens(name: str, samples: Samples) -> Tokens:
             f"Outlier set '{name}' is made from texts, but '{samples.name}' holds images."
         )
     return samples
+
+
+def _normal(seed: int, deviation: float, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Pixels around middle grey, clipped to what an image can hold."""
+    noise = np.random.default_rng(seed).normal(0.5, deviation, shape)
+    return noise.clip(0, 1).astype(np.float32)
 
 
 def _outliers(name: str, pixels: NDArray[Any]) -> Images:

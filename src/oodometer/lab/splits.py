@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,7 @@ Role = Literal["train", "valid", "test", "validation_outlier", "test_outlier"]
 class Range:
     """Rows start to stop of one part of a data set as it is published, `size` rows in all."""
 
-    part: str  # train, test, or val: the published part that the rows are taken from
+    part: str  # train, test, val or all: the published part that the rows are taken from
     start: int
     stop: int
     size: int
@@ -45,22 +45,13 @@ class Range:
         return order[start:stop].astype(np.int64)
 
 
-def _grey() -> dict[Role, Range]:
+def _without_validation_part(train: int, available: int) -> dict[Role, Range]:
+    """The first `train` images of the train part to train on, the rest of it for validation."""
     return {
-        "train": Range("train", 0, 50_000, 60_000),
-        "valid": Range("train", 50_000, 60_000, 60_000),
+        "train": Range("train", 0, train, available),
+        "valid": Range("train", train, available, available),
         "test": Range("test", 0, 10_000, 10_000),
-        "validation_outlier": Range("train", 0, 60_000, 60_000),
-        "test_outlier": Range("test", 0, 10_000, 10_000),
-    }
-
-
-def _cifar() -> dict[Role, Range]:
-    return {
-        "train": Range("train", 0, 40_000, 50_000),
-        "valid": Range("train", 40_000, 50_000, 50_000),
-        "test": Range("test", 0, 10_000, 10_000),
-        "validation_outlier": Range("train", 0, 50_000, 50_000),
+        "validation_outlier": Range("train", 0, available, available),
         "test_outlier": Range("test", 0, 10_000, 10_000),
     }
 
@@ -68,10 +59,10 @@ def _cifar() -> dict[Role, Range]:
 # The parts of Shafaei et al. 2019, arXiv:1809.04729, as their code takes them. The official test
 # part of Tiny ImageNet has no labels: good enough to be told from outliers.
 OD_TEST: Mapping[str, Mapping[Role, Range]] = {
-    "mnist": _grey(),
-    "fashion-mnist": _grey(),
-    "cifar10": _cifar(),
-    "cifar100": _cifar(),
+    "mnist": _without_validation_part(50_000, 60_000),
+    "fashion-mnist": _without_validation_part(50_000, 60_000),
+    "cifar10": _without_validation_part(40_000, 50_000),
+    "cifar100": _without_validation_part(40_000, 50_000),
     "stl10": {
         "train": Range("train", 0, 5_000, 5_000),
         "valid": Range("test", 0, 4_000, 8_000),
@@ -126,22 +117,6 @@ def per_class(labels: ArrayLike, count: int, seed: int = 0) -> Rows:
             )
         drawn.append(generator.choice(places, count, replace=False))
     return np.sort(np.concatenate(drawn))
-
-
-def leave_out(labels: ArrayLike, classes: Iterable[int]) -> tuple[Rows, Rows]:
-    """Return the rows of all other classes, and those of the classes that are left out."""
-    vector = _labels(labels)
-    out = sorted(set(classes))
-    for number in out:
-        if number not in vector:
-            raise UserError(
-                f"Class {number} cannot be left out: there are the classes "
-                f"{', '.join(map(str, np.unique(vector)))}."
-            )
-    left = np.isin(vector, out)
-    if left.all():
-        raise UserError("Leaving out every class leaves nothing.")
-    return np.flatnonzero(~left), np.flatnonzero(left)
 
 
 def resample(

@@ -14,12 +14,14 @@ from oodometer.lab.asking import call, listening
 from oodometer.lab.heads import (
     HeadError,
     HeadLayer,
+    any_linear_module,
     convolutions,
     head_by_name,
     headless,
     identify_head,
     linear_layers,
     own_logits,
+    settled,
 )
 from oodometer.lab.inputs import Batch, copied, first_rows, size_of
 from oodometer.lab.stages import (
@@ -78,6 +80,7 @@ class Subject:
     ) -> None:
         self.model = model
         self._head = None if head is None else head_by_name(model, head)
+        self._unsettled = head is not None  # whether a named one is all that it seems
         self._lenient = lenient
         self.lacking: HeadError | None = None  # why there is no head
         self._layers = layers
@@ -115,6 +118,9 @@ class Subject:
             answer = call(self.model, name, copied(inputs))  # a model may write into its inputs
         if not known:
             self._head = identify_head(self.model, answer, heard)
+        elif self._unsettled and self._head is not None:
+            self._head = settled(self._head, heard.get(self._head.layer, []))
+        self._unsettled = False
         if self._head is None and self.lacking is None:
             self._look_further(name, inputs, heard)
             return self.ask(name, inputs, stages=stages)
@@ -138,7 +144,10 @@ class Subject:
     def _look_further(
         self, name: str, inputs: Batch, heard: dict[nn.Module, list[tuple[Any, Any]]]
     ) -> None:
-        """Look among the convolutions for the head: on two samples, since all they say is kept."""
+        """Look among the convolutions for the head, then among all modules.
+
+        On two samples first, since all that is heard is kept.
+        """
         found = convolutions(self.model)
         for batch in (first_rows(inputs, 2), inputs):
             with listening(found) as further:
@@ -147,6 +156,11 @@ class Subject:
             if self._head is None:
                 break
             found = [self._head.layer]  # then on all of the batch
+        if self._head is None:
+            few = first_rows(inputs, 16)
+            with listening(self.model.modules()) as everything:
+                answer = call(self.model, name, copied(few))
+            self._head = any_linear_module(answer, everything)
         if self._head is None:
             self.lacking = headless(self.model, heard)
             if not self._lenient:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from oodometer.finding import Verdict
 from oodometer.protocols.words import SIGNIFICANT
-from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.comparison import Difference, against_best, over_families
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,8 @@ def contests(
 ) -> list[Contest]:
     """Hold contests: place -> name -> value, and `compare(place, other, first)`.
 
-    P values are adjusted by Holm's rule for all comparisons with the first, at all places.
+    P values are adjusted for all pairs at a place, because the first was chosen by its results,
+    and for the number of places.
     """
     held = []
     for place, values in places.items():
@@ -56,18 +57,22 @@ def contests(
         )  # stable: ties keep their order
         leads = {other: compare(place, other, order[0]) for other in order[1:]}
         held.append(Contest(place, order, values, leads))
-    given = [lead.p_value for contest in held for lead in contest.leads.values()]
-    adjusted = iter(holm(given) if given else ())
+    within = [against_best([lead.p_value for lead in one.leads.values()]) for one in held]
     return [
         replace(
             contest,
             leads={
-                name: lead._replace(p_value=float(next(adjusted)))
-                for name, lead in contest.leads.items()
+                name: lead._replace(p_value=float(p))
+                for (name, lead), p in zip(contest.leads.items(), adjusted, strict=True)
             },
         )
-        for contest in held
+        for contest, adjusted in zip(held, over_families(within), strict=True)
     ]
+
+
+def comparisons(places: Mapping[str, Mapping[str, float]]) -> int:
+    """By how much p values of these contests may be multiplied: all pairs at all places."""
+    return sum(len(values) * (len(values) - 1) // 2 for values in places.values())
 
 
 def judge(held: Sequence[Contest]) -> Verdict:

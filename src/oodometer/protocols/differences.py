@@ -12,6 +12,10 @@ from oodometer.stats.comparison import Difference, against_best, holm
 from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
+TWO_CASES = (
+    "{} cannot decide anything: if both happen to agree, it looks like certainty, although no p "
+    "value below one half is possible."
+)
 # Runs that differ in these alone are looks at one training, not independent cases.
 SAME_TRAINING = ("epoch", "best_by", "checkpoint", "features", "fitted_on", "test_size", "ood_draw")
 # Levels of these mean nothing by themselves: another one is another repeat.
@@ -38,6 +42,24 @@ def trainings_of(
         else ", ".join(f"{name}={value}" for name, value in own) or "the one training": looks
         for own, looks in found.items()
     }
+
+
+def independent_changes(levels: Mapping[str, Mapping[str, object]], factor: str) -> int:
+    """How many independent changes of one factor runs show, each of which has a partner.
+
+    n trainings that agree in everything else show n - 1, however often each was looked at; looks
+    at one training show one.
+
+    >>> runs = {f"{s} {e}": {"seed": s, "epoch": e} for s in (0, 1, 2) for e in (10, 20)}
+    >>> independent_changes(runs, "seed"), independent_changes(runs, "epoch")
+    (2, 3)
+    """
+    runs = list(levels)
+    trainings = [runs[looks[0]] for looks in trainings_of(levels, runs).values()]
+    if factor in SAME_TRAINING:
+        return len(trainings)
+    others = trainings_of({run: {**levels[run], factor: ""} for run in trainings}, trainings)
+    return len(trainings) - len(others)
 
 
 def paired_difference(

@@ -29,7 +29,7 @@ from oodometer.protocols.label_noise_views import (
     setting_orders,
     setting_table,
 )
-from oodometer.protocols.words import listing, missing_lines
+from oodometer.protocols.words import SIGNIFICANT, listing, missing_lines
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 from oodometer.stats.order import THRESHOLD
@@ -59,7 +59,7 @@ def label_noise_of(
     views = (
         *median_tables(field),
         *best_case_tables(field),
-        kind_table(field, rng),
+        kind_table(field),
         question_table(field),
         failure_table(field, rng),
         correlation_table(field),
@@ -67,14 +67,15 @@ def label_noise_of(
         order_table(field, rng),
         *(choice_table(field, choice) for choice in choices),
     )
+    told = claims(field, orders, choices, rng)
     return Finding(
         protocol="label_noise",
         title="What do noisy labels do to the detectors?",
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
-        claims=claims(field, orders, choices, rng),
+        claims=told,
         tables=tuple(view for view in views if view is not None),
         series=tuple(curves(field, rng)),
-        caveats=_caveats(field),
+        caveats=_caveats(field, len(told)),
         missing=missing_lines(tables["auroc"].missing, runs or field.runs),
         facts=(
             ("kinds of labels", str(len(field.levels))),
@@ -85,7 +86,7 @@ def label_noise_of(
     )
 
 
-def _caveats(field: NoiseField) -> tuple[str, ...]:
+def _caveats(field: NoiseField, claims: int) -> tuple[str, ...]:
     caveats = [
         "Each run counts by its median over the outlier sets, unless a table says mean; the best "
         "case is that of the most fortunate run.",
@@ -93,6 +94,13 @@ def _caveats(field: NoiseField) -> tuple[str, ...]:
         f"rule and judged at {THRESHOLD}; it asks whether nearly all trainings are better, not "
         "whether the mean is. What is claimed rests on paired tests, adjusted by Holm's rule.",
     ]
+    if claims > 1:
+        chance = 1.0 - (1.0 - SIGNIFICANT) ** claims
+        caveats.append(
+            f"P values are adjusted within each of the {claims} claims, and each is judged at "
+            f"{100 * SIGNIFICANT:.0f} % by itself: if noise did nothing at all, one or more of "
+            f"them might still hold, by chance, on {100 * chance:.0f} of 100 such pages."
+        )
     looks = [name for name in field.others if name not in field.trained]
     if looks:
         caveats.append(

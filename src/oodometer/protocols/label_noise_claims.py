@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.finding import Claim, Verdict
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.contests import contests, judge
+from oodometer.protocols.contests import comparisons, contests, judge
 from oodometer.protocols.differences import paired_difference, paired_differences
 from oodometer.protocols.label_noise_choices import Choice, claim_choice, one_way, told_apart
 from oodometer.protocols.label_noise_field import Labels, NoiseField
@@ -162,7 +162,7 @@ def _claim_winner(field: NoiseField, rng: np.random.Generator) -> list[Claim]:
     places = {level: known for level, known in places.items() if len(known) > 1}
     if len(places) < 2:
         return []
-    many = sum(len(known) - 1 for known in places.values())
+    many = comparisons(places)
 
     def compare(level: str, other: str, first: str) -> Difference:
         return _compared(*field.versus(other, first, level), many, rng)
@@ -257,19 +257,17 @@ def _claim_failure(field: NoiseField, rng: np.random.Generator) -> list[Claim]:
         "outliers": lines.pivot_table(index=keys, columns="detector", values="auroc"),
         "errors": lines.pivot_table(index=keys, columns="detector", values="failure_auroc"),
     }
-    many = 2 * (len(means) - 1)
+    places = {
+        place: {str(n): -float(v) for n, v in means[column].items()}
+        for place, column in (("outliers", "auroc"), ("errors", "failure_auroc"))
+    }
+    many = comparisons(places)
 
     def compare(place: str, other: str, first: str) -> Difference:
         both = tables[place][[other, first]].dropna().to_numpy(dtype=float)
         return _compared(both[:, 0].copy(), both[:, 1].copy(), many, rng)
 
-    held = contests(
-        {
-            place: {str(n): -float(v) for n, v in means[column].items()}
-            for place, column in (("outliers", "auroc"), ("errors", "failure_auroc"))
-        },
-        compare,
-    )
+    held = contests(places, compare)
     best, finder = (contest.first for contest in held)
     verdict = judge(held)
     text = (

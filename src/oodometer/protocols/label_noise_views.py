@@ -15,6 +15,7 @@ from oodometer.protocols.words import LEVEL, count
 from oodometer.stats.agreement import spearman
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.order import THRESHOLD, aso, aso_matrix
+from oodometer.stats.paired import difference_interval
 
 DOES_NOT_APPLY = "–"
 ENOUGH_FOR_ORDER = 3  # trainings at each level, below which almost stochastic order says nothing
@@ -79,7 +80,7 @@ def _by_level(
     return Table(name, title, ("detector", *field.levels), tuple(rows), note)
 
 
-def kind_table(field: NoiseField, rng: np.random.Generator) -> Table:
+def kind_table(field: NoiseField) -> Table:
     """Every kind of labels: its noise, its rate, accuracy, and what it costs over all detectors."""
     rows: list[tuple[TableCell, ...]] = []
     for level in field.levels:
@@ -88,7 +89,7 @@ def kind_table(field: NoiseField, rng: np.random.Generator) -> Table:
         loss: TableCell = DOES_NOT_APPLY
         if field.clean is not None and level != field.clean:
             clean, noisy = field.overall_noise(field.clean, level)
-            loss = _estimate(clean - noisy, rng) if len(clean) else None
+            loss = _difference(clean, noisy) if len(clean) else None
         rows.append(
             (
                 level,
@@ -114,12 +115,11 @@ def kind_table(field: NoiseField, rng: np.random.Generator) -> Table:
     )
 
 
-def _estimate(differences: Floats, rng: np.random.Generator) -> TableCell:
-    """A mean with its interval; one case has none."""
-    if len(differences) < 2:
-        return _mean(differences)
-    found = runs_interval(differences, rng=rng, level=LEVEL)
-    return Estimate(found.value, found.low, found.high)
+def _difference(one: Floats, other: Floats) -> TableCell:
+    """Mean of the one less the other with its interval; one case has none."""
+    if len(one) < 2:
+        return _mean(one - other)
+    return difference_interval(one, other, level=LEVEL)
 
 
 def question_table(field: NoiseField) -> Table:
@@ -163,7 +163,7 @@ def failure_table(field: NoiseField, rng: np.random.Generator) -> Table | None:
                 aso(a, b, rng=rng, level=LEVEL, comparisons=many)
                 for a, b in ((failure, ood), (ood, failure))
             ]
-        cells = (_mean(failure), _mean(ood), _estimate(failure - ood, rng), *orders)
+        cells = (_mean(failure), _mean(ood), _difference(failure, ood), *orders)
         rows.append((str(detector), *cells))
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(

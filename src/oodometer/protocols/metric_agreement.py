@@ -9,7 +9,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, Verdict
 from oodometer.protocols.blocks import Blocks, blocks
-from oodometer.protocols.contests import contests, judge
+from oodometer.protocols.contests import comparisons, contests, judge
 from oodometer.protocols.differences import paired_difference
 from oodometer.protocols.words import LEVEL, count, listing
 from oodometer.results import Results
@@ -58,20 +58,18 @@ def _claim(
 ) -> Claim:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
-    many = 2 * (len(detectors) - 1)
+    places = {
+        metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
+        for metric, own in means.items()
+    }
+    many = comparisons(places)
 
     def compare(metric: str, second: str, first: str) -> Difference:
         field = fields[metric]
         one, other = (field.oriented(field.detectors.index(name)) for name in (second, first))
         return paired_difference(one, other, many, rng)
 
-    held = contests(
-        {
-            metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
-            for metric, own in means.items()
-        },
-        compare,
-    )
+    held = contests(places, compare)
     best, rival = (contest.first for contest in held)
     same = best == rival
     text = (

@@ -218,8 +218,14 @@ def _mean_look(parts: Sequence[_Found]) -> _Found:
     means: _Found = {}
     for way in parts[0]:
         if all(way in part for part in parts):
-            accuracy, accepted = (np.mean([part[way][i] for part in parts], axis=0) for i in (0, 1))
-            means[way] = accuracy, accepted
+            accuracy = np.mean([part[way][0] for part in parts], axis=0)
+            accepted = [part[way][1] for part in parts]
+            # Looks at different numbers of samples may be parts of each other: the smallest counts.
+            same = len({shares.size for shares in accepted}) == 1
+            means[way] = (
+                accuracy,
+                np.mean(accepted, axis=0) if same else min(accepted, key=np.size),
+            )
     return means
 
 

@@ -20,8 +20,9 @@ def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple
         "first samples kept.",
         "Intervals are for other outlier sets of the kind of these, other ID samples"
         + (", and another training" if any(len(s.runs) > 1 for s in field.sources) else "")
-        + f". P values are adjusted by Holm's rule where several methods are compared with the "
-        f"first, and judged at {SIGNIFICANT:.0%}.",
+        + ". P values are adjusted by Holm's rule where several methods are compared with the "
+        "first, and for its having been chosen by its results, and judged at "
+        f"{SIGNIFICANT:.0%}.",
     ]
     if all(len(source.runs) == 1 for source in field.sources):
         lines.append("There is only one training: nothing can be said about retraining.")

@@ -9,6 +9,7 @@ import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.protocols.comparable import Comparable, comparable
+from oodometer.protocols.differences import independent_changes, trainings_of
 from oodometer.protocols.ranking_views import (
     auroc_table,
     intervals,
@@ -45,18 +46,25 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare detectors by AUROC over all runs: intervals, ranks, and what retraining changes."""
     field = comparable(table)
     comparisons = _against_best(field)
+    many = len(field.trainings) > 1
     return Finding(
         protocol="ranking",
         title="Which detector, and how surely?",
-        question="Which detector is best, and would another training of the same classifier agree?",
+        question="Which detector is best, and would "
+        + ("another training of the same classifier" if many else "other test samples")
+        + " agree?",
         claims=(
             *_claim_best(field, comparisons),
             *_claim_baseline(field),
             *_claim_sets(field),
             *_claim_factors(field, surely=not _tied(comparisons)),
         ),
-        tables=(auroc_table(field), rank_table(field)),
-        series=(intervals(field), rank_map(field), *strips(field)),
+        tables=(auroc_table(field), *((rank_table(field),) if many else ())),
+        series=(
+            intervals(field),
+            *((rank_map(field),) if len(field.runs) > 1 else ()),
+            *strips(field),
+        ),
         caveats=_caveats(field),
         missing=missing_lines(
             [part for part in table.missing if not part.setting and not part.lasting],
@@ -92,14 +100,14 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     leads = field.order[0] == field.order.min(axis=0)
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
     first = int(leads.sum())
-    place = in_all(first, len(field.runs), "training")
+    place = in_all(first, len(field.trainings), "training")
     together = f" ({int(shared.sum())} times together with another)" if shared.any() else ""
     tied = _tied(comparisons)
     claims = [
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
             f"{together}.",
-            never_otherwise(int((~leads | shared).sum()), len(field.runs), surely=not tied),
+            never_otherwise(int((~leads | shared).sum()), len(field.trainings), surely=not tied),
             f"{interval}; {_other_winners(field)}",
         )
     ]
@@ -120,7 +128,8 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
         nearest = field.detectors[1]
         claims.append(
             Claim(
-                f"{best} is ahead of every other detector.",
+                f"{best} is ahead of every other detector"
+                f"{'' if len(field.trainings) > 1 else ' in this training'}.",
                 "holds",
                 f"{best} − {nearest}, the nearest: {points_and_p(comparisons[nearest])}",
             )
@@ -135,7 +144,7 @@ def _tied(comparisons: Mapping[str, Difference]) -> list[str]:
 
 def _over_runs(field: Comparable, always: bool) -> Verdict:
     """What a statement about every training comes to; one training cannot show that it survives."""
-    if len(field.runs) == 1:
+    if len(field.trainings) == 1:
         return "undecided"
     return "holds" if always else "flips"
 
@@ -171,6 +180,7 @@ def _claim_baseline(field: Comparable) -> list[Claim]:
         return []
     rival = next(name for name in field.detectors if name != BASELINE)
     differences = _on_each_set(field, BASELINE)
+    trainings = len(field.trainings)
     claims = []
     for ood in field.table.ood:
         difference = differences[rival, ood]
@@ -178,10 +188,11 @@ def _claim_baseline(field: Comparable) -> list[Claim]:
         wins, losses = int((gaps > 0).sum()), int((gaps < 0).sum())
         winner, loser = (rival, BASELINE) if wins >= losses else (BASELINE, rival)
         text = f"{winner} beats {loser} on {ood} " + in_all(
-            max(wins, losses), len(field.runs), "training"
+            max(wins, losses), trainings, "training"
         )
         if not wins and not losses:
-            text = f"{rival} and {BASELINE} are equal on {ood} in every training"
+            text = f"{rival} and {BASELINE} are equal on {ood} "
+            text += in_all(trainings, trainings, "training")
         chance = difference.p_value >= SIGNIFICANT
         verdict: Verdict = "undecided" if chance else _over_runs(field, not (wins and losses))
         if chance and (wins or losses):
@@ -223,7 +234,7 @@ def _claim_factors(field: Comparable, surely: bool) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same trainings are no independent cases: n trainings that agree in everything else
-    count for n - 1.
+    count for n - 1, however often each was looked at; and all looks at a training for one.
     """
     if len(field.detectors) < 2:
         return []
@@ -240,17 +251,16 @@ def _claim_factors(field: Comparable, surely: bool) -> list[Claim]:
         if not pairs:
             continue
         changed = sum(winner[a] != winner[b] for a, b in pairs)
-        levels_seen = len(
-            {field.table.runs[run][factor] for runs in groups.values() for run in runs}
-        )
+        several = [run for runs in groups.values() if len(runs) > 1 for run in runs]
+        levels_seen = len({field.table.runs[run][factor] for run in several})
+        cases = independent_changes({run: field.table.runs[run] for run in several}, factor)
+        what = "runs" if field.has_looks else "trainings"
         claims.append(
             Claim(
                 f"Changing only the {factor} changes the winner "
-                f"{in_all(changed, len(pairs), 'pair of trainings', 'pairs of trainings')}.",
-                never_otherwise(
-                    changed, sum(len(runs) - 1 for runs in groups.values()), surely=surely
-                ),
-                f"{levels_seen} levels; pairs of trainings that agree in everything else",
+                f"{in_all(changed, len(pairs), f'pair of {what}', f'pairs of {what}')}.",
+                never_otherwise(changed, cases, surely=surely),
+                f"{levels_seen} levels; pairs of {what} that agree in everything else",
             )
         )
     return claims
@@ -265,13 +275,20 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         "not shown too, and against the leader for its having been chosen by its results; they are "
         f"judged at {SIGNIFICANT:.0%}. Intervals are for one comparison at a time.",
     ]
-    if len(field.runs) == 1:
+    if len(field.trainings) == 1:
         caveats[1] = (
             "There is only one training: the intervals are for other test samples, and nothing "
             "can be said about retraining."
         )
+    if field.has_looks:
+        looks = f"{len(field.runs)} runs are looks at "
+        looks += (
+            "one training" if len(field.trainings) == 1 else f"{len(field.trainings)} trainings"
+        )
+        caveats.append(f"{looks}, as checkpoints are: the mean of each training is one case.")
     if not field.table.same_samples:
-        caveats.append("The trainings do not share their test samples.")
+        what = "runs" if field.has_looks else "trainings"
+        caveats.append(f"The {what} do not share their test samples.")
     caveats += not_applicable(field.table.missing, len(field.table.runs))
     unusable = [part for part in field.table.missing if part.setting and not part.lasting]
     caveats += [
@@ -291,7 +308,7 @@ def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
     facts = [
         ("in-distribution data", table.id),
         ("test samples", " / ".join(map(str, sorted(sizes)))),
-        ("trainings", _of(len(field.runs), len(table.runs))),
+        ("trainings", _of(len(field.trainings), len(trainings_of(table.runs, list(table.runs))))),
         ("detectors", _of(len(field.detectors), len(field.represented))),
         ("outlier sets", str(len(table.ood))),
     ]

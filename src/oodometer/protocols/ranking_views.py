@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.comparable import Comparable
@@ -24,13 +22,16 @@ def auroc_table(field: Comparable) -> Table:
             placed = field.placements.get((detector, ood))
             cells.append(None if placed is None else mean_auroc(placed, LEVEL))
         rows.append((detector, *cells))
+    one = len(field.trainings) == 1
+    over = "in the one training" if one else f"mean over {len(field.trainings)} trainings"
     return Table(
         "auroc",
-        f"AUROC, mean over {count(len(field.runs), 'training')}, with 95 % intervals",
+        f"AUROC, {over}, with 95 % intervals",
         ("detector", "mean", *field.table.ood),
         tuple(rows),
-        "Higher is better; 0.5 is chance. The intervals are for another training and other test "
-        "samples of the same kind.",
+        "Higher is better; 0.5 is chance. The intervals are for "
+        + ("" if one else "another training and ")
+        + "other test samples of the same kind.",
     )
 
 
@@ -38,7 +39,7 @@ def rank_table(field: Comparable) -> Table:
     """How often each detector is first, and between which ranks it moves."""
     return Table(
         "ranks",
-        f"How often each detector ranks first, over {count(len(field.runs), 'training')}",
+        f"How often each detector ranks first, over {count(len(field.trainings), 'training')}",
         ("detector", "times first", "mean rank", "ranks"),
         tuple(rank_rows(field.detectors, field.order)),
         f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
@@ -67,7 +68,9 @@ def intervals(field: Comparable) -> Series:
 
 def rank_map(field: Comparable) -> Series:
     """Rank of every detector in every run."""
-    order = field.order
+    order = field.run_order
+    run = "run" if field.has_looks else "training"
+    same = "survives retraining" if len(field.trainings) > 1 else f"is the same in every {run}"
     # Levels alone are short enough for the head of a column; the run's full name is a remark.
     levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
     distinct = len(set(levels.values())) == len(levels) and all(levels.values())
@@ -80,9 +83,9 @@ def rank_map(field: Comparable) -> Series:
     return Series(
         "heatmap",
         "ranks",
-        "Rank of each detector in each training",
+        f"Rank of each detector in each {run}",
         f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; a row of one colour is a "
-        "detector whose rank survives retraining.",
+        f"detector whose rank {same}.",
         "rank",
         tuple(points),
         higher_is_better=False,
@@ -92,12 +95,12 @@ def rank_map(field: Comparable) -> Series:
 def strips(field: Comparable) -> list[Series]:
     """AUROC of every run, by the level of each factor; nothing if there are no factors."""
     return factor_strips(
-        np.array([field.overall[detector].values for detector in field.detectors]),
+        field.run_values,
         field.detectors,
         {run: field.table.runs[run] for run in field.runs},
         field.factors,
         metric="AUROC",
-        run="training",
+        run="run" if field.has_looks else "training",
         over=outlier_sets(field),
     )
 

@@ -216,7 +216,10 @@ def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
     if not compared:
         return []
     does, where = _on_sets(agree, [c.place for _, c in compared], "also has", "does not have")
-    text = f"The detector that varies least {does} the best mean {label} {where}"
+    text = (
+        f"The detector that varies least {does} the best mean {label}, weighted as in the score, "
+    )
+    text += where
     decided = all(contest.leads and not contest.tied for _, contest in compared)
     verdict: Verdict = "flips" if sure else "undecided"
     if agree == len(compared) and decided:

@@ -65,8 +65,13 @@ def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:
             terms.append((variance, sample.size - 1.0))
     value = float(np.mean(values))
     error = math.sqrt(sum(variance for variance, _ in terms))
-    if not error:
-        return Difference(value, value, value, 1.0 if abs(value) < 1e-12 else 0.0)
+    rounding = 1e-12 * max(abs(float(one.moments.mean)) for one, _ in parts)
+    if error <= rounding:
+        # Runs that agree to the last digit: no more is known than by the signs of n differences.
+        cases = sum(freedom + 1.0 for _, freedom in terms)
+        return Difference(
+            value, value, value, 1.0 if abs(value) <= rounding else 2.0 ** (1 - cases)
+        )
     freedom = welch_freedom(terms)
     reach = float(stdtrit(freedom, 0.5 + 0.5 * LEVEL)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))

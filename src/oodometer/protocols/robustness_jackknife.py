@@ -68,7 +68,10 @@ def ratio(one: Score, other: Score, level: float) -> Difference:
     if abs(difference) < 1e-9:
         p_value = 1.0
     else:
-        p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error)) if error > 0.0 else 0.0
+        # Without any error no more is known than by the signs of so many units.
+        p_value = 2.0 ** (1.0 - one.logs.size)
+        if error > 1e-9:
+            p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
     reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
     return Difference(
         math.exp(difference), math.exp(difference - reach), math.exp(difference + reach), p_value

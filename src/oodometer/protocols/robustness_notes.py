@@ -15,8 +15,11 @@ def caveats(field: Field) -> tuple[str, ...]:
     lines = [
         "The score measures variation against the mean: a detector that is equally bad under every "
         f"{field.factor} scores well. Read it beside the means.",
-        f"P values are adjusted by Holm's rule for all comparisons with the first, and judged at "
-        f"{SIGNIFICANT:.0%}; intervals are for one score or comparison at a time.",
+        f"The mean in the score weighs each {field.factor} by 1 / standard deviation: where the "
+        "call is close, it may put another detector first than the plain mean over runs does.",
+        "P values are adjusted by Holm's rule for all pairs, because the first was chosen by its "
+        "results, and for all contests; they are judged at "
+        f"{SIGNIFICANT:.0%}. Intervals are for one score or comparison at a time.",
     ]
     if field.looks:
         lines.append(

@@ -20,7 +20,7 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
     field = comparable(table)
     if len(field.runs) < 2:
         raise UserError("How far trainings differ can be told from two on; there is one.")
-    values = {name: field.overall[name].values for name in field.detectors}
+    values = dict(zip(field.detectors, field.run_values, strict=True))
     # One that has the same scores in every run, as an ensemble of them, has nothing to spread.
     moved = [name for name in field.detectors if np.ptp(values[name]) > 0]
     ordered = sorted(moved, key=lambda name: -float(np.ptp(values[name])))
@@ -54,7 +54,7 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
 
 def _claim(field: Comparable, detector: str) -> Claim:
     """Say how far the mean AUROC of a detector moves, and whether other samples could do that."""
-    values = field.overall[detector].values
+    values = field.run_values[field.detectors.index(detector)]
     low, high = int(values.argmin()), int(values.argmax())
     pairs = list(combinations(range(len(field.runs)), 2))
     differences = [_difference(field, detector, b, a) for a, b in pairs]
@@ -93,8 +93,7 @@ def _of_run(field: Comparable, detector: str, run: str) -> Placements:
 
 def _table(field: Comparable) -> Table:
     rows = []
-    for name in field.detectors:
-        values = field.overall[name].values
+    for name, values in zip(field.detectors, field.run_values, strict=True):
         low, high = int(values.argmin()), int(values.argmax())
         rows.append(
             (name, float(values[low]), field.runs[low], float(values[high]), field.runs[high],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from oodometer.finding import Claim, Finding
 from oodometer.protocols.blocks import Blocks, blocks
-from oodometer.protocols.differences import FEWEST_FOR_T, paired_differences
+from oodometer.protocols.differences import FEWEST_FOR_T, TWO_CASES, paired_differences
 from oodometer.protocols.standing_factors import (
     factor_claims,
     range_claims,
@@ -46,9 +47,10 @@ from oodometer.stats.agreement import kendall_w
 from oodometer.stats.comparison import Difference, holm
 from oodometer.stats.intervals import Interval, runs_interval
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
-from oodometer.stats.power import runs_needed
+from oodometer.stats.power import RunsNeeded, runs_needed
 
 MOST_NAMED = 20  # detectors that a caveat names
+POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
 
 
 def standing(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -108,7 +110,10 @@ def _against_best(field: Blocks, rng: np.random.Generator) -> dict[str, Differen
     best = field.oriented(0)
     rows = enumerate(field.detectors[1:], start=1)
     pairs = {name: (best, field.oriented(row)) for row, name in rows}
-    return paired_differences(pairs, rng, of_best=True)
+    found = paired_differences(pairs, rng, of_best=True)
+    if len(field.units) < FEWEST_FOR_T:  # two that happen to agree would look like certainty
+        return {n: d._replace(low=-math.inf, high=math.inf) for n, d in found.items()}
+    return found
 
 
 def _tied(differences: Mapping[str, Difference]) -> list[str]:
@@ -160,7 +165,8 @@ def _claim_best(
         claims.append(Claim(text, "undecided", evidence + more))
     else:
         nearest = field.detectors[1]
-        text = f"{best} is ahead of every other detector."
+        text = f"{best} is ahead of every other detector"
+        text += "." if field.are_runs else " in this one run, over outlier sets like these."
         evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
         claims.append(Claim(text, "holds", evidence))
     chance = win_probability(field.oriented(0), field.oriented(1), level=LEVEL)
@@ -246,10 +252,7 @@ def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[C
     if not tied or not field.are_runs:
         return []
     best, rival = field.detectors[0], tied[0]
-    row = field.detectors.index(rival)
-    needed = runs_needed(
-        field.oriented(0), field.oriented(row), level=LEVEL, comparisons=len(differences)
-    )
+    needed = _needed(field, tied)
     now = count(len(field.units), "run")
     if needed.runs is not None and needed.runs <= len(field.units):
         return []  # the spread is as good as none, and says nothing about further runs
@@ -261,10 +264,32 @@ def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[C
         Claim(
             f"Telling {best} from {rival} would take about {needed.runs:,} runs like these.",
             "undecided",
-            f"{now} so far; for 80 % power at the observed difference and spread, which allow "
-            f"{needed.low:,} to {high}",
+            f"{now} so far; for {100 * POWER:.0f} % power at the observed difference and spread, "
+            f"which allow {needed.low:,} to {high}",
         )
     ]
+
+
+def _needed(field: Blocks, tied: Sequence[str]) -> RunsNeeded:
+    """Runs that would tell the best from the first of those that are tied with it.
+
+    As `against_best` judges it: either by itself, after those that are told apart already, of all
+    pairs; or together with all that are tied, each at the plain level. Then each needs power enough
+    that all are found with the power that is asked for.
+    """
+    rows = [field.detectors.index(name) for name in tied]
+    best, many = field.oriented(0), len(field.detectors)
+    told = many - 1 - len(tied)
+    alone = runs_needed(
+        best, field.oriented(rows[0]), level=LEVEL, power=POWER,
+        comparisons=many * (many - 1) // 2 - told,
+    )  # fmt: skip
+    each = 1.0 - (1.0 - POWER) / len(tied)
+    together = [runs_needed(best, field.oriented(r), level=LEVEL, power=each) for r in rows]
+    longest = max(together, key=lambda needed: math.inf if needed.runs is None else needed.runs)
+    if longest.runs is None or (alone.runs is not None and alone.runs <= longest.runs):
+        return alone
+    return longest
 
 
 def _caveats(field: Blocks) -> tuple[str, ...]:
@@ -290,6 +315,8 @@ def _caveats(field: Blocks) -> tuple[str, ...]:
             "few cases leave a permutation test no power. Intervals are for one comparison at a "
             "time."
         )
+    if len(field.units) == FEWEST_FOR_T - 1 and len(field.detectors) > 1:
+        caveats.append(TWO_CASES.format(count(len(field.units), field.unit)))
     if len(field.levels) > len(field.units) and field.are_runs:
         caveats.append(
             f"{len(field.levels)} runs are looks at {len(field.units)} trainings, as checkpoints "

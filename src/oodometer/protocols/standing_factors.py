@@ -10,6 +10,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim
 from oodometer.protocols.blocks import Blocks
+from oodometer.protocols.differences import independent_changes
 from oodometer.protocols.words import LEVEL, listing, never_otherwise, points
 from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares, one_at_a_time, variance_shares
@@ -25,8 +26,8 @@ PAIRS = 200_000  # of runs, looked at per factor; more are not told apart by a r
 def factor_claims(field: Blocks, surely: bool) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?
 
-    Pairs of the same runs are no independent cases: n runs that agree in everything else count
-    for n - 1. Nor does a winner last that may owe its place to chance: see `surely`.
+    Pairs of the same runs are no independent cases: n trainings that agree in everything else
+    count for n - 1. Nor does a winner last that may owe its place to chance: see `surely`.
     """
     if not field.are_runs or len(field.detectors) < 2:
         return []
@@ -41,7 +42,14 @@ def factor_claims(field: Blocks, surely: bool) -> list[Claim]:
         pairs = list(islice((p for g in groups.values() for p in combinations(g, 2)), PAIRS))
         if pairs:
             changed = sum(int(winner[a] != winner[b]) for a, b in pairs)
-            found[factor] = changed, len(pairs), sum(len(g) - 1 for g in groups.values())
+            several = {
+                str(run): {name.casefold(): level for name, level in field.levels[run].items()}
+                for group in groups.values()
+                if len(group) > 1
+                for run in group
+            }
+            cases = independent_changes(several, factor.casefold())
+            found[factor] = changed, len(pairs), cases
     told = {
         factor: f"{changed:,} of {many:,} {'pair' if many == 1 else 'pairs'} of runs"
         for factor, (changed, many, _) in found.items()

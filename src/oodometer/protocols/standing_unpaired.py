@@ -27,7 +27,8 @@ from oodometer.protocols.words import (
 )
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, against_best
-from oodometer.stats.unpaired import Summary, mean_interval, welch
+from oodometer.stats.summary import Summary, mean_interval
+from oodometer.stats.unpaired import welch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,8 +294,7 @@ def _finding(
 def _estimate(summary: Summary) -> Estimate | None:
     if summary.runs < 2:
         return None
-    found = mean_interval(summary, LEVEL)
-    return Estimate(found.value, max(0.0, found.low), min(1.0, found.high))
+    return mean_interval(summary, LEVEL, (0.0, 1.0))
 
 
 def _means(table: Results, known: Mapping[str, Summary]) -> Table:
@@ -309,8 +309,8 @@ def _means(table: Results, known: Mapping[str, Summary]) -> Table:
         ("detector", "mean", "standard deviation", "runs"),
         tuple(rows),
         ("Higher" if table.higher_is_better else "Lower")
-        + " is better. Intervals are Student's t, for the mean over further runs like these; the "
-        "standard deviation is over each detector's own runs.",
+        + " is better. Intervals are Student's t, also on the logit scale, for the mean over "
+        "further runs like these; the standard deviation is over each detector's own runs.",
     )
 
 

@@ -76,10 +76,16 @@ def difference_table(best: str, what: str, differences: Mapping[str, Difference]
         f"{best} against every other detector",
         ("detector", f"{best} ahead by", "adjusted p", "can be the best"),
         tuple(
-            (name, Estimate(*d[:3]), float(d.p_value), "no" if d.p_value < SIGNIFICANT else "yes")
+            (
+                name,
+                Estimate(*d[:3]) if np.isfinite(d[:3]).all() else d.value,
+                float(d.p_value),
+                "no" if d.p_value < SIGNIFICANT else "yes",
+            )
             for name, d in differences.items()
         ),
-        f"Mean difference in {what}, with 95 % interval for one comparison at a time; positive: "
+        f"Mean difference in {what}, with 95 % interval for one comparison at a time, from three "
+        "cases on; positive: "
         f"{best} is better. A detector that is significantly worse than the leader cannot be the "
         "best, although the same numbers chose the leader (multiple comparisons with the best).",
     )

@@ -15,8 +15,10 @@ import numpy as np
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.contests import contests, judge
+from oodometer.protocols.contests import comparisons, contests, judge
 from oodometer.protocols.differences import (
+    FEWEST_FOR_T,
+    TWO_CASES,
     paired_difference,
     paired_differences,
     points_between,
@@ -43,7 +45,7 @@ from oodometer.protocols.words import (
 )
 from oodometer.scores import ScoreTable
 from oodometer.stats.comparison import Difference
-from oodometer.stats.intervals import runs_interval
+from oodometer.stats.paired import difference_interval
 
 
 def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -55,12 +57,12 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
         title="What does tuning gain, and what does it only promise?",
         question="Does a setting that is good against some outliers stay good against others?",
         claims=(
-            _claim_gain(field, differences, rng),
-            _claim_optimism(field, rng),
+            _claim_gain(field, differences),
+            _claim_optimism(field),
             *_claim_winner(field, rng),
-            _claim_sensitivity(field, rng),
+            _claim_sensitivity(field),
         ),
-        tables=(gain_table(field, differences, rng), choice_table(field)),
+        tables=(gain_table(field, differences), choice_table(field)),
         series=(gains(field, rng), *curves(field), *setting_intervals(field, rng)),
         caveats=_caveats(field),
         missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
@@ -78,14 +80,12 @@ def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference
     return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
 
 
-def _claim_gain(
-    field: TuningField, differences: Mapping[str, Difference], rng: np.random.Generator
-) -> Claim:
+def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Claim:
     """For how many detectors is tuning on other outliers worth it?"""
     sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
     better = [name for name, d in sure.items() if d.value > 0]
     worse = [name for name, d in sure.items() if d.value < 0]
-    mean = _mean(field, lambda d: d.tuned - d.default, rng)
+    mean = _mean(field, lambda d: d.tuned - d.default)
     promise = float(np.mean([(d.oracle - d.default).mean() for d in field.detectors]))
     verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
     lost = f" and loses for {len(worse)}" if worse else ""
@@ -100,9 +100,9 @@ def _claim_gain(
     )
 
 
-def _claim_optimism(field: TuningField, rng: np.random.Generator) -> Claim:
+def _claim_optimism(field: TuningField) -> Claim:
     """How much does choosing on the test promise that honest tuning does not give?"""
-    mean = _mean(field, lambda d: d.oracle - d.tuned, rng)
+    mean = _mean(field, lambda d: d.oracle - d.tuned)
     most = max(field.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
     return Claim(
         f"Choosing on the test outliers promises {points(mean.value)} more than honest tuning "
@@ -126,7 +126,7 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
         label: {name: -float(own.mean()) for name, own in named.items()}
         for label, named in values.items()
     }
-    many = sum(len(named) - 1 for named in values.values())
+    many = comparisons(places)
     held = contests(
         places,
         lambda label, other, first: paired_difference(
@@ -152,12 +152,16 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
     return [Claim(f"{text}.", verdict, "; ".join(told))]
 
 
-def _claim_sensitivity(field: TuningField, rng: np.random.Generator) -> Claim:
+def _claim_sensitivity(field: TuningField) -> Claim:
     """Which detector depends most on its setting?"""
     ordered = sorted(field.detectors, key=lambda d: -d.spread)
     first = ordered[0]
     spans = {d.name: _span(d) for d in ordered}
-    intervals = {n: runs_interval(v, rng=rng, level=LEVEL) for n, v in spans.items() if len(v) > 1}
+    intervals = {
+        name: difference_interval(span, np.zeros_like(span), level=LEVEL)
+        for name, span in spans.items()
+        if len(span) > 1
+    }
     surely = (
         len(ordered) > 1
         and len(intervals) == len(ordered)
@@ -179,13 +183,10 @@ def _span(detector: TunedDetector) -> Floats:
     return detector.curve[best] - detector.curve[worst]
 
 
-def _mean(
-    field: TuningField, part: Callable[[TunedDetector], Floats], rng: np.random.Generator
-) -> Estimate:
+def _mean(field: TuningField, part: Callable[[TunedDetector], Floats]) -> Estimate:
     """Mean over detectors of a difference, with its interval over units."""
     values = np.mean([part(detector) for detector in field.detectors], axis=0)
-    found = runs_interval(values, rng=rng, level=LEVEL)
-    return Estimate(found.value, found.low, found.high)
+    return difference_interval(values, np.zeros_like(values), level=LEVEL)
 
 
 def _caveats(field: TuningField) -> tuple[str, ...]:
@@ -205,6 +206,8 @@ def _caveats(field: TuningField) -> tuple[str, ...]:
             "There is one training only: the outlier sets are the cases. They share the sets that "
             "settings were chosen on, so intervals are rather too narrow."
         )
+    if field.units == FEWEST_FOR_T - 1:
+        caveats.append(TWO_CASES.format(count(field.units, field.unit)))
     if field.fixed:
         caveats.append(f"Without a grid: {listing(list(field.fixed))}.")
     if field.learned:

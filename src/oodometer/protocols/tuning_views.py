@@ -14,21 +14,21 @@ from oodometer.protocols.tuning_field import TunedDetector, TuningField
 from oodometer.protocols.words import LEVEL, count
 from oodometer.stats.comparison import Difference
 from oodometer.stats.intervals import runs_interval
+from oodometer.stats.paired import difference_interval
 
 FEW_LINES = 6  # in a panel
 WIDE = 100.0  # times the smallest: then the axis is logarithmic
 CHOICES = {"default": "default", "tuned": "tuned on other outliers", "oracle": "chosen on the test"}
 
 
-def gain_table(
-    field: TuningField, differences: Mapping[str, Difference], rng: np.random.Generator
-) -> Table:
+def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Table:
     """AUROC of every choice, what tuning gains, and what only the test would promise."""
     rows: list[tuple[TableCell, ...]] = []
     for detector in sorted(field.detectors, key=lambda d: -float(d.tuned.mean())):
         gain = differences[detector.name]
-        optimism = _estimate(detector.oracle - detector.tuned, rng, (-1.0, 1.0))
-        optimism = optimism._replace(low=max(0.0, optimism.low))  # it cannot be negative
+        optimism = difference_interval(detector.oracle, detector.tuned, level=LEVEL)
+        # It is no less than 0, and no more than 1.
+        optimism = optimism._replace(low=max(0.0, optimism.low), high=min(1.0, optimism.high))
         rows.append(
             (
                 detector.name,
@@ -195,15 +195,10 @@ def _lines(detector: TunedDetector) -> _Lines | None:
 
 
 def _point(values: Floats, rng: np.random.Generator) -> dict[str, float | None]:
-    found = _estimate(values, rng, (0.0, 1.0))
+    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
     alone = len(values) < 2  # one case has no interval
     return {
         "value": found.value,
         "low": None if alone else found.low,
         "high": None if alone else found.high,
     }
-
-
-def _estimate(values: Floats, rng: np.random.Generator, bounds: tuple[float, float]) -> Estimate:
-    found = runs_interval(values, rng=rng, level=LEVEL, bounds=bounds)
-    return Estimate(found.value, found.low, found.high)

@@ -44,7 +44,12 @@ def points_and_p(difference: Difference) -> str:
 
     >>> points_and_p(Difference(0.0123, -0.004, 0.0286, 0.1))
     '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
+    >>> points_and_p(Difference(0.01, -math.inf, math.inf, 0.5))
+    '+1.0 points, without an interval, adjusted p = 0.5'
     """
+    if not math.isfinite(difference.high - difference.low):
+        value = _signed(100 * difference.value)
+        return f"{value} points, without an interval, adjusted p = {difference.p_value:.2g}"
     value, low, high = (_signed(100 * part) for part in difference[:3])
     return f"{value} points [{low}, {high}], adjusted p = {difference.p_value:.2g}"
 

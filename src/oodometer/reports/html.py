@@ -17,7 +17,7 @@ from oodometer.reports.words import Shown, clean, numeric_columns, points_table,
 if TYPE_CHECKING:
     from jinja2 import Template
 
-# A sign and a word besides the colour; the meanings stand once at the top of the page.
+# A sign and a word besides the colour; the meanings stand once below the claims.
 VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "flips": "⇄", "undecided": "?"}
 VERDICT_MEANINGS: dict[Verdict, str] = {
     "holds": "survives the variations that were tried, beyond chance",

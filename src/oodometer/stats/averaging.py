@@ -1,4 +1,4 @@
-"""AUROC averaged over several outlier sets, in the form that the comparisons over runs take."""
+"""AUROC averaged over outlier sets, or over looks, in the form that comparisons over runs take."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from oodometer.errors import UserError
+from oodometer.metrics.counts import Floats
 from oodometer.stats.comparison import Placements
 
 
@@ -38,3 +39,34 @@ def average_over_sets(sets: Sequence[Placements]) -> Placements:
         ood_sizes=sizes,
         shared_samples=first.shared_samples,
     )
+
+
+def average_over_looks(placed: Placements, looks: Sequence[Sequence[int]]) -> Placements:
+    """Placements with one run per training: the mean over those that are looks at the same one.
+
+    A sample's placement is its mean over the looks, such as checkpoints, of one training. Looks at
+    different numbers of samples may be parts of each other; the deviations of the smallest, the
+    least certain, then stand for those of the mean.
+    """
+    if all(len(own) == 1 for own in looks):
+        return placed
+    values = placed.values
+    averaged = []
+    for samples, sizes in ((placed.id, placed.id_sizes), (placed.ood, placed.ood_sizes)):
+        parts = np.split(samples, np.cumsum(sizes)[:-1])
+        averaged.append([_mean_look([parts[run] for run in own], values[own]) for own in looks])
+    id_parts, ood_parts = averaged
+    return Placements(
+        id=np.concatenate(id_parts),
+        ood=np.concatenate(ood_parts),
+        id_sizes=np.array([part.size for part in id_parts], dtype=np.intp),
+        ood_sizes=np.array([part.size for part in ood_parts], dtype=np.intp),
+        shared_samples=placed.shared_samples,
+    )
+
+
+def _mean_look(parts: Sequence[Floats], values: Floats) -> Floats:
+    if len({part.size for part in parts}) == 1:
+        return np.asarray(np.mean(parts, axis=0))
+    smallest = int(np.argmin([part.size for part in parts]))
+    return np.asarray(parts[smallest] + (values.mean() - values[smallest]))

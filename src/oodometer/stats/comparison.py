@@ -323,6 +323,25 @@ def against_best(p_values: ArrayLike) -> Floats:
     return np.minimum(holm(given, among=pairs), np.max(given))
 
 
+def over_families(families: Sequence[ArrayLike]) -> list[Floats]:
+    """Adjust p values that are adjusted within their families for the number of families, too.
+
+    Holm's rule for families: each of m is tested at its m-th part of the level, and one of which
+    all are rejected leaves its part to the others. Of families with one p value each it is `holm`.
+    """
+    given = [_p_values(family) for family in families]
+    many = len(given)
+    adjusted: list[Floats] = [family.copy() for family in given]
+    passed = [0.0]  # level at which the first s families are rejected as a whole
+    order = sorted(range(many), key=lambda number: float(given[number].max(initial=0.0)))
+    for step, number in enumerate(order):
+        family = given[number]
+        ways = [np.maximum(passed[s], (many - s) * family) for s in range(step + 1)]
+        adjusted[number] = np.minimum(np.min(ways, axis=0), 1.0)
+        passed.append(max(passed[-1], (many - step) * float(family.max(initial=0.0))))
+    return adjusted
+
+
 def _p_values(p_values: ArrayLike) -> Floats:
     try:
         given = np.asarray(p_values, dtype=np.float64)

@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import ndtr, stdtr
 
 from oodometer.metrics import Estimate, auroc_interval
 from oodometer.metrics.bootstrap import wilson
 from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
+from oodometer.stats.summary import Summary, mean_interval
 from oodometer.stats.values import check_generator, paired_values
 
 EXACT_FLIPS = 20  # pairs that differ: 2^19 sums are made in milliseconds
@@ -143,9 +144,8 @@ def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> E
     value = float(differences.mean())
     if differences.size == 1:
         return Estimate(value, -math.inf, math.inf)
-    error = float(differences.std(ddof=1)) / math.sqrt(differences.size)
-    reach = float(stdtrit(differences.size - 1, 0.5 + 0.5 * level)) * error
-    return Estimate(value, value - reach, value + reach)
+    # Not widened for skewness: it is to leave out 0 exactly where the test rejects.
+    return mean_interval(Summary(value, float(differences.std(ddof=1)), differences.size), level)
 
 
 def win_probability(

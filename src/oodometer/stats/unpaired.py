@@ -3,56 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
-from oodometer.errors import UserError
-from oodometer.metrics import Estimate
 from oodometer.metrics.delong import check_level
 from oodometer.stats.comparison import Difference
-from oodometer.stats.values import run_values
+from oodometer.stats.summary import Summary
 
 ROUNDING = 1e-12  # of the larger mean: a spread below is none
-
-
-class Summary(NamedTuple):
-    """What is known of the runs of one method: their mean, standard deviation and number."""
-
-    mean: float
-    spread: float  # divided by runs - 1, as a sample's is
-    runs: int
-
-    @staticmethod
-    def of(values: ArrayLike) -> Summary:
-        """Summarise one value per run."""
-        given = run_values(values, "values")
-        spread = float(given.std(ddof=1)) if given.size > 1 else 0.0
-        return Summary(float(given.mean()), spread, int(given.size))
-
-    def check(self) -> Summary:
-        """Return this summary, or raise a `UserError` if it shows no spread."""
-        if not (math.isfinite(self.mean) and math.isfinite(self.spread) and self.spread >= 0.0):
-            raise UserError(
-                f"mean and spread must be finite, spread not negative: {self.mean}, {self.spread}."
-            )
-        if self.runs < 2:
-            raise UserError(f"runs must be at least 2, got {self.runs}: one run shows no spread.")
-        return self
-
-    @property
-    def variance(self) -> float:
-        """Variance of the mean."""
-        return self.spread**2 / self.runs
-
-
-def mean_interval(summary: Summary, level: float = 0.95) -> Estimate:
-    """Student's t interval of a mean, from its summary."""
-    check_level(level)
-    summary.check()
-    reach = -float(stdtrit(summary.runs - 1, 0.5 - 0.5 * level)) * math.sqrt(summary.variance)
-    return Estimate(summary.mean, summary.mean - reach, summary.mean + reach)
 
 
 def welch(a: Summary, b: Summary, level: float = 0.95) -> Difference:

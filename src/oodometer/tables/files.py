@@ -1,4 +1,4 @@
-"""Files with results, as a table of texts: CSV of any dialect, Markdown, Parquet, JSON."""
+"""Files with results, as a table of texts: CSV of any dialect, Markdown, LaTeX, Parquet, JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, no_file
 from oodometer.tables.grid import read_grid
 from oodometer.tables.json_lines import json_lines
 
@@ -32,11 +32,11 @@ def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
             return texts(pd.read_parquet(path)), []
         content = path.read_bytes()
     except FileNotFoundError:
-        raise UserError(f"'{path}' does not exist.") from None
+        raise no_file("Table", path, SUFFIXES) from None
     except OSError as problem:
         raise UserError(f"'{path}' cannot be read: {problem.strerror or problem}.") from None
-    except ValueError as problem:
-        raise UserError(f"'{path}' is no Parquet file, as its name says: {problem}.") from None
+    except ValueError:
+        raise UserError(f"'{path}' is no Parquet file, though its name says so.") from None
     text = _decoded(content, path)
     if suffix in (".json", ".jsonl"):
         return _from_json(text, path), []
@@ -97,6 +97,8 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
             if path.suffix.casefold() == ".jsonl"
             else json.loads(text)
         )
+        if "\\ud" in text.casefold():  # half a character passes as JSON, but cannot be written
+            json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
     lines = json_lines(content)

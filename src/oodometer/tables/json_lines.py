@@ -17,14 +17,14 @@ def json_lines(content: Json) -> list[Line] | None:
     [{'auroc': 0.9}, {'auroc': 0.8}]
     """
     if isinstance(content, list):
-        if content and all(isinstance(entry, list) for entry in content):
+        if content and _are_lists(content):
             titles, *rows = content
             return [dict(zip(map(str, titles), row, strict=False)) for row in rows]
         return [_flat(entry) for entry in content] if _are_objects(content) else None
     if not isinstance(content, dict) or not content:
         return None
     names, data = content.get("columns"), content.get("data")
-    if isinstance(names, list) and isinstance(data, list):  # pandas: split
+    if isinstance(names, list) and isinstance(data, list) and _are_lists(data):  # pandas: split
         return [dict(zip(map(str, names), row, strict=False)) for row in data]
     if isinstance(data, list) and _are_objects(data):  # pandas: table
         return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
@@ -42,6 +42,10 @@ def json_lines(content: Json) -> list[Line] | None:
         keys = dict.fromkeys(key for value in content.values() for key in value)
         return [{name: value.get(key) for name, value in content.items()} for key in keys]
     return list(_nested(content, ())) or None
+
+
+def _are_lists(entries: list[Json]) -> bool:
+    return all(isinstance(entry, list) for entry in entries)
 
 
 def _are_objects(entries: list[Json]) -> bool:

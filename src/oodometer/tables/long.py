@@ -212,9 +212,13 @@ def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     values = long["value"].to_numpy()
     for metric in long["metric"].unique():
         here = (long["metric"] == metric).to_numpy()
-        if (values[here] < 0).any() or (values[here] > 100).any():
-            bad = values[here & ((values < 0) | (values > 100))][0]
-            raise UserError(f"{metric} of {bad:g} is neither a fraction nor a percentage.")
+        bad = np.flatnonzero(here & ((values < 0) | (values > 100)))
+        if len(bad):
+            line = long.iloc[bad[0]]
+            raise UserError(
+                f"{metric} of {line['value']:g} is neither a fraction nor a percentage: "
+                f"{line['detector']} on {line['ood']}."
+            )
         signed = here & percent
         above = here & ~percent & (values > 1)
         below = here & ~percent & (values <= 1)

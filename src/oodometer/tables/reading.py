@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,11 +15,7 @@ from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.files import texts
 from oodometer.tables.long import COVARIATE, to_long
-from oodometer.tables.names import (
-    HIGHER_IS_BETTER,
-    metric_named,
-    metrics_in,
-)
+from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, parse_columns, with_joined
 from oodometer.tables.runs import once, one_spelling, promote, telling
@@ -49,24 +45,10 @@ def read_results(
     detector, id, ood, metric, runs, factor, covariate, ignore, and the names of metrics. `runs` is
     how many stand behind each mean ± standard deviation, where no column says it.
     """
-    import pandas as pd
-
     if runs is not None and runs < 2:
         raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
-
     notes: list[str] = []
-    stem = ""
-    if isinstance(given, pd.DataFrame):
-        frame = texts(given)
-    else:
-        named = [given] if isinstance(given, str | os.PathLike) else given
-        paths = [Path(part) for part in named]
-        if not paths:
-            raise UserError("No file was given.")
-        frame = gather(paths, notes)
-        stem = paths[0].stem if len(paths) == 1 else ""
-    if frame.empty:
-        raise UserError("The table has no lines.")
+    frame, stem = _frame(given, notes)
     about = str(frame.attrs.get("about", ""))
     frame = unfolded(frame, notes)
     double = frame.duplicated()
@@ -97,14 +79,41 @@ def read_results(
         for name, part in long.groupby("metric", sort=False)
     ]
     found.sort(key=lambda part: part.metric != "auroc")
-    set_aside = {_title(name, frame): why for name, why in set_aside.items()}
-    listing = [
-        (c, "factor" if c in roles.covariates and c in factors else role)
-        for c, role in roles.listing()
-        if c not in set_aside
+    listing = _listing(roles, factors, {_title(n, frame): why for n, why in set_aside.items()})
+    return Reading(tuple(found), listing, tuple(dict.fromkeys(notes)))
+
+
+def _frame(
+    given: PathLike | Sequence[PathLike] | pd.DataFrame, notes: list[str]
+) -> tuple[pd.DataFrame, str]:
+    """Return the table as texts, and the name of its file, if it is one."""
+    import pandas as pd
+
+    stem = ""
+    if isinstance(given, pd.DataFrame):
+        frame = texts(given)
+    else:
+        named = [given] if isinstance(given, str | os.PathLike) else given
+        paths = [Path(part) for part in named]
+        if not paths:
+            raise UserError("No file was given.")
+        frame = gather(paths, notes)
+        stem = paths[0].stem if len(paths) == 1 else ""
+    if frame.empty:
+        raise UserError("The table has no lines.")
+    return frame, stem
+
+
+def _listing(
+    roles: Roles, factors: Sequence[str], set_aside: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Every column with what it was taken for in the end."""
+    used = [
+        (column, "factor" if column in roles.covariates and column in factors else role)
+        for column, role in roles.listing()
+        if column not in set_aside
     ]
-    listing += [(column, f"not used: {why}") for column, why in set_aside.items()]
-    return Reading(tuple(found), tuple(listing), tuple(dict.fromkeys(notes)))
+    return (*used, *((column, f"not used: {why}") for column, why in set_aside.items()))
 
 
 def _default_metric(stem: str, about: str) -> tuple[str, str]:

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 SINGLE = ("detector", "id", "ood", "metric", "runs")  # roles that one column has
 MANY = ("factor", "covariate", "ignore")  # roles that several may have
-
-
 _PARTS = re.compile(r",(?=\s*\w+\s*=)|,\s*$")  # titles may hold commas
 
 
 @dataclass
 class Roles:
-    """Which column is what; `wide` columns hold one outlier set, detector or condition each."""
+    """Which column is what; several with results hold one set, detector or condition each."""
 
     detector: str | None = None
     id: str | None = None

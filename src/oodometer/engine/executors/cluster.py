@@ -247,7 +247,7 @@ def _call_there(
 
     with contextlib.suppress(ray.exceptions.RayError):
         # The first beat arrives before the work begins: who was never heard cannot be missed.
-        ray.wait([pulse.beat.remote(name, node, os.getpid())], timeout=10)
+        ray.wait([pulse.beat.remote(name, node, os.getpid())], timeout=60)
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:

@@ -179,7 +179,7 @@ class _Worker:
                 answer = self._connection.recv()
                 self._beats += 1
         except (EOFError, OSError):
-            self.process.join(5)
+            self.process.join(60)  # it is about to end, and its exit code tells why
             code = self.process.exitcode
             words = "it was stopped" if self.stopped else _last_words(code)
             return Ended(task, lost=words, outside=code is not None and -code in _FROM_OUTSIDE)

@@ -160,12 +160,23 @@ def owner_is_gone(owner: str) -> bool:
     """Tell whether the owner was a process of this machine that is no more; False if unknown."""
     machine, _, rest = owner.rpartition(":")[0].partition(":")
     process, _, started = rest.partition(":")
-    if machine != _machine() or not process.isdecimal():
+    if machine != _machine() or not process.isdecimal() or not _system_tells():
         return False
-    found = _started(int(process))
-    if found is None:  # no such process, or a system that does not tell
-        return Path("/proc/self/stat").exists()
-    return started != found
+    try:
+        os.kill(int(process), 0)  # asks only: /proc may hide the processes of other users
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:
+        pass  # it is there, but somebody else's
+    return started != "0" and _started(int(process)) not in (started, None)
+
+
+def _system_tells() -> bool:
+    """Whether there is a /proc, and it numbers processes as this one sees them."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())  # noqa: PTH115 - not a path
+    except OSError:
+        return False
 
 
 @cache
@@ -181,13 +192,15 @@ def _machine() -> str:
 
 
 def _started(process: int) -> str | None:
-    """When a process was started, in ticks of its machine."""
+    """When a process was started, in ticks of its machine; "" if it has ended, None if unknown."""
+    if not _system_tells():
+        return None
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
         return None
     state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else fields[18]
+    return "" if state in "ZX" else fields[18]
 
 
 def _path(name: str, turn: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import inspect
 import sys
@@ -27,12 +28,16 @@ def load_factory(name: str) -> Callable[..., object]:
         found: object = importlib.import_module(module_name)
     except Exception as problem:
         raise UserError(
-            f"Network '{name}' cannot be imported: {type(problem).__name__}: {problem}."
+            f"Network '{name}' cannot be imported: {type(problem).__name__}: "
+            f"{str(problem).rstrip('.')}."
         ) from problem
     for part in path.split("."):
         if not hasattr(found, part):
+            close = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
             raise UserError(
-                f"Network '{name}' does not exist: '{module_name}' has nothing called '{path}'."
+                f"Network '{name}' does not exist: '{module_name}' has nothing called "
+                f"'{path}'.{hint}"
             )
         found = getattr(found, part)
     if not callable(found):
@@ -56,7 +61,7 @@ def build_custom(name: str, shape: tuple[int, ...], classes: int, units: int | N
     offered = inputs_of(shape) | {"classes": classes}
     if units is not None:
         offered["units"] = units
-    taken = arguments_of(name, factory, offered)
+    taken = _arguments(name, factory, offered)
     if units is not None and "units" not in taken:
         raise UserError(
             f"Network '{name}' takes no argument 'units', so its width cannot be {units}: leave "
@@ -71,7 +76,17 @@ def build_custom(name: str, shape: tuple[int, ...], classes: int, units: int | N
     return network
 
 
-def arguments_of(
+def argument_names(signature: inspect.Signature) -> set[str]:
+    """Return the names by which a factory takes arguments.
+
+    A width counts beside a height only, as the image's; alone it is that of the network's layers.
+    """
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = {p.name for p in signature.parameters.values() if p.kind in by_name}
+    return names if "height" in names else names - {"width"}
+
+
+def _arguments(
     name: str, factory: Callable[..., object], offered: dict[str, int]
 ) -> dict[str, int]:
     """Return those of the offered arguments that a factory takes."""
@@ -79,17 +94,16 @@ def arguments_of(
         signature = inspect.signature(factory)
     except ValueError:  # some callables written in C tell nothing
         return offered
-    kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD in kinds.values():
-        taken = offered
-    else:
-        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        taken = {key: value for key, value in offered.items() if kinds.get(key) in by_name}
+    names = argument_names(signature)
+    if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        names |= offered.keys() - signature.parameters.keys()
+    taken = {key: value for key, value in offered.items() if key in names}
     try:
         signature.bind(**taken)
     except TypeError as problem:
         raise UserError(
-            f"Network '{name}' cannot be called with {', '.join(offered)} alone: {problem}."
+            f"Network '{name}' cannot be called with {', '.join(taken) or 'nothing'} alone: "
+            f"{problem} (a study offers {', '.join(offered)})."
         ) from None
     return taken
 

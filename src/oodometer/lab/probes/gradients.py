@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
@@ -41,7 +43,9 @@ def gradient_uncertainty(question: Question, state: State) -> Tensor:
     per_row = sum(value.numel() * value.element_size() for value in weights.values())
     chunk = max(1, min(len(inputs), _BYTES // max(1, per_row)))
     # The other ways to compute attention cannot be done for many samples at once.
-    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
+        # What can only be done sample by sample is done so, which is slow and no news.
+        warnings.filterwarnings("ignore", "There is a performance drop")
         rows = inputs.detach()
         try:
             found = vmap(squares, chunk_size=chunk)(rows)

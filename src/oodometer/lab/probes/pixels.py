@@ -69,6 +69,7 @@ class TrainingPixels:
     def __init__(self) -> None:
         self._parts: list[Tensor] = []
         self._bytes = 0
+        self._sum: Tensor | None = None
 
     def see(self, question: Question) -> None:
         """Keep a batch; refuse more of them than memory should hold."""
@@ -81,12 +82,16 @@ class TrainingPixels:
                 f"{_MOST_BYTES / 2**30:g} GiB: give it fewer or smaller ones."
             )
         self._parts.append(part)
+        # Batch by batch: the sum in float64 of all of them would first copy all of them.
+        total = precise(part).sum(0)
+        self._sum = total if self._sum is None else self._sum + total
 
     def learned(self, train: Outputs) -> tuple[State, None]:
         """Return the training inputs, around their mean, where float32 has the most digits."""
+        assert self._sum is not None
         bank = torch.cat(self._parts)
         self._parts.clear()
-        origin = bank.mean(0, dtype=torch.float64).to(bank)
+        origin = (self._sum / len(bank)).to(bank)
         bank -= origin
         squares = torch.linalg.vector_norm(bank, dim=1).square()
         return {"bank": bank, "squares": squares, "origin": origin}, None

@@ -1,0 +1,82 @@
+"""What is wrong with the fields of a study, in one sentence."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from pydantic import BaseModel, ValidationError
+
+from oodometer.errors import UserError, unknown
+from oodometer.study.fields import Factor, Scale, TrainSpec
+
+# pydantic's own words where they would puzzle somebody who writes YAML.
+_ALLOWED = {
+    "tuple_type": "must be a list",
+    "too_short": "must be a list with at least one entry",
+    "string_type": "must be a text (in quotes, if it looks like a number, a date or a yes)",
+    "string_too_short": "must not be empty",
+    "int_type": "must be a whole number",
+    "model_type": "must be a mapping of keys to values",
+    "mapping_type": "must be a mapping of keys to values",
+    "dict_type": "must be a mapping of keys to values",
+    "string_pattern_mismatch": "must begin with a letter from a to z or a digit, and may hold only "
+    "these, spaces, and . _ -",
+}
+
+
+def explain(problem: ValidationError, model: type[BaseModel], source: str) -> UserError:
+    """Turn pydantic's complaints into one sentence about the one that explains most."""
+    # A misspelt key also leaves the right one missing: the misspelling is the cause.
+    complaints = sorted(
+        problem.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key")
+    )
+    first = complaints[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, UserError):
+        return UserError(f"{source}: {own}")
+    path = [part for part in first["loc"] if not str(part).startswith(("literal[", "tuple["))]
+    where = _place(path)
+    known = sorted(_model_at(model, path[:-1]).model_fields)
+    if first["type"] in ("extra_forbidden", "invalid_key"):
+        kind = f"key of '{_place(path[:-1])}'" if path[:-1] else "key"
+        return UserError(f"{source}: {unknown(kind, path[-1], known)}")
+    if first["type"] == "missing":
+        return UserError(f"{source} lacks the key '{where}'. Known there: {', '.join(known)}.")
+    if path[-1:] == ["detectors"]:
+        allowed = "must be 'all' or a list of detectors"
+    elif first["type"] == "literal_error" and isinstance(first["input"], str):
+        choices = re.findall("'([^']*)'", str(first.get("ctx", {}).get("expected")))
+        kind = f"value of '{where}'"
+        return UserError(f"{source}: {unknown(kind, first['input'], choices)}")
+    else:
+        standard = first["msg"].removeprefix("Input ").replace("should", "must", 1)
+        allowed = str(own) if own else _ALLOWED.get(first["type"], standard)
+    return UserError(f"{source}: '{where}' is {_shown(first['input'])}, but {allowed}.")
+
+
+def _place(path: list[int | str]) -> str:
+    """The keys that lead to a value, with a dot between; entries of a list are counted from 1."""
+    text = "".join(f" (entry {part + 1})" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    """A value as it would stand in the file, or the beginning of it."""
+    if value is None:
+        return "empty"
+    text = str(value) if isinstance(value, datetime.date) else repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _model_at(model: type[BaseModel], path: list[int | str]) -> type[BaseModel]:
+    """Return the model that a path of keys leads to."""
+    match path:
+        case [*_, "factors", int()]:
+            return Factor
+        case ["scales", _]:
+            return Scale
+        case ["base"]:
+            return TrainSpec
+        case _:
+            return model

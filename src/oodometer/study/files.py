@@ -1,0 +1,150 @@
+"""A study from a YAML file, or from a mapping like one; paths in it are relative to the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import ValidationError
+from yaml.reader import ReaderError
+
+from oodometer.errors import UserError, no_file
+from oodometer.study.complaints import explain
+from oodometer.study.fields import FILE_IN_A_FIELD, Factor
+from oodometer.study.study import Study
+
+_NAMING_FILES = ("label_noise", "split")  # fields that may name a file
+
+
+def parse_study(content: object, source: str, folder: Path | None = None) -> Study:
+    """Turn a mapping into a Study; paths in it are taken relative to `folder`."""
+    if not isinstance(content, Mapping):
+        kind = "nothing" if content is None else "a list" if isinstance(content, list) else "a word"
+        raise UserError(f"{source} must hold the keys of a study, but holds {kind}.")
+    try:
+        study = Study.model_validate(content)
+    except ValidationError as problem:
+        raise explain(problem, Study, source) from None
+    return study if folder is None else _with_absolute_paths(study, folder)
+
+
+def load_study(path: str | Path) -> Study:
+    """Read a study from a YAML file, or say in one sentence what is wrong with it."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise no_file("Study file", path, (".yaml", ".yml")) from None
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
+        raise UserError(f"Study file '{path}' cannot be read: {reason}.") from None
+    try:
+        content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        raise UserError(f"Study file '{path}'{_told(problem)}.") from None
+    return parse_study(content, f"Study file '{path}'", path.parent.resolve())
+
+
+def _told(problem: Exception) -> str:
+    """Where a text is no YAML, and why."""
+    if isinstance(problem, ReaderError):
+        place = problem.position + 1
+        return f" is not valid YAML: character {place}, U+{problem.character:04X}, is not allowed"
+    if not isinstance(problem, yaml.MarkedYAMLError):  # a date in month 13, ten thousand brackets
+        said = "it is nested too deeply" if isinstance(problem, RecursionError) else problem
+        return f" cannot be read: {said}"
+    mark = problem.problem_mark
+    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    said = problem.problem or "the text cannot be parsed"
+    if said.startswith("but found"):  # the second half of a sentence
+        said = f"{problem.context}, {said}"
+    if "'\\t'" in said:
+        said = "a tab stands where only spaces may, such as in an indent"
+    return f"{place} is not valid YAML: {said}"
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML that refuses a key given twice instead of silently taking the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key must be a word", problem_mark=key.start_mark
+                )
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _with_absolute_paths(study: Study, folder: Path) -> Study:
+    def absolute(name: str) -> str:
+        return str((folder / name).resolve()) if _is_path(name) else name
+
+    def with_absolute_file(detector: str) -> str:
+        file, suffix, rest = detector.partition(".py:")
+        return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
+
+    def beside(match: re.Match[str]) -> str:
+        # What does not lie beside the study may lie where data are looked for.
+        file = (folder / match[1]).resolve()
+        return f"path={file}" if file.exists() else match[0]
+
+    def of_field(field: str, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if field in _NAMING_FILES:
+            return FILE_IN_A_FIELD.sub(beside, value)
+        return absolute(value) if field == "data" else value
+
+    def of_base(fields: Mapping[str, object]) -> dict[str, object]:
+        return {name: of_field(name, value) for name, value in fields.items()}
+
+    def of_factors(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:
+        return tuple(
+            factor.model_copy(
+                update={"levels": tuple(of_field(factor.field, level) for level in factor.levels)}
+            )
+            for factor in factors
+        )
+
+    def located(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(absolute(name) for name in names)
+
+    def found(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
+        if detectors is None or detectors == "all":
+            return detectors
+        return tuple(with_absolute_file(name) for name in detectors)
+
+    scales = {
+        name: scale.model_copy(
+            update={
+                "base": of_base(scale.base),
+                "factors": of_factors(scale.factors),
+                "ood": None if scale.ood is None else located(scale.ood),
+                "detectors": found(scale.detectors),
+            }
+        )
+        for name, scale in study.scales.items()
+    }
+    return study.model_copy(
+        update={
+            "base": study.base.model_copy(update=of_base(dict(study.base))),
+            "factors": of_factors(study.factors),
+            "ood": located(study.ood),
+            "detectors": found(study.detectors),
+            "scales": scales,
+        }
+    )
+
+
+def _is_path(name: str) -> bool:
+    plain = name.partition("(")[0].removesuffix(".gz")
+    return "/" in plain or plain.endswith((".npz", ".parquet", ".csv", ".jsonl"))

@@ -1,0 +1,138 @@
+"""A study as a whole: its checks, its scales, and the runs that it stands for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from oodometer.errors import UserError, unknown
+from oodometer.study.complaints import explain
+from oodometer.study.fields import FILE_IN_A_FIELD, Factor, Level, Scale, TrainSpec
+
+
+class Study(BaseModel):
+    """Which classifiers to train, which detectors to score on which outliers, and what to ask."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]*$")
+    base: TrainSpec
+    factors: tuple[Factor, ...] = ()
+    design: Literal["grid", "one_at_a_time"] = "grid"
+    detectors: Literal["all"] | tuple[str, ...] = "all"
+    ood: tuple[str, ...] = Field(min_length=1)
+    protocols: tuple[str, ...] = ("ranking",)
+    scales: Mapping[str, Scale] = Field(default_factory=dict)  # name -> a smaller version
+
+    def model_post_init(self, context: object) -> None:
+        """Check what only the whole can tell: factors are fields, and nothing is named twice."""
+        fields = [factor.field for factor in self.factors]
+        for name in fields:
+            if name not in TrainSpec.model_fields:
+                raise unknown("factor", name, TrainSpec.model_fields)
+        if "data" in fields:
+            raise UserError(
+                "'data' cannot be a factor, since all runs of a study are compared on one "
+                "in-distribution set: write one study file per data set, and run them into one "
+                "store."
+            )
+        _refuse_repeats("factors", fields)
+        for factor in self.factors:
+            _refuse_repeats(f"levels of factor '{factor.field}'", factor.levels)
+        _refuse_repeats("ood", self.ood)
+        _refuse_repeats("protocols", self.protocols)
+        if self.detectors != "all":
+            _refuse_repeats("detectors", self.detectors)
+            if not self.detectors:
+                raise UserError("detectors must be 'all' or a list with at least one detector.")
+        for name in self.scales:
+            self.at_scale(name)  # whatever is wrong with a scale is said now
+
+    def at_scale(self, name: str) -> Study:
+        """Return the study at one of its scales, as a study of its own."""
+        if name not in self.scales:
+            raise unknown(f"scale of study '{self.name}'", name, self.scales)
+        scale = self.scales[name]
+        varied = {factor.field: factor for factor in self.factors}
+        for factor in scale.factors:
+            if factor.field not in varied:
+                raise unknown(f"factor at scale '{name}'", factor.field, varied)
+            varied[factor.field] = factor
+        try:
+            base = TrainSpec.model_validate(self.base.model_dump() | dict(scale.base))
+        except ValidationError as problem:
+            raise explain(problem, TrainSpec, f"scale '{name}', base") from None
+        return Study(
+            name=f"{self.name}-{name}",
+            base=base,
+            factors=tuple(varied.values()),
+            design=self.design,
+            detectors=self.detectors if scale.detectors is None else scale.detectors,
+            ood=self.ood if scale.ood is None else scale.ood,
+            protocols=self.protocols,
+        )
+
+    def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:
+        """Every run by its label, with its specification and its factor levels."""
+        runs: dict[str, tuple[TrainSpec, dict[str, Level]]] = {}
+        seen: set[TrainSpec] = set()
+        for changed in self._combinations():
+            spec = self._spec(changed)
+            # As they were understood: 1e-3, which YAML takes for a text, is the number 0.001.
+            values = {name: getattr(spec, name) for name in changed}
+            levels = {name: _shown(value) for name, value in values.items()}
+            if _label(levels) in runs:  # files of one name in two folders
+                levels = {name: _shown(value, short=False) for name, value in values.items()}
+            label = _label(levels)
+            if spec in seen:
+                raise UserError(
+                    f"Study '{self.name}' has the same training twice, {label}: two levels of a "
+                    "factor mean the same."
+                )
+            seen.add(spec)
+            runs[label] = (spec, levels)
+        return runs
+
+    def _spec(self, changed: Mapping[str, object]) -> TrainSpec:
+        try:
+            return TrainSpec.model_validate(self.base.model_dump() | dict(changed))
+        except ValidationError as problem:
+            raise explain(problem, TrainSpec, f"Study '{self.name}', factors") from None
+
+    def _combinations(self) -> Iterator[dict[str, object]]:
+        if self.design == "grid":
+            for values in itertools.product(*(factor.levels for factor in self.factors)):
+                yield {f.field: v for f, v in zip(self.factors, values, strict=True)}
+            return
+        base: dict[str, object] = {f.field: getattr(self.base, f.field) for f in self.factors}
+        yield base
+        for factor in self.factors:
+            for value in factor.levels:
+                changed = base | {factor.field: value}
+                if self._spec(changed) != self.base:
+                    yield changed
+
+
+def _label(levels: Mapping[str, Level]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in levels.items()) or "base"
+
+
+def _shown(value: object, *, short: bool = True) -> Level:
+    """A level as tables show it; of files the name is enough, unless two are called alike."""
+    if value is None:
+        return "default"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, str) and short:
+        return FILE_IN_A_FIELD.sub(lambda match: f"path={Path(match[1]).name}", value)
+    return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def _refuse_repeats(where: str, values: Sequence[object]) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise UserError(f"{where} names '{value}' twice.")
