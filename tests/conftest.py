@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+import oodometer.detectors  # noqa: F401 - importing registers them
 from oodometer.outputs import Head, Outputs
+from oodometer.registry import DETECTORS
 
 # The same examples on every machine, however slow it is.
 settings.register_profile(
@@ -18,6 +21,15 @@ settings.register_profile(
 settings.load_profile("anywhere")
 
 collect_ignore = ["oracles"]  # a script that needs another library, in an environment of its own
+
+
+@pytest.fixture(autouse=True)
+def _own_detectors_stay_in_their_test() -> Iterator[None]:
+    """Forget the detectors that a test registers: some of them crash, and "all" would mean them."""
+    known = dict(DETECTORS)
+    yield
+    DETECTORS.clear()
+    DETECTORS.update(known)
 
 
 @pytest.fixture

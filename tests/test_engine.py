@@ -516,7 +516,7 @@ def run_cli(
 
 def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
     from oodometer.engine.keys import function_version
-    from oodometer.registry import DETECTORS, find
+    from oodometer.registry import find
 
     folder = tmp_path / "somewhere"
     folder.mkdir()
@@ -524,16 +524,13 @@ def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
     (folder / "own_deeper.py").write_text("SIGN = -1\n")
     name = write_own(folder, "SIGN * test.logits.amax(1)", "from own_helper import SIGN")
     monkeypatch.syspath_prepend(folder)
-    try:
-        card = find(name)
-        before = function_version(card.build)
-        function_version.cache_clear()
-        assert function_version(card.build) == before
-        (folder / "own_deeper.py").write_text("SIGN = +1\n")
-        function_version.cache_clear()
-        assert function_version(card.build) != before
-    finally:
-        DETECTORS.pop("own", None)
+    card = find(name)
+    before = function_version(card.build)
+    function_version.cache_clear()
+    assert function_version(card.build) == before
+    (folder / "own_deeper.py").write_text("SIGN = +1\n")
+    function_version.cache_clear()
+    assert function_version(card.build) != before
 
 
 def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):

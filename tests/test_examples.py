@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import oodometer.detectors  # noqa: F401 - so that only what examples add is taken back
 from oodometer.cli import app
-from oodometer.registry import DETECTORS
 from oodometer.study import load_study
 
 ROOT = Path(__file__).parent.parent
@@ -57,18 +56,13 @@ def write_results() -> None:
 def test_python_examples(code, user, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_results()
-    known = dict(DETECTORS)
     # A detector's code is looked up by its file, so the example becomes one.
     path = tmp_path / "example.py"
     path.write_text(code)
     spec = importlib.util.spec_from_file_location("example", path)
     module = importlib.util.module_from_spec(spec)
     vars(module).update(user)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        DETECTORS.clear()
-        DETECTORS.update(known)
+    spec.loader.exec_module(module)
 
 
 @pytest.mark.parametrize("text", blocks("yaml"))
@@ -106,7 +100,6 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
         if words[0] == "oodometer":
             result = CliRunner().invoke(app, words[1:])
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
-    DETECTORS.pop("feature_norm", None)
 
 
 def test_the_page_of_detectors_is_up_to_date():

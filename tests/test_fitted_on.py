@@ -67,5 +67,5 @@ def test_without_validation_samples_it_is_refused_before_anything_is_trained(tin
         UserError, match=r"fitted_on is 'validation', but no sample .* is set aside"
     ):
         run_study(make_study(tiny_npz()), MemoryStore())
-    with pytest.raises(UserError, match="'base.fitted_on' is 'test', but"):
+    with pytest.raises(UserError, match="Unknown value of 'base.fitted_on' 'test'"):
         make_study("digits", fitted_on="test")

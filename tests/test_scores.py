@@ -25,15 +25,6 @@ def parts():
     }
 
 
-@pytest.fixture
-def own():
-    """Register detectors for one test only."""
-    known = dict(DETECTORS)
-    yield detector
-    DETECTORS.clear()
-    DETECTORS.update(known)
-
-
 def test_score_gives_every_detector_its_line(parts):
     table = om.score(parts)
     assert not table.missing
@@ -71,8 +62,8 @@ def test_what_cannot_be_used_is_said(parts):
         om.score(bare, "knn")
 
 
-def test_a_crash_of_one_detector_leaves_the_others(parts, own):
-    @own(paper="2026", needs={"logits"})
+def test_a_crash_of_one_detector_leaves_the_others(parts):
+    @detector(paper="2026", needs={"logits"})
     def fragile(train):
         """Break."""
         raise RuntimeError("broken\nsecond line")
@@ -93,14 +84,14 @@ def test_a_crash_of_one_detector_leaves_the_others(parts, own):
     ],
     ids=["in place", "data", "numpy", "detached"],
 )
-def test_a_detector_that_writes_reaches_nobody_else(parts, own, spoil):
-    @own(paper="2026", needs={"features"})
+def test_a_detector_that_writes_reaches_nobody_else(parts, spoil):
+    @detector(paper="2026", needs={"features"})
     def careless(train):
         """Overwrite what others read."""
         spoil(train.features)
         return lambda test: test.features.sum(1)
 
-    @own(paper="2026", needs={"features"})
+    @detector(paper="2026", needs={"features"})
     def careless_later(train):
         """Overwrite what others read, when scoring."""
 
@@ -118,8 +109,8 @@ def test_a_detector_that_writes_reaches_nobody_else(parts, own, spoil):
         assert np.array_equal(one.scores, two.scores)
 
 
-def test_a_detector_that_exits_leaves_the_others(parts, own):
-    @own(paper="2026", needs={"logits"})
+def test_a_detector_that_exits_leaves_the_others(parts):
+    @detector(paper="2026", needs={"logits"})
     def quitter(train):
         """Leave."""
         raise SystemExit(3)
@@ -138,8 +129,8 @@ def test_a_detector_that_exits_leaves_the_others(parts, own):
         (lambda test: test.labels.double(), "labels are shown for fitting only"),
     ],
 )
-def test_bad_scores_are_refused(parts, own, scores, sentence):
-    @own(paper="2026", needs={"logits", "labels"})
+def test_bad_scores_are_refused(parts, scores, sentence):
+    @detector(paper="2026", needs={"logits", "labels"})
     def odd_one(train):
         """Return what it should not."""
         return scores
@@ -209,7 +200,7 @@ def write_detector(path, name: str, sign: str = "-", imports: str = "") -> None:
     )
 
 
-def test_files_are_told_apart_by_their_place(tmp_path, own):
+def test_files_are_told_apart_by_their_place(tmp_path):
     for folder, name in (("a", "first"), ("b", "second")):
         (tmp_path / folder).mkdir()
         write_detector(tmp_path / folder / "random.py", name)
@@ -219,13 +210,13 @@ def test_files_are_told_apart_by_their_place(tmp_path, own):
         choose(f"{tmp_path}/a/random.py:knn")
 
 
-def test_two_detectors_of_one_name_are_refused(own):
+def test_two_detectors_of_one_name_are_refused():
     def energy(train):
         """Another."""
 
     energy.__module__ = "elsewhere"
     with pytest.raises(UserError, match="'energy' of elsewhere is already registered by oodometer"):
-        own(paper="2026", needs={"logits"})(energy)
+        detector(paper="2026", needs={"logits"})(energy)
 
 
 @pytest.mark.parametrize(
@@ -241,12 +232,12 @@ def test_two_detectors_of_one_name_are_refused(own):
         ),
     ],
 )
-def test_bad_cards_are_refused(own, arguments, build, sentence):
+def test_bad_cards_are_refused(arguments, build, sentence):
     with pytest.raises(UserError, match=sentence):
-        own(paper="2026", **arguments)(build)
+        detector(paper="2026", **arguments)(build)
 
 
-def test_plugins_are_loaded_and_a_broken_one_is_remembered(tmp_path, monkeypatch, own):
+def test_plugins_are_loaded_and_a_broken_one_is_remembered(tmp_path, monkeypatch):
     (tmp_path / "good_plugin.py").write_text(
         "import oodometer as om\n"
         '@om.detector(paper="A 2026", needs={"logits"})\n'

@@ -92,7 +92,9 @@ def evaluate(
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
                   "mean": mean, "std": std, "head": head}  # fmt: skip
     if outputs and any(for_models.values()):
-        raise UserError("Give either --outputs, or --model with --weights, --train, --id, --ood.")
+        raise UserError(
+            "Give either --outputs, or --model with --train, --id, --ood and, mostly, --weights."
+        )
     if outputs:
         files = _named_files(outputs)
         _make_folder(out)
@@ -103,7 +105,8 @@ def evaluate(
     if lacking:
         raise UserError(
             f"{', '.join(lacking)} missing: evaluate needs --outputs train=FILE id=FILE "
-            "NAME=FILE..., or --model, --train, --id and --ood, and --weights."
+            "NAME=FILE..., or --model, --train, --id, --ood and, unless the model has its own, "
+            "--weights."
         )
     assert model and train and id and ood  # or something would be lacking
     from oodometer.lab.own_data import load_own_data

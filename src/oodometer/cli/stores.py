@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -163,7 +164,9 @@ def _open(address: str) -> Store:
 
     store = open_store(address)
     if not store.exists():
-        raise UserError(f"Store '{address}' does not exist; 'oodometer run --store' makes one.")
+        there = "://" not in address and Path(address).exists()
+        problem = "is no store" if there else "does not exist"
+        raise UserError(f"Store '{address}' {problem}; 'oodometer run --store FOLDER' makes one.")
     return store
 
 

@@ -111,7 +111,8 @@ def report(
     if format not in reports.FORMATS:
         raise unknown("format", format, reports.FORMATS)
     if "://" not in store and not Path(store).is_dir():
-        raise UserError(f"Store '{store}' does not exist.")
+        problem = "is a file" if Path(store).exists() else "does not exist"
+        raise UserError(f"Store '{store}' {problem}; 'oodometer run --store FOLDER' makes one.")
     outcomes = studies_in(open_store(store))
     if not outcomes:
         raise UserError(f"Store '{store}' holds no finished study; 'oodometer run' makes one.")
@@ -126,6 +127,8 @@ def _find_study(name: str) -> Study:
     from oodometer.study import load_study
 
     known = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
+    if not name.strip():
+        raise UserError("The name of the study is empty: give a YAML file or a known study.")
     if name in known:
         return load_study(known[name])
     if not name.endswith((".yaml", ".yml")) and not Path(name).exists():

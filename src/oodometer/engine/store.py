@@ -36,12 +36,19 @@ def open_store(address: str | Path) -> Store:
     if not text.strip():
         raise UserError("The address of a store is empty: give a folder, or s3://bucket/name.")
     if "://" not in text:
-        return FolderStore(text)
+        return _folder_store(text)
     parts = urlsplit(text)
     if parts.scheme in ("file", "local"):
         if parts.netloc not in ("", "localhost"):
             raise UserError(f"Store '{text}' names a machine: a folder here is file:///path.")
-        return FolderStore(unquote(parts.path))
+        return _folder_store(unquote(parts.path))
     if not text.partition("://")[2].strip("/"):
         raise UserError(f"Store '{text}' names no place: write {parts.scheme}://bucket/name.")
     return ObjectStore(text)
+
+
+def _folder_store(path: str) -> FolderStore:
+    place = Path(path).absolute()
+    if place == Path(place.anchor):
+        raise UserError(f"Store '{path}' is the root of the file system: give a folder in it.")
+    return FolderStore(path)

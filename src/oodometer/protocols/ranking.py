@@ -107,7 +107,9 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
             f"{together}.",
-            never_otherwise(int((~leads | shared).sum()), len(field.trainings), surely=not tied),
+            never_otherwise(
+                int((~leads).sum()), len(field.trainings), surely=not tied and not shared.any()
+            ),
             f"{interval}; {_other_winners(field)}",
         )
     ]
@@ -268,7 +270,7 @@ def _claim_factors(field: Comparable, surely: bool) -> list[Claim]:
 
 def _caveats(field: Comparable) -> tuple[str, ...]:
     caveats = [
-        "Detectors are compared at their default settings, or at those that the study names.",
+        "Detectors are compared at their default settings, or at those that were asked for.",
         "Intervals treat the trainings as a sample of the trainings that could have been done, "
         "under the conditions of this study.",
         "P values are adjusted by Holm's rule for all comparisons with the same detector, those "
