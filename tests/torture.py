@@ -186,6 +186,8 @@ def torture(
     for runner in runners:
         if runner.poll() is None:
             finish(runner)
+        else:
+            runner.communicate()  # closes the pipe
     finish(start(study, store))
     return done
 
