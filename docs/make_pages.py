@@ -18,7 +18,7 @@ import torch
 
 import oodometer.detectors  # noqa: F401 - importing registers them
 from oodometer.calls import Setting
-from oodometer.outputs import PROBE, Head, Outputs
+from oodometer.outputs import OF_OTHER_NETWORKS, PROBE, Head, Outputs
 from oodometer.registry import DETECTORS, Detector
 
 HERE = Path(__file__).parent
@@ -38,6 +38,8 @@ names what its scores are tested against, besides the contract that all of them 
 WITNESSES = {
     "ash": "loops over samples and features",
     "binary_classifier": "SciPy's BFGS on its objective; Newton's steps to where its gradient is 0",
+    "binary_network": "matrix products by hand on the stored weights; the best possible AUROC of "
+    "two normal clouds",
     "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
     "deep_ensemble": "SciPy's relative entropy; two networks that contradict each other",
@@ -111,6 +113,8 @@ def cost(card: Detector, costs: dict[str, list[float]]) -> str:
     if card.name in costs:
         default, grid = (f"{seconds:.2g} s" for seconds in costs[card.name])
         return f"{default}, whole grid {grid}" if len(list(card.settings())) > 1 else default
+    if card.needed({}) & OF_OTHER_NETWORKS:
+        return "that of the other networks that it reads"
     if any(need.startswith(PROBE) for need in card.needed({})):
         return "that of the further passes of the network that it reads"
     return "that of reading the layers that it is given" if "layers" in card.needs else ""

@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "metrics": {"errors"},
     "_labels": {"errors"},
     "_mapped": set(),
-    "outputs": {"errors", "_labels", "_mapped"},
+    "_tensors": {"errors", "_mapped"},
+    "outputs": {"errors", "_labels", "_mapped", "_tensors"},
     "saved": {"errors", "outputs"},
     "study": {"errors"},
     "finding": {"errors", "metrics"},
@@ -45,7 +46,7 @@ MAY_IMPORT = {
     "protocols": {"errors", "metrics", "scores", "results", "finding", "stats"},
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "_labels", "calls", "metrics", "outputs", "study", "finding"},
+    "lab": {"errors", "_labels", "calls", "metrics", "outputs", "scores", "study", "finding"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

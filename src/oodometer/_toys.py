@@ -92,6 +92,8 @@ def _toy_probes(
         "nac": torch.cat([unusual[:, ::2], unusual], dim=1),
         "mc_dropout": torch.stack([minds, 1.01 * minds, 1.02 * minds], dim=1),
         "ensemble": minds,
+        "outlier_network": far + doubt,
+        "outlier_network_unbalanced": far + doubt - 1,
     }
     return {name: values.to(dtype) for name, values in made.items()}
 

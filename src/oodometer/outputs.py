@@ -8,22 +8,29 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from oodometer._labels import class_numbers, require_known
-from oodometer._mapped import release_pages, tensor_of
+from oodometer._mapped import release_pages
+from oodometer._tensors import (
+    CHUNK,
+    HALF,
+    HALF_TOLERANCE,
+    TOLERANCE,
+    as_tensor,
+    in_full,
+    require_float,
+    rounding,
+)
 from oodometer.errors import UserError
 
 Shared = TypeVar("Shared")
 PROBE = "probe:"  # before the name of a probe, where detectors say what they need
-# How far logits may be from head(features), relative to |feature| * |weight row| + |bias|.
-# Rounding in a matrix product stays well below; another activation than the true one stays above.
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
-_HALF_TOLERANCE = 2 * torch.finfo(torch.bfloat16).eps
-_CHUNK = 2**22  # numbers checked at a time, so that validation never doubles the memory
-_HALF = (torch.float16, torch.bfloat16)  # types that features are saved in, but not computed in
+# Needs that no single network can answer: a study makes them of several.
+OF_OTHER_NETWORKS = frozenset(
+    PROBE + name for name in ("ensemble", "outlier_network", "outlier_network_unbalanced")
+)
 
 
 class RefusedError(UserError):
@@ -41,11 +48,11 @@ class Head:
 
     def __post_init__(self) -> None:
         for name in ("weight", "bias"):
-            given = _tensor(f"head.{name}", getattr(self, name))
-            object.__setattr__(self, "was_half", self.was_half or given.dtype in _HALF)
-            object.__setattr__(self, name, _in_full(given))
-        _require_float("head.weight", self.weight, dimensions=2)
-        _require_float("head.bias", self.bias, dimensions=1)
+            given = as_tensor(f"head.{name}", getattr(self, name))
+            object.__setattr__(self, "was_half", self.was_half or given.dtype in HALF)
+            object.__setattr__(self, name, in_full(given))
+        require_float("head.weight", self.weight, dimensions=2)
+        require_float("head.bias", self.bias, dimensions=1)
         if not self.weight.numel():
             raise UserError(f"head.weight has shape {tuple(self.weight.shape)}: it holds no class.")
         if len(self.weight) != len(self.bias):
@@ -86,26 +93,26 @@ class Outputs:
         half = False
         for name in ("logits", "features", "labels"):
             if getattr(self, name) is not None:
-                given = _tensor(name, getattr(self, name))
-                half |= given.dtype in _HALF and name != "labels"
-                object.__setattr__(self, name, given if name == "labels" else _in_full(given))
+                given = as_tensor(name, getattr(self, name))
+                half |= given.dtype in HALF and name != "labels"
+                object.__setattr__(self, name, given if name == "labels" else in_full(given))
         for kind in ("layers", "probes"):
             parts = getattr(self, kind)
             named = {
-                name: _in_full(_tensor(f"{kind}[{name!r}]", part)) for name, part in parts.items()
+                name: in_full(as_tensor(f"{kind}[{name!r}]", part)) for name, part in parts.items()
             }
             object.__setattr__(self, kind, MappingProxyType(named))
         if self.head is not None and not isinstance(self.head, Head):
             raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
         if self.logits is not None:
-            _require_float("logits", self.logits, dimensions=2)
+            require_float("logits", self.logits, dimensions=2)
         if self.features is not None:
-            _require_float("features", self.features, dimensions=2)
+            require_float("features", self.features, dimensions=2)
         for name, part in self._named_parts().items():
-            _require_float(name, part)
+            require_float(name, part)
         self._require_one_dtype()
         half |= self.head is not None and self.head.was_half
-        self._require_fitting_head(_HALF_TOLERANCE if half else None)
+        self._require_fitting_head(HALF_TOLERANCE if half else None)
         if half and self.features is not None and self.head is not None:
             object.__setattr__(self, "logits", None)  # its rounding would look like wrong features
         if self.logits is None and self.features is not None and self.head is not None:
@@ -149,8 +156,8 @@ class Outputs:
             return
         weight_norm = self.head.weight.norm(dim=1).amax()
         bias_size = self.head.bias.abs().amax()
-        tolerance = tolerance or _TOLERANCE[self.logits.dtype]
-        step = max(1, _CHUNK // (width + classes))
+        tolerance = tolerance or TOLERANCE[self.logits.dtype]
+        step = max(1, CHUNK // (width + classes))
         for start in range(0, len(self.logits), step):
             release_pages()
             rows = slice(start, start + step)
@@ -158,7 +165,7 @@ class Outputs:
             size = self.features[rows].norm(dim=1) * weight_norm + bias_size
             if (gap > tolerance * size).any():
                 parts = (self.features[rows], self.logits[rows], self.head.weight)
-                tolerance = max(tolerance, *map(_rounding, parts))
+                tolerance = max(tolerance, *map(rounding, parts))
             allowed = tolerance * size
             worst = int((gap - allowed).argmax())
             if gap[worst] > allowed[worst]:
@@ -227,6 +234,16 @@ class Outputs:
         """Return the same outputs with other reasons for what they lack, without a new check."""
         same = copy(self)
         object.__setattr__(same, "refused", dict(refused))
+        return same
+
+    def learned_with(self, outliers: str) -> Outputs:
+        """Show probes that were learned with this outlier set, kept as NAME/OUTLIERS, as NAME."""
+        if not any("/" in name for name in self.probes):
+            return self
+        parts = {name: name.partition("/") for name in self.probes}
+        same = copy(self)
+        probes = {parts[n][0]: v for n, v in self.probes.items() if parts[n][2] in ("", outliers)}
+        object.__setattr__(same, "probes", probes)
         return same
 
     def only(self, needs: Iterable[str], reader: str) -> View:
@@ -312,6 +329,8 @@ class View:
         """The error to raise for what is not there, with the reason where it is known."""
         sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
         why = self._outputs.refused.get(need, "")
+        if not why and need in OF_OTHER_NETWORKS:
+            return UserError(f"{sentence}: it is made of other networks, which a study trains.")
         return RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
 
     def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
@@ -329,67 +348,10 @@ class View:
         return len(self._outputs)
 
 
-def _tensor(name: str, value: object) -> Tensor:
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return tensor_of(value)
-    if not isinstance(value, Tensor):
-        what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise UserError(f"{name} must be a tensor or an array of numbers, got {what}.")
-    if value.dim() == 0:
-        raise UserError(f"{name} is a single number; it needs one row per sample.")
-    return value
-
-
-def _require_float(name: str, value: Tensor, dimensions: int | None = None) -> None:
-    if value.dtype not in _TOLERANCE:
-        allowed = " or ".join(str(dtype)[6:] for dtype in _TOLERANCE)
-        raise UserError(f"{name} must be {allowed}, got {str(value.dtype)[6:]}.")
-    if dimensions is not None and value.dim() != dimensions:
-        raise UserError(
-            f"{name} must have {dimensions} dimensions, got shape {tuple(value.shape)}."
-        )
-    if value.dim() > 1 and value[:1].numel() == 0 and len(value):
-        raise UserError(f"{name} has shape {tuple(value.shape)}: it holds no numbers.")
-    step = max(1, _CHUNK * len(value) // max(1, value.numel()))
-    for start in range(0, len(value), step):
-        release_pages()
-        part = value[start : start + step]
-        # A finite sum has finite terms, in one pass without a copy; another may have overflowed.
-        if not part.detach().sum().isfinite():
-            break
-    else:
-        return
-    bad = ~torch.isfinite(value.reshape(len(value), -1)).all(dim=1)
-    if bad.any():
-        raise UserError(
-            f"{name} must be finite, but {int(bad.sum())} of {len(value)} rows hold NaN or "
-            f"infinity, the first at row {int(bad.nonzero()[0])}."
-        )
-
-
 def _computed(head: Head, features: Tensor) -> Tensor:
     """Return the logits, part by part: features in a file are never in memory as a whole."""
     parts = []
-    for rows in torch.split(features, max(1, _CHUNK // features.shape[1])):
+    for rows in torch.split(features, max(1, CHUNK // features.shape[1])):
         release_pages()
         parts.append(head(rows))
     return torch.cat(parts)
-
-
-def _rounding(values: Tensor) -> float:
-    """The tolerance for numbers that came through a narrower type than the one they are kept in.
-
-    Saved by way of lists or of a framework without bfloat16, they look more exact than they are.
-    """
-    narrower = dict.fromkeys(_HALF, _HALF_TOLERANCE) | _TOLERANCE
-    return max(
-        allowed
-        for dtype, allowed in narrower.items()
-        if dtype.itemsize >= values.dtype.itemsize
-        or torch.equal(values.to(dtype).to(values), values)
-    )
-
-
-def _in_full(value: Tensor) -> Tensor:
-    """Half precision in float32; anything else as it is."""
-    return value.float() if value.dtype in _HALF else value

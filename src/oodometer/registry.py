@@ -73,7 +73,7 @@ class Detector:
         for setting, by_value in self.needs_for.items():
             if setting not in self.grid:
                 raise unknown(f"setting in needs_for of detector '{self.name}'", setting, self.grid)
-            if set(by_value) != set(self.grid[setting]):
+            if not set(by_value) >= set(self.grid[setting]):
                 raise UserError(
                     f"needs_for of detector '{self.name}' must say what every value of {setting} "
                     f"needs: {', '.join(map(str, self.grid[setting]))}."

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
 from oodometer.calls import Setting
 from oodometer.detectors._arrays import working_memory
+from oodometer.detectors._checks import require_possible
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import Outputs, RefusedError
+from oodometer.outputs import OF_OTHER_NETWORKS, Outputs, RefusedError
 from oodometer.registry import DETECTORS, Choice, FittedDetector, choose, setting_text
 from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
 
@@ -25,21 +26,26 @@ LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
 
 def choices(detectors: Literal["all"] | str | Sequence[str]) -> list[Choice]:
-    """Look up the named detectors, or all that are registered and not used by name only."""
-    if isinstance(detectors, str):
-        usual = (name for name in sorted(DETECTORS) if not DETECTORS[name].only_by_name)
-        names = list(usual) if detectors == "all" else [detectors]
-    elif isinstance(detectors, Sequence) and all(isinstance(name, str) for name in detectors):
-        names = list(detectors)
-    else:
+    """Look up the named detectors, or all that are registered and not used by name only.
+
+    A list may say "all" too, beside those that are used by name only.
+    """
+    names = [detectors] if isinstance(detectors, str) else detectors
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
         raise UserError(f"detectors must be 'all' or a list of names, got {detectors!r}.")
     if not names:
         raise UserError("detectors is an empty list: name at least one, or say 'all'.")
+    if "all" in names:
+        named = [name for name in names if name != "all"]
+        usual = [name for name in sorted(DETECTORS) if not DETECTORS[name].only_by_name]
+        names = [*(name for name in usual if name not in named), *named]
     chosen = [choose(name) for name in names]
     labels = [choice.label for choice in chosen]
     for label in labels:
         if labels.count(label) > 1:
             raise UserError(f"Detector '{label}' is named twice.")
+    for choice in chosen:
+        require_possible(choice)
     return chosen
 
 
@@ -52,7 +58,7 @@ def needs_of(
     some settings need more than the default.
     """
     needs = {need for choice in choices(detectors) for need in choice.needs(grid=grid)}
-    return tuple(sorted(needs - {"probe:ensemble", "outliers"}))
+    return tuple(sorted(needs - OF_OTHER_NETWORKS - {"outliers"}))
 
 
 def score(
@@ -183,8 +189,10 @@ def _learned(
     for outliers, own in itertools.product([n for n in tests if n != id], settings):
         values: Mapping[str, Setting] = {"outliers": outliers, **own}
         tried.append(values)
-        validation = (halves[id], halves[outliers])
-        found = _scores(partial(choice.detector.fit, train, validation=validation, **own), tests)
+        inside, outside = (halves[name].learned_with(outliers) for name in (id, outliers))
+        shown = {name: part.learned_with(outliers) for name, part in tests.items()}
+        fit = partial(choice.detector.fit, train, validation=(inside, outside), **own)
+        found = _scores(fit, shown)
         if isinstance(found, Missing):
             failed.append((values, replace(found, run=run, detector=choice.label)))
             continue

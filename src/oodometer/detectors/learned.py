@@ -84,12 +84,39 @@ def binary_classifier(train: View) -> Scorer:
 
     score = w x + b, the log odds of being an outlier; w, b minimise |w|^2 / 2 + sum_i c_i log(1 +
     exp(-y_i (w x_i + b))) on standardised features, with c_i as in score_svm. The paper trains a
-    whole network on this task; here its last layer learns, on the features of the network at hand.
+    whole network on this task, as binary_network does; here its last layer learns, on the features
+    of the network at hand.
     """
     from sklearn.linear_model import LogisticRegression
 
     machine = LogisticRegression(class_weight="balanced", max_iter=2000, tol=1e-8)
     return _learned(train, lambda view: view.features, machine)
+
+
+@detector(
+    paper=_PAPER,
+    needs={"probe:outlier_network", "probe:outlier_network_unbalanced", "outliers"},
+    grid={"balanced": (True,)},
+    needs_for={
+        "balanced": {
+            True: {"probe:outlier_network"},
+            False: {"probe:outlier_network_unbalanced"},
+        },
+    },
+    only_by_name=True,
+)
+def binary_network(train: View, *, balanced: bool = True) -> Scorer:
+    """Network that is trained on inputs to tell known data from the validation outliers.
+
+    score = z_1 - z_0, its log odds of being an outlier. A study trains it, one for every outlier
+    set: the run's own network and optimizer, from fresh weights, on the classifier's samples and
+    the validation half of the test set against the validation half of the outliers, for at most 29
+    epochs or until 99.99 % of a held-out fifth are told apart. The smaller side is repeated until
+    both are as many; balanced=False takes them as they are, as published.
+    """
+    _sides(train)
+    name = "outlier_network" if balanced else "outlier_network_unbalanced"
+    return lambda test: test.probe(name)
 
 
 def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:
@@ -103,13 +130,7 @@ def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:
 
 def _learned(train: View, values: Callable[[View], Tensor], machine: object) -> Scorer:
     """Fit a linear machine of scikit-learn's to standardised values; score by its decision."""
-    inliers, outliers = train.validation
-    parts = [_array(values(part)) for part in (inliers, outliers)]
-    if any(len(part) < 2 for part in parts):
-        raise UserError(
-            f"Learning from outliers needs 2 samples of each side, got {len(parts[0])} "
-            f"in-distribution and {len(parts[1])} outliers."
-        )
+    parts = [_array(values(part)) for part in _sides(train)]
     everything = np.concatenate(parts)
     center, scale = everything.mean(axis=0), everything.std(axis=0)
     scale[scale < 1e-12 * np.abs(center)] = 1.0  # constant: rounding is no spread
@@ -127,6 +148,17 @@ def _learned(train: View, values: Callable[[View], Tensor], machine: object) -> 
         return decision
 
     return score
+
+
+def _sides(train: View) -> tuple[View, View]:
+    """What to learn from: validation samples and outliers."""
+    inliers, outliers = train.validation
+    if len(inliers) < 2 or len(outliers) < 2:
+        raise UserError(
+            f"Learning from outliers needs 2 samples of each side, got {len(inliers)} "
+            f"in-distribution and {len(outliers)} outliers."
+        )
+    return inliers, outliers
 
 
 def _fitted(

@@ -17,7 +17,7 @@ def drop_damaged(made: Plan, store: Store) -> int:
     study has everything that it is made of.
     """
     kinds: tuple[Kind, ...] = ("correct", "scores", "probes", "outputs", "models")
-    wanted = {kind: {key for run in made.runs for key in _keys(run, kind)} for kind in kinds}
+    wanted = {kind: {key for run in made.trainings for key in _keys(run, kind)} for kind in kinds}
     # In this order: what another runner saves in the meantime is saved after what it comes from.
     there: set[Part] = set()
     for kind in kinds:
@@ -26,7 +26,7 @@ def drop_damaged(made: Plan, store: Store) -> int:
     for part in damaged:
         store.discard(*part)
     there -= damaged
-    for run in made.runs:
+    for run in made.trainings:
         for part in _to_be_made_again(run, there):
             store.discard(*part)
     return len(damaged)
@@ -36,7 +36,7 @@ def _keys(run: RunPlan, kind: Kind) -> Iterator[str]:
     if kind == "models":
         yield run.model
     elif kind == "outputs":
-        yield from (run.train_outputs, *run.outputs.values())
+        yield from run.output_keys.values()
     elif kind == "correct":
         yield run.correct
     else:

@@ -42,10 +42,10 @@ class Wanted:
 
 def announce(made: Plan, store: Store) -> str:
     """Note what a study wants, so that others can tell how far it is and what it needs."""
-    runs = made.runs
+    runs = made.trainings
     keys: dict[Kind, set[str]] = {
         "models": {key for run in runs for key in (run.model, *run.checkpoints.values())},
-        "outputs": {key for run in runs for key in (run.train_outputs, *run.outputs.values())},
+        "outputs": {key for run in runs for key in run.output_keys.values()},
         "probes": {key for run in runs for key in run.probe_keys},
         "correct": {run.correct for run in runs},
         "scores": {key for run in runs for key in run.score_keys},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
 from oodometer.engine.keys import code_version, digest, function_version
+from oodometer.lab.binary import Against, binary_spec
 from oodometer.lab.portions import split_seed
 from oodometer.study import Level, Study, TrainSpec
 
@@ -24,6 +26,8 @@ _AFTER_TRAINING = ("outputs", "lab/extract")
 _PROBING = ("lab/probes", "lab/replay", "lab/votes")  # plain outputs do not depend on it
 _BESIDE_SCORING = ("errors", "detectors", "metrics", "scores")  # of a detector: its own module
 ENSEMBLE = "probe:ensemble"  # what several runs say together
+# What networks say that are trained for it, one against each outlier set.
+BINARY = {"probe:outlier_network": True, "probe:outlier_network_unbalanced": False}  # balanced?
 _AUGMENTING = ("lab/augment", "lab/color")
 _MISLABELLING = ("lab/label_noise", "lab/label_files")
 
@@ -67,6 +71,24 @@ class RunPlan:
     probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # detector -> those of it
     ensemble: tuple[RunPlan, ...] = ()  # runs that differ from this one in the seed only, and it
+    # need such as "probe:outlier_network/svhn" -> the training of the network that is asked
+    rivals: Mapping[str, RunPlan] = field(default_factory=dict)
+    against: Against | None = None  # of such a network: what it learns to tell from known data
+
+    @property
+    def output_keys(self) -> dict[str, str]:
+        """All that is extracted, by data set ("" = what detectors are fitted to)."""
+        fitted = {"": self.train_outputs} if self.against is None else {}  # by no detector
+        return fitted | dict(self.outputs)
+
+    @property
+    def companions(self) -> tuple[RunPlan, ...]:
+        """Other runs that some of its detectors wait for."""
+        return (*self.ensemble, *self.rivals.values())
+
+    def made_of_others(self, need: str) -> bool:
+        """Whether a probe is made of what other networks say."""
+        return need == ENSEMBLE or need in self.rivals
 
     @property
     def progress(self) -> str:
@@ -91,7 +113,9 @@ class RunPlan:
 
     def waits(self, detector: str) -> bool:
         """Whether a detector can be scored only when other runs are extracted."""
-        return ENSEMBLE in self.needs.get(detector, ()) and len(self.ensemble) > 1
+        needs = self.needs.get(detector, ())
+        together = ENSEMBLE in needs and len(self.ensemble) > 1
+        return together or any(need in self.rivals for need in needs)
 
 
 @dataclass(frozen=True)
@@ -105,6 +129,11 @@ class Plan:
     default_settings: Mapping[str, str]  # label -> the setting that represents the detector
     runs: tuple[RunPlan, ...]
     same_samples: bool
+
+    @property
+    def trainings(self) -> tuple[RunPlan, ...]:
+        """The runs of the study, and the networks that are trained for detectors of theirs."""
+        return (*self.runs, *(rival for run in self.runs for rival in run.rivals.values()))
 
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
@@ -134,25 +163,22 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         content = contents[label]
         model = checkpoint_key(trainings[label], spec.checkpoint)
         train_outputs = digest("outputs", extraction, spec.features, model, _fitted(spec, content))
-        outputs = {
-            name: digest("outputs", extraction, spec.features, model, data)
-            for name, data in content.scored.items()
-        }
-        runs.append(
-            RunPlan(
-                label=label,
-                spec=spec,
-                levels=levels,
-                content=content,
-                training=trainings[label],
-                checkpoints=checkpoints[trainings[label]],
-                model=model,
-                train_outputs=train_outputs,
-                outputs=outputs,
-                correct=digest("correct", _STEPS["extract"], outputs[content.id]),
-                scores={},
-            )
+        outputs = _output_keys(extraction, spec.features, model, content)
+        run = RunPlan(
+            label=label,
+            spec=spec,
+            levels=levels,
+            content=content,
+            training=trainings[label],
+            checkpoints=checkpoints[trainings[label]],
+            model=model,
+            train_outputs=train_outputs,
+            outputs=outputs,
+            correct=digest("correct", _STEPS["extract"], outputs[content.id]),
+            scores={},
         )
+        wanted = {need for choice in choices for need in choice.probes if need in BINARY}
+        runs.append(replace(run, rivals=_rivals(run, sorted(wanted), extraction)))
     groups = _ensembles(runs) if any(ENSEMBLE in c.detector.needs for c in choices) else {}
     runs = [_with_scores(run, choices, recipes, groups.get(run.label, ())) for run in runs]
     first = next(iter(contents.values()))
@@ -171,7 +197,7 @@ def _with_scores(
     run: RunPlan, choices: Sequence[Choice], recipes: Mapping[str, str], group: tuple[RunPlan, ...]
 ) -> RunPlan:
     """Add what the detectors lead to: the keys of probes and scores."""
-    needs = {c.label: c.probes for c in choices if c.probes}
+    needs = {c.label: _spelt_out(c.probes, run) for c in choices if c.probes}
     wanted = sorted({need for those in needs.values() for need in those})
     probes = {need: keys for need in wanted if (keys := _probe_keys(need, run, group))}
     scores: dict[str, dict[str, str]] = {}
@@ -193,8 +219,56 @@ def _with_scores(
     return replace(run, scores=scores, probes=probes, needs=needs, ensemble=group)
 
 
+def _rivals(run: RunPlan, needs: Sequence[str], extraction: object) -> dict[str, RunPlan]:
+    """Plan a network against every outlier set, for each of these needs."""
+    rivals = {}
+    for need, name in itertools.product(needs, run.content.ood):
+        against = Against(name, BINARY[need], run.spec)
+        spec = binary_spec(run.spec)
+        # Which samples are known, the classifier's own specification tells.
+        portions = [run.spec.train_size, run.spec.validation, split_seed(run.spec)]
+        content, code = run.content, code_version("lab/binary", apart_from=_READING)
+        learned_from = [content.test, content.ood[name], against.balanced]
+        own = _training_key(spec, replace(content, noise="", validation=""))
+        training = digest("binary", own, code, portions, learned_from)
+        model = checkpoint_key(training, spec.checkpoint)
+        outputs = _output_keys(extraction, "logits", model, content)
+        rivals[f"{need}/{name}"] = RunPlan(
+            label=f"{run.label}, {'' if against.balanced else 'unbalanced '}against {name}",
+            spec=spec,
+            levels=run.levels,
+            content=content,
+            training=training,
+            checkpoints={spec.checkpoint: model},
+            model=model,
+            train_outputs="",
+            outputs=outputs,
+            correct=digest("correct", _STEPS["extract"], outputs[content.id]),
+            scores={},
+            against=against,
+        )
+    return rivals
+
+
+def _spelt_out(needs: Sequence[str], run: RunPlan) -> tuple[str, ...]:
+    """Needs of a detector; of those that networks are trained for, one per outlier set."""
+    own = [need for need in needs if need not in BINARY]
+    return (*own, *(each for each in run.rivals if each.partition("/")[0] in needs))
+
+
+def _output_keys(
+    extraction: object, features: str, model: str, content: DataContent
+) -> dict[str, str]:
+    return {
+        name: digest("outputs", extraction, features, model, data)
+        for name, data in content.scored.items()
+    }
+
+
 def _probe_keys(need: str, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:
     """The keys of a probe, by data set; none if there is no such probe."""
+    if need in run.rivals:
+        return {name: digest("probe", key) for name, key in run.rivals[need].outputs.items()}
     if need == ENSEMBLE:
         code = code_version("lab/votes")
         members = {name: sorted({m.outputs[name] for m in group}) for name in run.outputs}

@@ -40,8 +40,8 @@ class Probing:
         store, probes = self._bench.store, self._run.probes
         lacking = {
             need: [name for name, key in probes[need].items() if not store.has("probes", key)]
-            for need in sorted(needs - {ENSEMBLE})
-            if need in probes
+            for need in sorted(needs)
+            if need in probes and not self._run.made_of_others(need)
         }
         self._make({need: names for need, names in lacking.items() if names})
 
@@ -99,11 +99,13 @@ class Probing:
 
     def _make(self, wanted: Mapping[str, Sequence[str]]) -> None:
         """Ask for each need about the data sets; as far as possible, in one pass over each."""
-        if ENSEMBLE in wanted:
-            for name in wanted[ENSEMBLE]:
+        own = {n: names for n, names in wanted.items() if not self._run.made_of_others(n)}
+        for need, names in wanted.items():
+            for name in () if need in own else names:
                 started = time.monotonic()
-                self._save(ENSEMBLE, name, self._votes(name), started)
-        alone = self._ask({need: names for need, names in wanted.items() if need != ENSEMBLE})
+                made = self._votes(name) if need == ENSEMBLE else self._odds(need, name)
+                self._save(need, name, made, started)
+        alone = self._ask(own)
         # What is refused on one data set is not asked of those behind it: each for itself, then.
         for name, needs in alone.items():
             self._ask({need: [name] for need in needs})
@@ -146,6 +148,12 @@ class Probing:
         votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
         return {"values": votes.numpy()}
 
+    def _odds(self, need: str, name: str) -> dict[str, NDArray[Any]]:
+        """Log odds of being outliers, by the network that was trained to tell these."""
+        logits = self._bench.outputs_of(self._run.rivals[need], name).logits
+        assert logits is not None and logits.shape[1] == 2
+        return {"values": (logits[:, 1] - logits[:, 0]).numpy()}
+
     def _save(self, need: str, name: str, arrays: dict[str, NDArray[Any]], started: float) -> None:
         key = self._run.probes[need][name]
         if REFUSED in arrays:
@@ -156,6 +164,8 @@ class Probing:
         parents = [self._run.model]
         if need == ENSEMBLE:
             parents = [member.outputs[name] for member in self._run.ensemble]
+        elif need in self._run.rivals:
+            parents = [self._run.rivals[need].outputs[name]]
         about = {"probe": need, "data set": name or self._run.fitted, "parents": parents}
         self._bench.save("probes", key, arrays, about, started)
         self._arrays[key] = arrays

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.engine.collect import collect, conclude
-from oodometer.engine.estimates import DataSize, estimate
+from oodometer.engine.estimates import Cost, DataSize, estimate
 from oodometer.engine.executors import Executor
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
@@ -54,7 +54,9 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
             names = [images.name for images in sets]
             for name in names:
                 if names.count(name) > 1:
-                    raise UserError(f"Two outlier sets are called '{name}': rename one file.")
+                    raise UserError(
+                        f"Two outlier sets are called '{name}': leave one out, or rename its file."
+                    )
             labels[reads] = source.train.labels
             known[reads] = DataContent(
                 id=source.name,
@@ -108,10 +110,10 @@ def _check_protocols(study: Study) -> None:
 def count_done(made: Plan, store: Store) -> dict[str, tuple[int, int]]:
     """Per stage, how many results the store has and how many the plan wants."""
     wanted: dict[str, tuple[Kind, list[str]]] = {
-        "train": ("models", [run.model for run in made.runs]),
+        "train": ("models", [run.model for run in made.trainings]),
         "extract": (
             "outputs",
-            [key for run in made.runs for key in (run.train_outputs, *run.outputs.values())],
+            [key for run in made.trainings for key in run.output_keys.values()],
         ),
         "score": (
             "scores",
@@ -161,16 +163,7 @@ def run_study(
         made = make_plan(study, contents)
         planned = announce(made, store)
         drop_damaged(made, store)
-        detectors = len(made.detectors)
-        costs = {
-            run.label: estimate(
-                run.spec,
-                sizes[run.label],
-                detectors,
-                keeps_inputs="probe:pixel_neighbors" in run.probes,
-            )
-            for run in made.runs
-        }
+        costs = _costs(made, sizes)
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
             leader = Runner(made, store, executor, costs, settings, progress=progress, tell=tell)
             missing = leader.run()
@@ -182,6 +175,19 @@ def run_study(
     outcome = conclude(study, *collected, store)
     remember(study, contents, outcome, planned, store)
     return outcome
+
+
+def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
+    """What every training will take, with all that follows from it."""
+    costs = {}
+    for run in made.runs:
+        size, detectors = sizes[run.label], len(run.scores)
+        keeps = "probe:pixel_neighbors" in run.probes
+        costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
+        both = 2 * min(size.train, run.spec.train_size or size.train)  # sides, as many of each
+        for rival in run.rivals.values():
+            costs[rival.label] = estimate(rival.spec, replace(size, train=both, classes=2), 0)
+    return costs
 
 
 def _open_executor(workers: int | None, cluster: str | None, store: Store, runs: int) -> Executor:

@@ -12,7 +12,7 @@ from oodometer.engine import tasks
 from oodometer.engine.estimates import Cost, Durations
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.failures import failure_key, remember_failure
-from oodometer.engine.plan import ENSEMBLE, Plan, RunPlan
+from oodometer.engine.plan import Plan, RunPlan
 from oodometer.engine.schedule import Job, Piece, Schedule
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError, this_owner
 from oodometer.scores import Missing
@@ -68,7 +68,7 @@ class Runner:
         self._owner = this_owner()
         self._durations = Durations()
         has = _inventory(plan, store)
-        jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.runs]
+        jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
         self._learn_from_records(jobs)
         self._models = {job.run.model for job in jobs if job.trained}
         self._prepared = {job.run.label for job in jobs if job.prepared}
@@ -124,7 +124,7 @@ class Runner:
     def _let_go(self) -> None:
         """Hand out what waited for other runs, once these are extracted or have failed."""
         for job in self._schedule.open:
-            if job.held and all(self._jobs[m.label].prepared for m in job.run.ensemble):
+            if job.held and all(self._jobs[m.label].prepared for m in job.run.companions):
                 job.waiting += job.held
                 job.held = []
 
@@ -316,7 +316,7 @@ class Runner:
     def _progress(self) -> Progress:
         now = time.monotonic()
         elapsed = {name: now - started for name, started in self._started.items()}
-        runs = self.plan.runs
+        runs = self.plan.trainings
         return Progress(
             train=(len(self._models), len({run.model for run in runs})),
             extract=(len(self._prepared), len(runs)),
@@ -337,10 +337,10 @@ def _inventory(plan: Plan, store: Store) -> Callable[[Kind, str], bool]:
     """Ask the store once for all that the plan wants of it."""
     kinds: tuple[Kind, ...] = ("models", "outputs", "probes", "correct", "scores")
     wanted: dict[Kind, set[str]] = {kind: set() for kind in kinds}
-    for run in plan.runs:
+    for run in plan.trainings:
         wanted["models"].add(run.model)
         wanted["scores"].update(*(keys.values() for keys in run.scores.values()))
-        wanted["outputs"] |= {run.train_outputs, *run.outputs.values()}
+        wanted["outputs"] |= {*run.output_keys.values()}
         wanted["probes"].update(run.probe_keys)
         wanted["correct"].add(run.correct)
     there = {kind: store.present(kind, keys) for kind, keys in wanted.items()}
@@ -351,8 +351,8 @@ def _known_failures(plan: Plan, store: Store) -> set[str]:
     """Keys of what failed in earlier executions of this plan."""
     if not any(True for _ in store.keys("failures")):
         return set()
-    labels = ["", *plan.detectors]
-    return store.present("failures", {failure_key(r, label) for r in plan.runs for label in labels})
+    wanted = {failure_key(run, label) for run in plan.trainings for label in ("", *run.scores)}
+    return store.present("failures", wanted)
 
 
 def _look_up(job: Job, has: Callable[[Kind, str], bool]) -> Job:
@@ -365,9 +365,10 @@ def _look_up(job: Job, has: Callable[[Kind, str], bool]) -> Job:
     ]
     job.waiting = [label for label in lacking if not run.waits(label)]
     job.held = [label for label in lacking if run.waits(label)]
-    needed = {need for label in job.waiting for need in run.needs.get(label, ())} - {ENSEMBLE}
-    probes = [key for need in needed for key in run.probes.get(need, {}).values()]
-    outputs = (run.train_outputs, *run.outputs.values())
+    needed = {need for label in job.waiting for need in run.needs.get(label, ())}
+    own = [need for need in needed if not run.made_of_others(need)]
+    probes = [key for need in own for key in run.probes.get(need, {}).values()]
+    outputs = run.output_keys.values()
     job.prepared = has("correct", run.correct) and (
         not lacking
         or (

@@ -19,6 +19,7 @@ from oodometer.engine.probing import Probing
 from oodometer.engine.store import DamagedError, Kind, Store, StoreError
 from oodometer.engine.training import Trainer
 from oodometer.errors import UserError
+from oodometer.lab.binary import binary_source
 from oodometer.lab.extract import extract, stem_relu_skipped
 from oodometer.lab.outliers import load_outliers
 from oodometer.lab.portions import split_portions
@@ -61,7 +62,7 @@ class Bench:
         self._outputs: dict[str, Outputs] = {}
         self._data: tuple[Source, dict[str, Samples]] | None = None
         self._model: nn.Module | None = None
-        self._companions: dict[str, Bench] = {}  # other runs of its ensemble
+        self._companions: dict[str, Bench] = {}  # of other runs that it reads
         self.probing = Probing(self)
 
     def prepare(self) -> list[Missing]:
@@ -71,8 +72,8 @@ class Bench:
             return []
         try:
             with _reproducible(self.device):
-                for name in ("", *self.run.outputs):
-                    if not self.store.has("outputs", self._key(name)):
+                for name, key in self.run.output_keys.items():
+                    if not self.store.has("outputs", key):
                         self._outputs[name] = self._make_outputs(name)
                 self._note_correct()
                 self._ask_again(lacking)
@@ -201,7 +202,7 @@ class Bench:
             return None
         tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
         head = Head(tensors["weight"], tensors["bias"]) if "weight" in tensors else None
-        return Outputs(tensors["logits"], tensors["features"], tensors["labels"], head)
+        return Outputs(tensors["logits"], tensors.get("features"), tensors["labels"], head)
 
     def _make_outputs(self, name: str) -> Outputs:
         images, model = self.samples(name), self.model()
@@ -212,6 +213,8 @@ class Bench:
                 other = extract(model, {name: images.batches()})[name]
             # These features do not give these logits, so there is no head that joins them.
             made = Outputs(made.logits, other.features, made.labels)
+        if self.run.against is not None:  # nobody asks for more
+            made = Outputs(made.logits, labels=made.labels)
         arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
         about = {"data set": name or self.run.fitted, "parents": [self.run.model]}
         self.save("outputs", self._key(name), arrays, about, started)
@@ -219,12 +222,12 @@ class Bench:
         return made
 
     def outputs_of(self, companion: RunPlan, name: str) -> Outputs:
-        """Outputs of another run of the ensemble, from the store or its model."""
+        """Outputs of another run, from the store or its model."""
         if companion.label == self.run.label:
             return self.outputs(name)
         if companion.label not in self._companions:
             if self.store.has("failures", companion.model):
-                raise UserError(f"the ensemble lacks run {companion.label}, which failed.")
+                raise UserError(f"it needs run {companion.label} too, which failed.")
             other = Bench(companion, self.ood, self._detectors, self.store, self.device)
             self._companions[companion.label] = other
         return self._companions[companion.label].outputs(name)
@@ -277,6 +280,9 @@ class Bench:
                 content.validation,
             ):
                 raise UserError("The data changed while the study was running: start it again.")
+            if self.run.against is not None:
+                strange = outliers[self.run.against.outliers]
+                source = binary_source(source, strange, self.run.against)
             self._data = source, outliers
         return self._data
 

@@ -58,7 +58,7 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     plans, reasons = _plans(store)
     makers: dict[Part, tuple[int, RunPlan]] = {}  # number of the plan, and the run
     for number, made in enumerate(plans):
-        for run in made.runs:
+        for run in made.trainings:
             for kind in RECOMPUTED:
                 for key in _keys(run, kind):
                     makers.setdefault((kind, key), (number, run))
@@ -115,7 +115,7 @@ def _keys(run: RunPlan, kind: Kind) -> list[str]:
     if kind == "models":
         return [run.model]
     if kind == "outputs":
-        return [run.train_outputs, *run.outputs.values()]
+        return [*run.output_keys.values()]
     return list(run.probe_keys if kind == "probes" else run.score_keys)
 
 
@@ -182,7 +182,7 @@ def _name(run: RunPlan, kind: Kind, key: str) -> str:
     if kind == "models":
         return f"model of run {run.label}"
     if kind == "outputs":
-        sets = {run.train_outputs: f"the {run.fitted}"} | {k: n for n, k in run.outputs.items()}
+        sets = {k: n or f"the {run.fitted}" for n, k in run.output_keys.items()}
         return f"outputs of run {run.label} on {sets[key]}"
     if kind == "probes":
         answers = {k: (need, n) for need, keys in run.probes.items() for n, k in keys.items()}

@@ -28,7 +28,7 @@ from oodometer.lab.layout import fast_layout
 from oodometer.lab.probes import PROBES, Learner, Probe, Question, State, dropouts
 from oodometer.lab.replay import Prefix
 from oodometer.lab.subject import StagesError, Subject
-from oodometer.outputs import PROBE, Head, Outputs
+from oodometer.outputs import OF_OTHER_NETWORKS, PROBE, Head, Outputs
 
 ENSEMBLE = PROBE + "ensemble"
 _OF_FEATURES = ("mahalanobis", "gradient_uncertainty")  # probes that need a head
@@ -157,6 +157,11 @@ class _Wish:
                     raise UserError(
                         f"'{ENSEMBLE}' is made of the answers of several trainings, not of one "
                         "model: make it with oodometer.lab.votes.summarize_votes."
+                    )
+                if name in OF_OTHER_NETWORKS:
+                    raise UserError(
+                        f"'{name}' is what networks say that are trained against the outliers, "
+                        "not this model: a study trains them, see 'oodometer run'."
                     )
                 if name not in known:
                     raise unknown("need", name, [*known, "all"])

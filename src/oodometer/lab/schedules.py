@@ -108,10 +108,19 @@ def early(*, on: str = "validation_loss", patience: int = 10) -> Stopping:
     return Stopping(lambda curve: epochs_without_gain(curve, on) >= patience, reads=on)
 
 
+def reached(*, on: str = "validation_accuracy", value: float = 1.0) -> Stopping:
+    """Stop when a measure is as good as `value`: an accuracy no lower, a loss no higher."""
+    check_measure(on)
+    goal = badness({on: [value]}, on)[0]
+    return Stopping(lambda curve: any(bad <= goal for bad in badness(curve, on)[-1:]), reads=on)
+
+
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
     make.__name__: make for make in (constant, cosine, plateau)
 }
-STOPPINGS: Mapping[str, Callable[..., Stopping]] = {make.__name__: make for make in (none, early)}
+STOPPINGS: Mapping[str, Callable[..., Stopping]] = {
+    make.__name__: make for make in (none, early, reached)
+}
 
 
 def make_schedule(text: str, epochs: int) -> Schedule:

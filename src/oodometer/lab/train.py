@@ -44,8 +44,12 @@ class Trained:
         return tuple(self.curve["train_loss"])
 
 
-def check_spec(spec: TrainSpec) -> None:
-    """Check all that can be checked of a training without its data: names, settings, needs."""
+def check_spec(spec: TrainSpec, *, validated: bool = False) -> None:
+    """Check all that can be checked of a training without its data: names, settings, needs.
+
+    `validated`: there are validation samples, whatever the specification says.
+    """
+    validated = validated or bool(spec.validation) or gives_validation(spec.split)
     check_network(spec.network)
     make_optimizer(spec.optimizer, [nn.Parameter(torch.zeros(1))], 1.0, spec.weight_decay)
     make_loss(spec.loss)
@@ -61,7 +65,7 @@ def check_spec(spec: TrainSpec) -> None:
         "epoch 'best'": spec.best_by if spec.epoch == "best" else "",
     }
     for name, measure in reads.items():
-        if measure in VALIDATION and not (spec.validation or gives_validation(spec.split)):
+        if measure in VALIDATION and not validated:
             raise UserError(
                 f"{name[0].upper()}{name[1:]} goes by {measure}, but validation is 0: set a share "
                 "of the training set aside, such as validation: 0.1."
@@ -120,7 +124,7 @@ class Training:
         checkpoints: Collection[int | str] = (),
         device: str | torch.device = "cpu",
     ) -> None:
-        check_spec(spec)
+        check_spec(spec, validated=validation is not None)
         self.spec = spec
         self._place = torch.device(device)
         part, aside = split_portions(spec, samples, classes)
