@@ -1,6 +1,8 @@
 """Simulate worlds with a known answer: how often are intervals right, and tests wrong?
 
-    python benchmarks/coverage.py [means|areas|shares|tests|power|all] [simulations]
+    python benchmarks/coverage.py [PART] [simulations]
+
+PART: means, areas, shares, one_factor, tests, correlations, wins, places, power or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -18,10 +20,12 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
 from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
+from oodometer.stats.agreement import spearman, tau_b
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import hierarchical_interval, runs_interval
-from oodometer.stats.paired import difference_interval, sign_flip_test, t_test, wilcoxon_test
+from oodometer.stats.paired import sign_flip_test, t_test, wilcoxon_test, win_probability
 from oodometer.stats.power import power, runs_needed
+from oodometer.stats.ranks import places
 from oodometer.stats.variance import variance_shares
 
 Floats = NDArray[np.float64]
@@ -154,6 +158,12 @@ def areas(simulations: int) -> None:
         (0.9, (0.3, 0.3), 100, False),
         (0.9, (0.2, 0.1), 100, True),
         (0.9, (0.6, 0.05), 100, True),
+        (0.9, (0.6, 0.05), 1000, True),
+        (0.97, (0.6, 0.05), 300, True),
+        (0.75, (0.6, 0.05), 300, True),
+        (0.5, (0.6, 0.05), 100, True),
+        (0.9, (1.0, 0.05), 300, True),
+        (0.995, (0.3, 0.3), 30, True),
     ):
         rng = np.random.default_rng(4)
         shares = []
@@ -187,11 +197,16 @@ def planted(
 
 def shares_of_variance(simulations: int) -> None:
     """Coverage of shares of variance of two factors, their interaction and the repeats."""
-    for shape in ((3, 3, 3), (4, 3, 2), (5, 4, 5), (7, 5, 5)):
+    for shape in ((2, 2, 5), (3, 3, 3), (4, 3, 2), (5, 4, 5)):
         print(f"\n{f'grid {shape}; a, b, a x b, repeats':44}       a       b     a b repeats")
         places = np.indices(shape).reshape(3, -1)
         factors = dict(zip(("a", "b", "repeats"), places.tolist(), strict=True))
-        for shares in ((0.09, 0.2, 0.1, 0.61), (0.5, 0.2, 0.05, 0.25), (0.9, 0.03, 0.02, 0.05)):
+        for shares in (
+            (0.09, 0.2, 0.1, 0.61),
+            (0.5, 0.2, 0.05, 0.25),
+            (0.9, 0.03, 0.02, 0.05),
+            (0.02, 0.02, 0.01, 0.95),
+        ):
             for name, noise in NOISES.items():
                 rng = np.random.default_rng(5)
                 held = np.zeros(4)
@@ -207,6 +222,32 @@ def shares_of_variance(simulations: int) -> None:
                         for effect, share in zip(found.effects, shares, strict=True)
                     ]
                 show(f"{shares} {name}", list(held / simulations))
+
+
+def one_factor(simulations: int) -> None:
+    """Coverage of the shares of one factor and of the repeats, and their means."""
+    print(f"\n{'levels, repeats; share of repeats':44}  factor repeats  found")
+    for levels, repeats, share in ((2, 3, 0.2), (5, 3, 0.61), (3, 5, 0.95), (20, 3, 0.99)):
+        effect = np.linspace(-1.0, 1.0, levels)
+        effect *= math.sqrt((1.0 - share) / float((effect**2).mean()))
+        truth = np.array([1.0 - share, share])
+        places = np.indices((levels, repeats)).reshape(2, -1)
+        factors = dict(zip(("factor", "repeats"), places.tolist(), strict=True))
+        for name, noise in NOISES.items():
+            rng = np.random.default_rng(10)
+            found = [
+                variance_shares(
+                    (effect[:, None] + math.sqrt(share) * noise(rng, (levels, repeats))).ravel(),
+                    factors,
+                    rng=rng,
+                    replicate="repeats",
+                    resamples=400,
+                ).effects
+                for _ in range(simulations)
+            ]
+            ends = np.array([[(e.low, e.high, e.share) for e in effects] for effects in found])
+            held = (ends[:, :, 0] <= truth + 1e-12) & (truth - 1e-12 <= ends[:, :, 1])
+            show(f"{levels}, {repeats}; {share} {name}", [*held.mean(axis=0), ends[:, 1, 2].mean()])
 
 
 def tests(simulations: int) -> None:
@@ -227,20 +268,23 @@ def tests(simulations: int) -> None:
             "t": [],
             "sign flips": [],
             "signed ranks": [],
-            "covered": [],
+            "covered by t": [],
+            "covered by flips": [],
+            "covered by ranks": [],
         }
         for n in runs:
             drawn = [draw(rng, n) for _ in range(simulations)]
             zero = np.zeros(n)
-            p_values = {
-                "t": [t_test(d, zero).p_value for d in drawn],
-                "sign flips": [sign_flip_test(d, zero, rng=rng).p_value for d in drawn],
-                "signed ranks": [wilcoxon_test(d, zero).p_value for d in drawn],
+            results = {
+                "t": [t_test(d, zero) for d in drawn],
+                "flips": [sign_flip_test(d, zero, rng=rng) for d in drawn],
+                "ranks": [wilcoxon_test(d, zero) for d in drawn],
             }
-            for test, chances in p_values.items():
-                told[test].append(float(np.mean(np.array(chances) < 0.05)))
-            ends = [difference_interval(d, zero) for d in drawn]
-            told["covered"].append(float(np.mean([i.low <= 0.0 <= i.high for i in ends])))
+            names = {"t": "t", "flips": "sign flips", "ranks": "signed ranks"}
+            for test, many in results.items():
+                told[names[test]].append(float(np.mean([one.p_value < 0.05 for one in many])))
+                held = [one.low <= 0.0 <= one.high for one in many]
+                told[f"covered by {test}"].append(float(np.mean(held)))
         for test, shares in told.items():
             show(f"{name}: {test}", shares)
     methods = (2, 3, 5, 10, 20)
@@ -273,6 +317,75 @@ def tests(simulations: int) -> None:
         show(f"{k} methods, {blocks} blocks", [rejected, apart])
 
 
+def correlations(simulations: int) -> None:
+    """Coverage of rank correlations."""
+    sizes = (5, 6, 8, 12, 20)
+    print(f"\n{'rank correlation of normal values; items':44}" + "".join(f"{n:8}" for n in sizes))
+    for between in (0.0, 0.5, 0.9):
+        truths = {
+            "tau": (tau_b, 2.0 / math.pi * math.asin(between)),
+            "spearman": (spearman, 6.0 / math.pi * math.asin(0.5 * between)),
+        }
+        for name, (correlation, truth) in truths.items():
+            rng = np.random.default_rng(11)
+            shares = []
+            for n in sizes:
+                x, other = rng.normal(size=(2, simulations, n))
+                y = between * x + math.sqrt(1.0 - between**2) * other
+                found = [correlation(*pair) for pair in zip(x, y, strict=True)]
+                shares.append(float(np.mean([i.low <= truth <= i.high for i in found])))
+            show(f"{name}, correlation {between}", shares)
+
+
+def wins(simulations: int) -> None:
+    """Coverage of the chance that one method beats another."""
+    sizes = (3, 5, 10, 30)
+    print(f"\n{'chance that a beats b; runs':44}" + "".join(f"{n:8}" for n in sizes))
+    for chance in (0.5, 0.8, 0.95):
+        for paired in (True, False):
+            rng = np.random.default_rng(12)
+            shares = []
+            for n in sizes:
+                a, b = rng.normal(size=(2, simulations, n))
+                a += float(ndtri(chance)) * math.sqrt(2.0)
+                found = [win_probability(*p, paired=paired) for p in zip(a, b, strict=True)]
+                shares.append(float(np.mean([i.low <= chance <= i.high for i in found])))
+            show(f"{chance}, {'paired' if paired else 'not paired'}", shares)
+
+
+def placed(simulations: int) -> None:
+    """Coverage of places and of the number of runs needed."""
+    columns = (3, 5, 12)
+    print(f"\n{'place of the second of 5; columns':44}" + "".join(f"{n:8}" for n in columns))
+    for step in (0.0, 0.5, 2.0):
+        rng = np.random.default_rng(13)
+        shares = []
+        for n in columns:
+            held = 0
+            for _ in range(simulations // 4):
+                table = rng.normal(size=(5, n)) - step * np.arange(5)[:, None]
+                place = places(table, rng=rng, resamples=300)[1]
+                held += place.low <= 2.0 <= place.high if step else place[1:] == (1.0, 5.0)
+            shares.append(held / (simulations // 4))
+        show(f"neighbours {step} deviations apart", shares)
+    print(f"\n{'runs needed; observed runs':44}" + "".join(f"{n:8}" for n in (3, 5, 10)))
+    for effect in (0.8, 1.5):
+        rng = np.random.default_rng(14)
+        truth = next(n for n in range(2, 1000) if power(n, effect, 1.0) >= 0.8)
+        shares = []
+        for n in (3, 5, 10):
+            needed = [
+                runs_needed(rng.normal(effect, 1.0, n), np.zeros(n))
+                for _ in range(simulations // 4)
+            ]
+            inside = [
+                (i.low or math.inf) <= truth <= (math.inf if i.high is None else i.high)
+                for i in needed
+            ]
+            shares.append(float(np.mean(inside)))
+        show(f"effect {effect}: {truth}", shares)
+
+
 def promised_power(simulations: int) -> None:
     """Power with the number of runs that is said to be needed."""
     print(f"\n{'effect / spread, power: runs':44}promised   found   one run less")
@@ -301,7 +414,11 @@ PARTS: dict[str, Callable[[int], None]] = {
     "means": means,
     "areas": areas,
     "shares": shares_of_variance,
+    "one_factor": one_factor,
     "tests": tests,
+    "correlations": correlations,
+    "wins": wins,
+    "places": placed,
     "power": promised_power,
 }
 

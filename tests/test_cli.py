@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import yaml
 
+from oodometer.cli import lists, main
+
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
 STUDY = {
     "name": "tiny",
@@ -157,3 +159,86 @@ def test_check_tells_what_is_wrong(tmp_path):
     assert good.returncode == 0 and "checks passed" in good.stdout
     assert "cannot be imported" in refused(tmp_path, "check", "nothing.here:mine")
     assert "'none.py' does not exist" in refused(tmp_path, "check", "none.py:mine")
+
+
+@pytest.fixture
+def here(folder, monkeypatch, capsys):
+    """Run a command in this process, which costs no start; return its exit code and its words."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["oodometer", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--scale", "papr"], "Unknown scale of study 'tiny': 'papr'. Did you mean 'paper'?"),
+        (["--device", "gpu", "--dry-run"], "Unknown device 'gpu'. Did you mean 'cpu'?"),
+        (["--out", "file"], "Cannot write to 'file': 'file' is a file, not a folder."),
+        (["--out", "file/deep"], "Cannot write to 'file/deep': "),
+        (["--out", "x" * 300], "File name too long."),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_before_anything_is_written(here, arguments, sentence):
+    Path("file").write_text("")
+    before = sorted(Path().rglob("*"))
+    code, said = here("run", "study.yaml", *arguments)
+    assert code == 2 and sentence in said and len(said.splitlines()) == 1
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("detector", "sentence"),
+    [
+        ("knn(k=5)", "give its name alone, knn."),
+        ("mine.py", "'mine.py' is a file: name a detector in it, mine.py:NAME."),
+        ("mine", "file.py:name,"),
+    ],
+)
+def test_check_names_the_form_of_what_it_takes(here, detector, sentence):
+    code, said = here("check", detector)
+    assert code == 2 and sentence in said and len(said.splitlines()) == 1
+
+
+def test_a_setting_out_of_range_is_refused_by_a_dry_run(here):
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"detectors": ["energy", "knn(k=-3)"]}))
+    code, said = here("run", "study.yaml", "--dry-run")
+    assert (code, said) == (2, "oodometer: Setting k of 'knn' must be at least 1, got -3.\n")
+
+
+def test_diagnose_takes_several_outlier_sets_as_evaluate_does(here):
+    twice = here("diagnose", "--id", "stripes.npz", "--ood", "inverted", "inverted")
+    assert twice == (2, "oodometer: Outlier set 'inverted' is named twice.\n")
+    code, said = here("diagnose", "--id", "", "--ood", "inverted")  # not the working folder
+    assert code == 2 and "The name of a data set is empty" in said
+
+
+def test_an_error_of_our_own_ends_in_one_sentence(here, monkeypatch):
+    monkeypatch.setattr(lists, "_list_networks", lambda: [1 // 0])
+    code, said = here("list", "networks")
+    assert code == 1 and len(said.splitlines()) == 1
+    assert "An error that should not happen: ZeroDivisionError" in said
+    file = Path(said.partition(" is in ")[2].strip().removesuffix("."))
+    assert "Traceback" in file.read_text()
+    file.unlink()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_the_output_is_one_sentence():
+    command = [sys.executable, "-m", "oodometer", "list", "studies"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "oodometer: No space left on device.\n")
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40"])
+def test_a_narrow_terminal_still_gets_its_lists(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    lists.list_known("protocols")
+    assert "ranking" in capsys.readouterr().out

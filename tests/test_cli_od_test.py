@@ -28,6 +28,12 @@ def test_studies_of_one_store_are_joined(tmp_path, monkeypatch):
     joined = run("od-test", "store", "--out", "out")
     assert joined.exit_code == 0, f"{joined.output} {joined.exception}"
     assert "OD-test" in joined.output and (tmp_path / "out" / "report.html").is_file()
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {
+        ".html",
+        ".md",
+        ".tex",
+        ".csv",
+    }
     wrong = run("od-test", "store", "--threshold", "hing")
     assert "Did you mean 'hinge'" in str(wrong.exception)
     (tmp_path / "study.yaml").write_text(STUDY.format(name="two", held="[7, 9]"))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy
 import torch
+from detector_data import made_up, scores
 from scipy.spatial.distance import cdist
 from scipy.spatial.distance import mahalanobis as scipy_mahalanobis
 from sklearn.covariance import EmpiricalCovariance
@@ -30,30 +31,6 @@ BUILT_IN = sorted(
     for name, card in DETECTORS.items()
     if card.build.__module__.startswith("oodometer.") and card.needs <= PLAIN
 )
-
-
-def scores(text: str, train: Outputs, test: Outputs) -> np.ndarray:
-    chosen = choose(text)
-    return chosen.detector.fit(train, **chosen.settings)(test).detach().numpy()
-
-
-def made_up(
-    rows: int = 90,
-    width: int = 7,
-    classes: int = 4,
-    seed: int = 0,
-    relu: bool = True,
-    dtype: torch.dtype = torch.float64,
-) -> Outputs:
-    """Outputs without structure; the same head for every seed."""
-    rng, fixed = np.random.default_rng(seed), np.random.default_rng(99)
-    head = Head(
-        torch.tensor(fixed.normal(size=(classes, width))).to(dtype),
-        torch.tensor(fixed.normal(size=classes)).to(dtype),
-    )
-    features = rng.normal(size=(rows, width)) + 0.3
-    features = torch.tensor(features.clip(0) if relu else features).to(dtype)
-    return Outputs(features=features, labels=torch.arange(rows) % classes, head=head)
 
 
 def parts(outputs: Outputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from detector_data import scores
 from scipy.spatial.distance import cdist
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.neighbors import NearestNeighbors
@@ -17,14 +18,9 @@ from oodometer.errors import UserError
 from oodometer.lab.extract import extract
 from oodometer.lab.probes import layers as probe_layers
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import DETECTORS, choose
+from oodometer.registry import DETECTORS
 from oodometer.scoring import score
 from oodometer.testing import toy_outputs
-
-
-def scores(text: str, train: Outputs, test: Outputs) -> np.ndarray:
-    chosen = choose(text)
-    return chosen.detector.fit(train, **chosen.settings)(test).detach().numpy()
 
 
 def labelled(features: np.ndarray, labels: np.ndarray, classes: int = 4) -> Outputs:

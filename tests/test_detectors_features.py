@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
+import detector_data
 import numpy as np
 import pytest
 import torch
+from detector_data import scores
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 from sklearn.ensemble import IsolationForest
@@ -17,7 +20,7 @@ from sklearn.svm import OneClassSVM
 from oodometer.detectors import _arrays, prototypes
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import DETECTORS, choose
+from oodometer.registry import DETECTORS
 
 NEW = (
     "cosine_to_class_mean", "cosine_to_class_weight", "fdbd", "gaussian_mixture",
@@ -27,30 +30,7 @@ NEW = (
 )  # fmt: skip
 
 
-def scores(text: str, train: Outputs, test: Outputs) -> np.ndarray:
-    chosen = choose(text)
-    return chosen.detector.fit(train, **chosen.settings)(test).detach().numpy()
-
-
-def made_up(
-    rows: int = 90,
-    width: int = 7,
-    classes: int = 4,
-    seed: int = 0,
-    relu: bool = True,
-    dtype: torch.dtype = torch.float64,
-) -> Outputs:
-    """Outputs with little structure; the same head for every seed."""
-    rng, fixed = np.random.default_rng(seed), np.random.default_rng(99)
-    head = Head(
-        torch.tensor(fixed.normal(size=(classes, width))).to(dtype),
-        torch.tensor(fixed.normal(size=classes)).to(dtype),
-    )
-    centres = fixed.normal(size=(classes, width))
-    labels = np.arange(rows) % classes
-    features = rng.normal(size=(rows, width)) + 0.3 + centres[labels]
-    features = torch.tensor(features.clip(0) if relu else features).to(dtype)
-    return Outputs(features=features, labels=torch.tensor(labels), head=head)
+made_up = partial(detector_data.made_up, apart=True)
 
 
 def arrays(outputs: Outputs) -> tuple[np.ndarray, ...]:

@@ -11,18 +11,14 @@ import numpy as np
 import pytest
 import scipy
 import torch
+from detector_data import scores
 
 import oodometer.detectors  # noqa: F401 - registers them
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import DETECTORS, choose
+from oodometer.registry import DETECTORS
 
 MADE = json.loads(Path(__file__).parent.joinpath("oracles/pytorch_ood.json").read_text("utf-8"))
-
-
-def scores(text: str, train: Outputs, test: Outputs) -> np.ndarray:
-    chosen = choose(text)
-    return chosen.detector.fit(train, **chosen.settings)(test).detach().numpy()
 
 
 def noisy(rows: int = 300, classes: int = 4, seed: int = 0, size: float = 3.0) -> Outputs:

@@ -10,9 +10,11 @@ import torch
 
 import oodometer as om
 import oodometer.detectors
+from oodometer._toys import train_toys, validation_toys
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector, choose
+from oodometer.scoring import choices
 
 
 def outputs(rows: int, seed: int) -> Outputs:
@@ -155,3 +157,61 @@ def test_odin_fine_and_odin_agree_where_both_are_asked():
                 np.testing.assert_array_equal(first.scores, second.scores)
     rows = [row.scores for row in om.score(made, ["odin_fine"], grid=True).rows]
     assert len(np.unique(np.stack(rows[::2]), axis=0)) == 210, "two settings give the same scores"
+
+
+NUMBERS = [
+    (card.name, setting)
+    for card in DETECTORS.values()
+    for setting, default in card.defaults.items()
+    if type(default) in (int, float)
+]
+
+
+@pytest.mark.parametrize(("name", "setting"), NUMBERS)
+@pytest.mark.parametrize("value", [-3, 0, 101, 10**12])
+def test_what_no_data_allow_is_refused_before_there_are_data(name, setting, value):
+    """What fitting refuses, and training data could not mend, `choices` refuses with its words."""
+    text = f"{name}({setting}={value})"
+    settings = choose(text).settings
+    if (setting, value) in [("steps", 101), ("steps", 10**12), ("trees", 10**12)]:
+        choices([text])  # possible, and too long to be tried
+        return
+    try:
+        DETECTORS[name].fit(train_toys(), validation=validation_toys(), **settings)
+    except UserError as problem:
+        of_data = "this training set" in str(problem) or (setting == "kept" and value > 0)
+        if of_data:  # a larger training set, or a wider network, would do
+            choices([text])
+        else:
+            with pytest.raises(UserError) as told:
+                choices([text])
+            assert str(told.value) == str(problem)
+    else:
+        choices([text])
+
+
+def test_below_every_range_lies_something_that_is_refused():
+    refused = set()
+    for name, setting in NUMBERS:
+        try:
+            choices([f"{name}({setting}=-3)"])
+        except UserError as problem:
+            assert f"{setting} of '{name}' must be" in str(problem) and "got -3" in str(problem)
+            refused.add((name, setting))
+    assert refused == set(NUMBERS)
+
+
+def test_other_peoples_detectors_are_not_run_before_there_are_data():
+    calls = []
+
+    @om.detector(paper="Me 2026", needs={"logits"}, grid={"power": (1, 2)})
+    def counted(train: om.View, *, power: int = 1) -> om.Scorer:
+        """Count how often it is built."""
+        calls.append(power)
+        return lambda test: test.logits.amax(1) ** power
+
+    try:
+        choices(["counted(power=2)"])
+        assert not calls
+    finally:
+        del DETECTORS["counted"]

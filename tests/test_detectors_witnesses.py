@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from detector_data import scores
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp, softmax
@@ -25,14 +26,9 @@ from oodometer.detectors import temperature
 from oodometer.lab.probes import dropout
 from oodometer.lab.votes import summarize_votes
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import DETECTORS, choose
+from oodometer.registry import DETECTORS
 
 MADE = json.loads(Path(__file__).parent.joinpath("oracles/pytorch_ood.json").read_text("utf-8"))
-
-
-def scores(text: str, train: Outputs, test: Outputs, **validation: object) -> np.ndarray:
-    chosen = choose(text)
-    return chosen.detector.fit(train, **validation, **chosen.settings)(test).detach().numpy()
 
 
 def drawn(rows: int, seed: int, width: int = 5, classes: int = 3, shift: float = 0.0) -> Outputs:

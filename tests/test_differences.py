@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.finding import Claim
 from oodometer.protocols.contests import comparisons, contests, judge
+from oodometer.protocols.families import Asked, answers
 from oodometer.stats.comparison import Difference, against_best, holm, over_families
 from oodometer.stats.paired import t_test
 
@@ -65,3 +67,23 @@ def test_a_family_that_is_rejected_as_a_whole_leaves_its_level_to_the_others():
 
 def test_contests_count_all_pairs():
     assert comparisons({"a": {"x": 1.0, "y": 2.0, "z": 3.0}, "b": {"x": 1.0, "y": 0.0}}) == 4
+
+
+def test_a_question_is_opened_by_holm_s_rule_for_all():
+    seen = {}
+
+    def asked(name, p_values, overall=None):
+        def tell(adjusted):
+            seen[name] = adjusted
+            return [Claim(name, "undecided", "")]
+
+        return Asked(p_values, tell, overall)
+
+    questions = [asked("first", [0.01, 0.04]), asked("second", [0.5]), asked("none", [])]
+    assert [claim.text for claim in answers(questions)] == ["first", "second", "none"]
+    assert seen == {"first": [pytest.approx(0.03), 0.04], "second": [1.0], "none": []}
+    # What is plain of the mean over detectors opens the question for each of them.
+    answers([asked("mean", [0.04, 0.06], overall=0.001), asked("second", [0.5])])
+    assert seen["mean"] == [0.04, 0.06]
+    answers([asked("mean", [0.04, 0.06], overall=0.03), asked("second", [0.5])])
+    assert seen["mean"] == [pytest.approx(0.12)] * 2

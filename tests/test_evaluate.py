@@ -114,7 +114,8 @@ def test_what_was_guessed_is_told(made):
         (["--outputs", "train=train.csv", "id=id.npz", "x=id.npz"], "none of these"),
         (["--outputs", "trian=train.npz"], "needs train=FILE"),
         (["--outputs", "train"], "NAME=FILE"),
-        (["--outputs", "train=train.npz", "--model", "a:b"], "either --outputs, or --model"),
+        (["--outputs", "train=train.npz", "--model", "a:b"], "cannot stand beside --outputs"),
+        (["--outputs", "train=train.npz", "--device", "cuda"], "--device cannot stand beside"),
         (["--model", "a:b"], "--train, --id, --ood missing"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--memory", "much"], "such as"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--out", "id.npz"], "Cannot"),
@@ -126,9 +127,11 @@ def test_what_was_guessed_is_told(made):
         ),
     ],
 )
-def test_errors_of_the_command(made, arguments, words):
+def test_errors_of_the_command(made, tmp_path, arguments, words):
+    before = sorted(tmp_path.rglob("*"))
     done = run(*arguments)
     assert done.exit_code != 0 and words in str(done.exception)
+    assert sorted(tmp_path.rglob("*")) == before, "a refused evaluation writes nothing"
 
 
 FACTORY = """
@@ -267,7 +270,7 @@ def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_n
         (["--mean", "0.1,0.2"], "has 2 numbers, but the images have 1 channels"),
         (["--std", "0"], "takes positive numbers, got 0"),
         (["--head", "haed"], "Did you mean 'head'"),
-        (["--device", "mps"], "Device 'mps' cannot be used here"),
+        (["--device", "gpu"], "Unknown device 'gpu'. Did you mean 'cpu'?"),
         (["--ood", "id=digits"], "Two data sets are called 'id'"),
         (["--id", "digits(part=train)"], "the same samples"),
         (["--id", "own_model_for_evaluate:nothing"], "has no attribute 'nothing'"),

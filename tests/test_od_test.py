@@ -675,3 +675,39 @@ def test_looks_at_different_numbers_of_samples_are_one_training():
     finding = od_test(table, np.random.default_rng(0))
     assert dict(finding.facts)["trainings"] == "2"
     assert isinstance(finding.tables[0].rows[0][1], Estimate | float)
+
+
+def test_triplets_that_are_none_and_a_set_that_is_too_small_in_one_run():
+    table = world({"a": 1.0, "b": 2.0}, runs=2, samples=40, sets=5)
+    for wrong in ((table.id, "set1"), "abc"):
+        with pytest.raises(UserError, match="a source, a validation set and a test set are needed"):
+            od_test_over_sources([table], RNG(0), triplets=[wrong])
+    small = tuple(
+        ScoreRow(r.run, r.detector, "", r.dataset, r.scores[:1])
+        if (r.run, r.dataset) == ("seed=0", "set1")
+        else r
+        for r in table.rows
+    )
+    finding = finite(conclude(ScoreTable(table.id, small, table.runs, same_samples=False)))
+    assert dict(finding.facts)["outlier sets"] == "4"
+    assert any("set1" in line for line in finding.missing)
+
+
+def test_validation_sets_are_compared_on_the_same_source():
+    """Validation sets that no source shares say nothing about each other."""
+    rng = np.random.default_rng(14)
+
+    def source(name, own, shift):
+        runs = {f"{run}": {"seed": run} for run in range(4)}
+        rows_ = [
+            ScoreRow(run, "knn", "", data, rng.normal(shift * (data != name), 1.0, 200))
+            for run in runs
+            for data in (name, "a", "b", "c", own)
+        ]
+        return ScoreTable(name, tuple(rows_), runs)
+
+    tables = [source("easy", "only_easy", 4.0), source("hard", "only_hard", 0.5)]
+    told = claim(od_test_over_sources(tables, RNG(0)), "Learning the threshold")
+    assert told.verdict == "undecided"
+    assert not ("only_easy" in told.text and "only_hard" in told.text)
+    assert "of 9 pairs" in told.evidence  # of 10: these two share no source

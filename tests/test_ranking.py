@@ -81,8 +81,37 @@ def test_what_depends_on_the_training_flips():
     finding = conclude(world({"a": 1.0, "b": 1.02, "c": 1.01}, wobble=0.5))
     assert finding.claims[0].verdict == "flips"
     factors = [c for c in finding.claims if c.text.startswith("Changing only the")]
-    assert len(factors) == 2 and all(c.verdict == "flips" for c in factors)
+    assert [c.verdict for c in factors] == ["flips", "undecided"]
+    assert factors[0].text.startswith("Changing only the seed")
+    assert "the optimizer" in factors[1].text and "within chance" in factors[1].text
     assert sum("9 pairs of trainings" in c.text for c in factors) == 2
+
+
+def test_a_condition_that_turns_the_order_is_named_and_chance_is_not():
+    """The best detector depends on the optimizer, or on nothing but the training."""
+
+    def turned(by, seed):
+        rng = np.random.default_rng(seed)
+        easy = {data: rng.normal(size=100) for data in ("id", "far")}
+        rows, labels = [], {}
+        for run in range(10):
+            name = f"{run}"
+            labels[name] = {"seed": run // 2, "optimizer": ("sgd", "adam")[run % 2]}
+            for detector, sign in (("a", 1), ("b", -1), ("c", 0)):
+                lead = by * sign * (1 if run % 2 == 0 else -1) - (detector == "c")
+                extra = rng.normal(1.5 + lead, 0.15)
+                for data, base in easy.items():
+                    scores = base + rng.normal(0, 0.5, 100) + (data != "id") * extra
+                    rows.append(ScoreRow(name, detector, "", data, scores))
+        return conclude(ScoreTable("id", tuple(rows), labels))
+
+    told = [c for c in turned(0.5, 0).claims if "depends on the optimizer" in c.text]
+    assert [c.verdict for c in told] == ["flips"] and "a with sgd and b with adam" in told[0].text
+    assert "points" in told[0].evidence
+    found = [turned(0.0, seed) for seed in range(25)]
+    assert sum("depends on the" in c.text for f in found for c in f.claims) <= 2
+    only = [c for f in found for c in f.claims if c.text.startswith("Changing only the optimizer")]
+    assert len(only) == 25 and sum(c.verdict == "flips" for c in only) <= 2
 
 
 def test_a_factor_without_effect_holds():

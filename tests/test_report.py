@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -193,6 +194,39 @@ def test_latex_numbers_have_minus_signs_and_powers_of_ten(tmp_path):
     text = path.read_text()
     assert r"a\_b & 0.010 [$-$0.020, 0.040] & 3.2$\times10^{-9}$ \\" in text
     assert r"c & missing & 0.500 \\" in text
+
+
+HOSTILE = ("[x] y", "*star", "a--b---c", "σ αΔ", "Łódź Ħ", "\\\\", "a\"b'", "<b>|", "%&#_${}~^",
+           "日本", "👍", "\\input{x}", "^^M", "±×≥≤→–…", "ﬁ ß ẞ")  # fmt: skip
+
+
+def test_latex_turns_wide_tables_and_breaks_long_ones(tmp_path):
+    wide = Table("w", "wide", ("who", *(f"c{n}" for n in range(12))), ((" a_b", *[0.5] * 12),))
+    long = Table("l", "long", ("who", "value"), tuple((f"r{n}", 0.25) for n in range(50)))
+    (path,) = report([Finding("p", "t", "q", (), (wide, long))], tmp_path, formats=["latex"])
+    text = path.read_text()
+    assert r"who & a\_b \\" in text and r"c11 & 0.500 \\" in text
+    assert text.count(r"\begin{longtable}{lr}") == 1 and r"r49 & 0.250 \\" in text
+
+
+def test_latex_stops_at_no_letter(tmp_path):
+    table = Table("x #1%", "y", ("who", "n"), tuple((name, 0.5) for name in HOSTILE))
+    claims = tuple(Claim(name, "holds", name) for name in HOSTILE)
+    finding = Finding("p", "t", "q", claims, (table,), caveats=HOSTILE)
+    (path,) = report([finding], tmp_path, title=" ".join(HOSTILE), formats=["latex"])
+    text = path.read_text()
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert r"\unicodesign{65E5}" in body and r"$\sigma$ $\alpha$$\Delta$" in body
+    assert not re.findall(r"[^\x00-\u017f]", body) and "    {[}x{]} y & " in body
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed")
+    (tmp_path / "main.tex").write_text(
+        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx,longtable}"
+        r"\begin{document}\input{report.tex}\end{document}"
+    )
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "main.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
 
 
 def test_csv_reads_back_to_the_same_numbers(finding, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from oodometer.errors import UserError
 from oodometer.finding import Finding, from_json, to_json
 from oodometer.metrics import Estimate
+from oodometer.protocols.instability import instability_of
 from oodometer.protocols.robustness import robustness, robustness_of
 from oodometer.protocols.robustness_field import arrange
 from oodometer.protocols.robustness_jackknife import ratio
@@ -533,3 +534,117 @@ def test_runs_that_agree_to_the_last_digit_prove_no_more_than_their_signs():
     field = robustness_of(Results(frame, factors=("optimizer", "seed"), metric="auroc"))
     winners = next(c for c in field.claims if "does not change" in c.text)
     assert winners.verdict == "undecided"
+
+
+def independent(rng, means, deviations, *, sets=1, optimizers=("sgd", "adam"), seeds=5, shift=None):
+    """Independent normal values; `shift` (optimizers, detectors) moves the means."""
+    return Results(
+        pd.DataFrame(
+            {
+                "detector": f"d{place}",
+                "ood": f"o{ood}",
+                "optimizer": optimizer,
+                "seed": seed,
+                "value": rng.normal(mean + (shift[row][place] if shift else 0.0), deviation),
+            }
+            for ood in range(sets)
+            for row, optimizer in enumerate(optimizers)
+            for seed in range(seeds)
+            for place, (mean, deviation) in enumerate(zip(means, deviations, strict=True))
+        ),
+        ("optimizer", "seed"),
+    )
+
+
+def decided(finding: Finding, part: str) -> bool:
+    return any(part in claim.text and claim.verdict != "undecided" for claim in finding.claims)
+
+
+def test_that_the_steadiest_is_also_the_best_takes_a_lead_in_the_mean():
+    rng = np.random.default_rng(20)
+    wrong = sum(
+        decided(
+            robustness_of(independent(rng, [0.8] * 4, [0.001] + [0.02] * 3)),
+            "best mean AUROC, weigh",
+        )
+        for _ in range(30)
+    )
+    assert wrong <= 4  # without a test of means, 4 of 10 hold or flip by chance
+    best = robustness_of(independent(rng, [0.9, 0.8, 0.8], [0.001, 0.02, 0.02]))
+    assert best.claims[1].verdict == "holds" and "also has the best mean" in best.claims[1].text
+
+
+def test_ten_outlier_sets_are_ten_chances_to_err():
+    rng = np.random.default_rng(21)
+    wrong = 0
+    for _ in range(40):  # d0 is ahead under sgd, equal under adam: it never falls behind
+        table = independent(rng, [0.8, 0.8], [0.01, 0.01], sets=10, shift=[[0.1, 0.0], [0.0, 0.0]])
+        wrong += decided(robustness_of(table), "The detector with the best mean AUROC")
+    assert wrong <= 5  # 9 of 40 if sets are not counted
+
+
+def test_epochs_as_the_factor_are_looks_at_the_same_trainings():
+    rng = np.random.default_rng(22)
+    wrong, wide = 0, []
+    for _ in range(60):
+        own = {(name, seed): rng.normal(0.85, 0.03) for name in "ab" for seed in range(5)}
+        frame = pd.DataFrame(
+            {"detector": name, "ood": "far", "Epoch": epoch, "seed": seed,
+             "value": level + rng.normal(0, 0.001)}
+            for (name, seed), level in own.items() for epoch in range(6)
+        )  # fmt: skip
+        field = arrange(Results(frame, ("Epoch", "seed")))
+        assert field.factor == "Epoch"
+        scores = list(field.detector_scores.values())
+        wrong += ratio(scores[0], scores[1], 0.95).p_value < 0.05
+        estimate = scores[0].interval(0.95)
+        wide.append(estimate.high / estimate.low)
+    assert wrong <= 9  # 22 of 60 if epochs are taken for independent
+    assert np.median(wide) > 2.5
+
+
+def test_other_conditions_stand_beside_the_optimizer():
+    rng = np.random.default_rng(23)
+    frame = pd.DataFrame(
+        {"detector": name, "ood": "far", "optimizer": optimizer, "network": network, "trial": trial,
+         "epoch": epoch, "value": rng.normal(0.9, 0.01)}
+        for name in "ab" for optimizer in ("sgd", "adam") for network in ("vgg", "resnet")
+        for trial in range(3) for epoch in (1, 2)
+    )  # fmt: skip
+    table = Results(frame, ("trial", "epoch", "network", "optimizer"))
+    named = {one.name: one for one in robustness_of(table).tables}
+    assert [name for name in named if name.startswith("robustness")] == [
+        "robustness", "robustness-network",
+    ]  # fmt: skip
+    alone = robustness_of(table, factor="network").tables[0]
+    assert named["robustness-network"].rows == alone.rows
+    assert "over network" in alone.title
+
+
+def test_no_score_is_explained_and_equal_scores_are_called_equal():
+    frame = independent(np.random.default_rng(0), [0.8, 0.8], [0.0, 0.0]).frame
+    zero = robustness_of(Results(frame.assign(value=0.0), ("optimizer", "seed")))
+    assert zero.claims[0].evidence == "their means are not above 0"
+    same = robustness_of(Results(frame, ("optimizer", "seed"))).claims[0]
+    assert same.text == "d0 and d1 vary least over optimizer by AUROC on o0, with equal scores."
+    with pytest.raises(UserError, match="1e\\+200"):
+        robustness_of(Results(frame.assign(value=1e200), ("optimizer", "seed")))
+
+
+def test_intervals_stay_within_what_shares_can_be():
+    rng = np.random.default_rng(24)
+    frame = independent(rng, [0.5, 0.5], [0.2, 0.2], optimizers=("sgd",), seeds=3).frame
+    frame["value"] = frame["value"].clip(0.0, 1.0)
+    field = arrange(Results(frame, ("optimizer", "seed"), "fpr95", False), "optimizer")
+    largest = max(m * math.sqrt(m * (100 - m)) for m in np.linspace(0, 100, 1001))  # brute force
+    for score in field.detector_scores.values():
+        assert score.value <= score.interval(0.95).high <= largest + 1e-6
+
+
+def test_levels_may_be_categories_and_may_be_missing():
+    frame = independent(np.random.default_rng(25), [0.8, 0.9], [0.01, 0.01]).frame
+    frame["optimizer"] = frame["optimizer"].where(frame["optimizer"] != "adam").astype("category")
+    field = arrange(Results(frame, ("optimizer", "seed")))
+    assert (field.factor, field.levels) == ("optimizer", ("sgd", "not given"))
+    table = instability_of(Results(frame, ("optimizer", "seed")), ["optimizer"]).tables[1]
+    assert [row[0] for row in table.rows] == ["sgd", "not given"]

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from oodometer.errors import UserError
 from oodometer.lab import splits
+from oodometer.lab.portions import portion_rows
+from oodometer.study import TrainSpec
 
 
 @pytest.mark.parametrize(
@@ -84,15 +86,6 @@ def test_ranges_follow_a_permutation_of_the_users_own():
         chosen.rows(6, [0, 0, 1, 2, 3, 4])
 
 
-def test_per_class_is_exact_and_seeded():
-    labels = np.random.default_rng(0).integers(0, 4, 400)
-    rows = splits.per_class(labels, 17, seed=1)
-    assert np.bincount(labels[rows]).tolist() == [17] * 4
-    assert (np.diff(rows) > 0).all()
-    assert np.array_equal(rows, splits.per_class(labels, 17, seed=1))
-    assert not np.array_equal(rows, splits.per_class(labels, 17, seed=2))
-
-
 @pytest.mark.parametrize("generator", ["numpy", "torch"])
 def test_resampled_parts_are_a_partition(generator):
     train, test = splits.resample(50, 10, 3, generator)
@@ -110,24 +103,17 @@ def test_the_split_of_torch_is_that_of_random_split():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(2, 5), st.integers(10, 90), st.floats(0.1, 0.9), st.booleans())
-def test_validation_is_a_partition_of_the_right_size(classes, size, share, stratified):
+@given(st.integers(2, 5), st.integers(20, 90), st.floats(0.1, 0.9))
+def test_what_is_set_aside_for_validation_is_a_part_of_the_right_size(classes, size, share):
     labels = np.random.default_rng(size).integers(0, classes, size)
-    train, valid = splits.validation(labels, share=share, stratified=stratified)
+    train, valid = portion_rows(TrainSpec(data="digits", validation=share), labels)
     assert sorted(np.concatenate([train, valid])) == list(range(size))
-    assert len(valid) == round(share * size)
-    if stratified:
-        ideal = np.bincount(labels) * len(valid) / size
-        found = np.bincount(labels[valid], minlength=len(ideal))
-        assert np.abs(found - ideal).max() < 1
-
-
-def test_validation_by_count_and_seed():
-    labels = np.arange(100) % 10
-    first, again, other = (splits.validation(labels, count=30, seed=s)[1] for s in (0, 0, 1))
-    assert len(first) == 30
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    counts = np.bincount(labels, minlength=classes)
+    found = np.bincount(labels[valid], minlength=classes)
+    assert (found < np.maximum(counts, 1)).all(), "no class is set aside whole"
+    whole = counts - share * counts < 1  # of such a class a share would leave nothing
+    assert (np.abs(found - share * counts) <= 1 + 1e-9).all()
+    assert len(valid) == round(share * size) or whole.any()
 
 
 def test_bad_arguments_are_refused():
@@ -135,14 +121,8 @@ def test_bad_arguments_are_refused():
         (lambda: splits.od_test_rows("cifar-10", "test", 1), "Did you mean 'cifar10'"),
         (lambda: splits.od_test_rows("notmnist", "train", 1), "Unknown role of 'notmnist' 'train'"),
         (lambda: splits.od_test_rows("mnist", "train", 49_999), "but it has 49999"),
-        (lambda: splits.per_class([0, 0, 1], 2), "Class 1 has 1 rows"),
         (lambda: splits.resample(0, 5, 0), "at least 1 row"),
         (lambda: splits.resample(5, 5, 0, "jax"), "Unknown generator 'jax'"),
-        (lambda: splits.validation([0, 1]), "either share or count"),
-        (lambda: splits.validation([0, 1], share=0.5, count=1), "either share or count"),
-        (lambda: splits.validation([0, 1], share=1.5), "between 0 and 1, got 1.5"),
-        (lambda: splits.validation([0, 1], count=2), "leaves one part empty"),
-        (lambda: splits.validation([0.5, 1], count=1), "vector of integers"),
         (lambda: next(splits.outlier_draws(5, 10)), "between 1 and 5 can be drawn, got 10"),
     ]:
         with pytest.raises(UserError, match=message):

@@ -269,3 +269,20 @@ def test_refusals_of_scores():
     ):
         with pytest.raises(UserError, match=message):
             call()
+
+
+@pytest.mark.parametrize(("runs", "least"), [(3, 0.92), (10, 0.93), (20, 0.93)])
+def test_standard_deviations_are_covered(runs, least):
+    """The bootstrap's intervals cover 83 % of 10 runs; chi-squared for normal values is wider."""
+    rng = np.random.default_rng(30)
+    held = 0
+    for _ in range(400):
+        values = rng.normal(0.9, 0.02, runs)
+        found = runs_interval(values, rng=rng, statistic=np.std)
+        held += found.low <= 0.02 <= found.high
+    assert found.method == "chi-squared" and found.value == values.std()
+    plain = values.std(ddof=1) * np.sqrt(
+        (runs - 1) / scipy.stats.chi2.isf([0.025, 0.975], runs - 1)
+    )
+    assert found.low <= plain[0] and plain[1] <= found.high
+    assert held >= least * 400

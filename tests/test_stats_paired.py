@@ -71,7 +71,7 @@ def test_signed_ranks_are_scipys():
 
 def test_exact_and_approximate_meet():
     rng = generator(2)
-    a, b = rng.normal(0.5, 1, 20), rng.normal(size=20)
+    a, b = rng.normal(0.5, 1, 18), rng.normal(size=18)
     exact = sign_flip_test(a, b, rng=rng)
     extended = sign_flip_test(np.r_[a, 1.0], np.r_[b, 1.0 - 1e-9], rng=rng, resamples=99_999)
     assert (exact.method, extended.method) == ("exact", "Monte Carlo")
@@ -122,6 +122,73 @@ def test_difference_interval_is_scipys_and_agrees_with_the_test():
             assert (found.low > 0 or found.high < 0) == (t_test(a, b).p_value < 0.05)
     assert difference_interval([0.9], [0.8])[1:] == (-np.inf, np.inf)
     assert difference_interval([2, 3, 4], [1, 2, 3]) == (1, 1, 1)
+
+
+def all_tests(rng, resamples=999):
+    return (
+        lambda a, b: sign_flip_test(a, b, rng=rng, resamples=resamples),
+        wilcoxon_test,
+        t_test,
+    )
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5, 6, 7, 10, 14, 25])
+@pytest.mark.parametrize("digits", [0, 1, 9])
+def test_every_interval_leaves_out_0_if_and_only_if_its_test_rejects(runs, digits):
+    rng = generator(runs)
+    decided = 0
+    for shift in (0.0, 0.6, 0.6, -0.9, 1.5):
+        a = np.round(rng.normal(shift, 1, runs), digits) + 0.3  # few digits: ties and zeros
+        for test in all_tests(rng):
+            found = test(a, np.full(runs, 0.3))
+            outside = found.low > 0.0 or found.high < 0.0
+            assert outside == (found.p_value < 0.05)
+            assert found.low <= found.value <= found.high
+            decided += outside
+    assert decided or runs < 6
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_ends_are_where_the_shifted_test_begins_to_reject(level):
+    rng = generator(11)
+    for runs in (6, 9, 12):
+        values = rng.normal(0.3, 1, runs)
+        for test in all_tests(rng):
+            found = test(values, np.zeros(runs))
+            if level != 0.95:
+                kept = {"level": level}
+                kept |= {"rng": rng} if test not in (wilcoxon_test, t_test) else {}
+                chosen = test if test in (wilcoxon_test, t_test) else sign_flip_test
+                found = chosen(values, np.zeros(runs), **kept)
+            for end, outwards in ((found.low, -1e-6), (found.high, 1e-6)):
+                if np.isfinite(end):
+                    outer = test(values, np.full(runs, end + outwards)).p_value
+                    inner = test(values, np.full(runs, end - outwards)).p_value
+                    assert outer < 1 - level <= inner
+
+
+def test_six_runs_reach_from_the_smallest_to_the_largest_difference():
+    values = generator(12).normal(size=6)
+    for found in (
+        sign_flip_test(values, np.zeros(6), rng=generator()),
+        wilcoxon_test(values, 0 * values),
+    ):
+        assert (found.low, found.high) == pytest.approx((values.min(), values.max()))
+    for few in (1, 3, 5):
+        found = sign_flip_test(values[:few], np.zeros(few), rng=generator())
+        assert (found.low, found.high) == (-np.inf, np.inf)
+
+
+@pytest.mark.parametrize("runs", [7, 20])
+def test_permutation_intervals_cover(runs):
+    rng = generator(13)
+    held = np.zeros(2)
+    for _ in range(500):
+        values = rng.laplace(size=runs)
+        for place, test in enumerate(all_tests(rng)[:2]):
+            found = test(values, np.zeros(runs))
+            held[place] += found.low <= 0.0 <= found.high
+    assert (held >= 0.92 * 500).all() and (held <= 0.985 * 500).all()
 
 
 @pytest.mark.parametrize("runs", [5, 8, 12])
@@ -188,35 +255,54 @@ def test_exchange_changes_the_sign_only():
 # Chance to win
 
 
-@relaxed
-@given(st.integers(0, 12), st.integers(0, 12))
-def test_wins_have_wilsons_interval(wins, losses):
+def odder(cases, wins, chance):
+    """Chance of an outcome at least as odd as `wins`, by its definition (Blaker 2000)."""
+    law = scipy.stats.binom(cases, chance)
+    odd = [min(law.cdf(count), law.sf(count - 1)) for count in range(cases + 1)]
+    return sum(law.pmf(count) for count in range(cases + 1) if odd[count] <= odd[wins] * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(3, 0), (3, 2), (7, 3), (1, 11), (8, 8)])
+def test_wins_have_blakers_interval(wins, losses):
     total = wins + losses
-    if not total:
-        return
     found = win_probability([1.0] * wins + [0.0] * losses, [0.5] * total)
-    expected = scipy.stats.binomtest(wins, total).proportion_ci(0.95, method="wilson")
     assert found.value == wins / total
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    for end, outwards in ((found.low, -1), (found.high, 1)):
+        if 0 < end < 1:
+            assert odder(total, wins, end + outwards * 1e-3) < 0.05
+            assert odder(total, wins, end - outwards * 1e-4) >= 0.05
+    widest = scipy.stats.binomtest(wins, total).proportion_ci(0.95, method="exact")
+    assert widest.low - 1e-9 <= found.low and found.high <= widest.high + 1e-9
 
 
-@pytest.mark.parametrize("runs", [5, 10, 30])
-def test_wins_are_covered_on_average(runs):
-    """Summed over all outcomes; a discrete count cannot cover 95 % at every single chance."""
+@pytest.mark.parametrize("runs", [3, 5, 10, 30, 130])
+def test_wins_are_covered_at_every_chance(runs):
+    """Summed over all outcomes; few cases cover too often, never too seldom."""
     intervals = [
         win_probability([1.0] * w + [0.0] * (runs - w), [0.5] * runs) for w in range(runs + 1)
     ]
-    chances = np.linspace(0.05, 0.95, 181)
-    coverage = [
-        sum(
-            scipy.stats.binom.pmf(wins, runs, chance)
-            for wins, found in enumerate(intervals)
-            if found.low <= chance <= found.high
-        )
-        for chance in chances
-    ]
-    assert 0.93 <= np.mean(coverage) <= 0.97
-    assert min(coverage) > 0.83
+    ends = np.array([(found.low, found.high) for found in intervals])
+    chances = np.linspace(0.01, 0.99, 197)
+    outcomes = scipy.stats.binom.pmf(np.arange(runs + 1)[:, None], runs, chances)
+    held = (ends[:, :1] <= chances) & (chances <= ends[:, 1:])
+    coverage = (outcomes * held).sum(axis=0)
+    assert coverage.min() >= 0.95
+    assert coverage.mean() < 0.99
+
+
+@pytest.mark.parametrize("runs", range(1, 21))
+def test_wins_leave_out_one_half_as_the_sign_test_rejects(runs):
+    for wins in range(runs + 1):
+        found = win_probability([1.0] * wins + [0.0] * (runs - wins), [0.5] * runs)
+        rejected = scipy.stats.binomtest(wins, runs).pvalue < 0.05
+        assert (found.low > 0.5 or found.high < 0.5) == rejected
+
+
+def test_half_a_win_is_rounded_away_from_the_middle():
+    found = win_probability([1, 1, 1, 1, 0, 0.5], [0.5] * 6)  # 4.5 of 6
+    assert found.value == 0.75
+    assert found.low == win_probability([1, 1, 1, 1, 0, 0], [0.5] * 6).low
+    assert found.high == win_probability([1, 1, 1, 1, 1, 0], [0.5] * 6).high
 
 
 @pytest.mark.parametrize(("a_size", "b_size"), [(2, 5), (3, 3), (3, 4)])

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.stats
 from scipy.special import chndtrinc, ndtri
 
 from oodometer.errors import UserError
@@ -90,12 +91,16 @@ def planted(rng, shape, shares, noise=None):
 
 @pytest.mark.parametrize(
     ("shape", "shares"),
-    [((4, 3, 3), (0.09, 0.2, 0.1, 0.61)), ((5, 2, 2), (0.5, 0.0, 0.0, 0.5))],
+    [
+        ((4, 3, 3), (0.09, 0.2, 0.1, 0.61)),
+        ((5, 2, 2), (0.5, 0.0, 0.0, 0.5)),
+        ((3, 3, 3), (0.02, 0.02, 0.01, 0.95)),
+    ],
 )
 def test_planted_shares_are_found_and_covered(shape, shares):
     """Means over simulations are right, and 95 % intervals hold the truth in about 95 %."""
     rng = generator(2)
-    simulations = 400
+    simulations = 300
     found = np.array(
         [
             [
@@ -108,10 +113,28 @@ def test_planted_shares_are_found_and_covered(shape, shares):
         ]
     )
     truth = np.array(shares)
-    assert found[:, :, 0].mean(axis=0) == pytest.approx(truth, abs=0.05)
+    assert found[:, :, 0].mean(axis=0) == pytest.approx(truth, abs=0.1 if shares[3] > 0.9 else 0.05)
     assert found[:, :, 0].sum(axis=1) == pytest.approx(1.0)
     covered = ((found[:, :, 1] <= truth + 1e-12) & (truth <= found[:, :, 2])).mean(axis=0)
-    assert (covered >= 0.89).all()
+    assert (covered >= 0.9).all()
+
+
+@pytest.mark.parametrize(("levels", "seeds", "share"), [(2, 3, 0.2), (5, 3, 0.61), (4, 5, 0.95)])
+def test_one_factor_is_found_and_covered(levels, seeds, share):
+    """The exact answer is the noncentral F distribution's, which the draws agree with."""
+    rng = generator(12)
+    effect = np.linspace(-1, 1, levels)
+    effect *= np.sqrt((1 - share) / (effect**2).mean())
+    ends = []
+    for _ in range(300):
+        table = effect[:, None] + np.sqrt(share) * rng.normal(size=(levels, seeds))
+        found = variance_shares(
+            *lines(table, ("optimizer", "seed")), rng=rng, replicate="seed", resamples=150
+        )
+        ends.append([(found.of(n).low, found.of(n).high) for n in ("optimizer", "seed")])
+    low, high = np.moveaxis(np.array(ends), 2, 0)
+    covered = ((low <= [1 - share, share]) & ([1 - share, share] <= high)).mean(axis=0)
+    assert (covered >= 0.9).all() and (covered <= 0.995).all()
 
 
 def test_share_of_skewed_noise_is_covered():
@@ -119,11 +142,11 @@ def test_share_of_skewed_noise_is_covered():
     rng = generator(10)
     shares = (0.9, 0.03, 0.02, 0.05)
     held = 0
-    for _ in range(600):
+    for _ in range(400):
         table = planted(rng, (3, 3, 5), shares, lambda size: 1 - rng.exponential(size=size))
         found = variance_shares(*lines(table), rng=rng, replicate="seed", resamples=120)
         held += found.of("seed").low <= 0.05 <= found.of("seed").high
-    assert 0.87 <= held / 600 <= 0.97
+    assert 0.87 <= held / 400 <= 0.98
 
 
 def test_noise_alone_is_not_explained_by_factors_with_many_levels():
@@ -246,6 +269,27 @@ def test_one_at_a_time_designs_are_refused_and_ranged():
     assert found["seed"][1:5] == (0, 1, 0.90, 0.92)
     moved = one_at_a_time(values, factors, base={"optimizer": "adam"}, replicate="seed")
     assert [r.factor for r in moved] == ["optimizer"]
+
+
+def test_ranges_have_intervals_where_levels_have_repeats():
+    """Two levels: Student's interval of their difference. Several: covered, equal ones with 0."""
+    a, b = [0.90, 0.92, 0.94], [0.80, 0.81, 0.85]
+    factors = {"optimizer": list("xxxyyy"), "augment": ["none"] * 6, "seed": [0, 1, 2] * 2}
+    (found,) = one_at_a_time(a + b, factors, replicate="seed")[:1]
+    expected = scipy.stats.ttest_ind(a, b).confidence_interval(0.95)
+    assert (found.least, found.most) == pytest.approx((expected.low, expected.high))
+    alone = one_at_a_time(a[:1] + b[:1], {"optimizer": ["x", "y"]})[0]
+    assert (alone.least, alone.most) == (None, None)
+    rng = generator(14)
+    names = {"optimizer": np.repeat(list("uvwx"), 3).tolist(), "seed": [0, 1, 2] * 4}
+    held = np.zeros(2)
+    for _ in range(300):
+        noise = rng.normal(size=(4, 3))
+        for place, effect in enumerate((np.zeros(4), np.array([0.0, 1.0, 2.0, 3.0]))):
+            table = (effect[:, None] + noise).ravel()
+            found = one_at_a_time(table, names, replicate="seed")[0]
+            held[place] += found.least <= effect.max() <= found.most
+    assert (held >= 0.91 * 300).all()
 
 
 def test_constant_values_and_constant_factors():

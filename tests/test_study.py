@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -132,6 +133,11 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ),
         ({"factors": [{"field": "seed", "levels": []}]}, "at least one entry"),
         ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study file per data set"),
+        (
+            {"base": {"data": "digits", "width": 10**9}},
+            "'base.width' is 10+, but must be less than",
+        ),
+        ({"base": {"data": "digits", "width": 0}}, "'base.width' is 0, but must be greater than"),
         ({"design": "gird"}, "Unknown value of 'design' 'gird'. Did you mean 'grid'"),
         ({"detectors": "knn"}, "'detectors' is 'knn', but must be 'all' or a list"),
         ({"detectors": []}, "at least one detector"),
@@ -315,3 +321,14 @@ def test_bad_splits(value):
         UserError, match="must be a whole number from 0, or a split such as od_test"
     ):
         study(base={"data": "digits", "split": value})
+
+
+def test_a_network_that_does_not_fit_into_memory_is_told(monkeypatch):
+    import torch
+
+    from oodometer.lab import networks
+
+    huge = replace(networks.KNOWN["mlp"], build=lambda *sizes: torch.empty(2**60))
+    monkeypatch.setitem(networks.KNOWN, "mlp", huge)
+    with pytest.raises(UserError, match="'mlp' of width 9 is too large for the memory"):
+        networks.build_network("mlp", (1, 8, 8), 10, 9)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
@@ -144,3 +145,47 @@ def test_the_best_detector_is_told_only_beyond_chance():
     assert sum(verdict != "undecided" for verdict in verdicts) <= 4
     strong = judged(world({"a": equal, "b": {"k=1": 3.0, "k=5": 3.0}}, runs=6))
     assert strong.claims[2].verdict == "holds" and strong.claims[2].text.startswith("b has")
+
+
+def test_one_training_is_judged_by_its_samples():
+    """Its outlier sets, taken as cases, told equal settings apart on 45 of 100 pages."""
+    grid = {f"k={k}": 1.0 for k in range(5)}
+    sets = ("a", "b", "c", "d")
+    found = [
+        judged(world({"knn": grid, "vim": grid}, runs=1, sets=sets, seed=s)) for s in range(50)
+    ]
+    assert sum(f.claims[0].verdict != "undecided" for f in found) <= 7  # beyond 99 % of 5 %
+    assert all("In this one training" in f.claims[0].text for f in found)
+    better = judged(world({"knn": grid | {"k=4": 3.0}}, runs=1, sets=sets))
+    assert better.claims[0].verdict == "holds"
+    gain = better.tables[0].rows[0][5]
+    truth = ndtr(3 / 2**0.5) - ndtr(1 / 2**0.5)  # AUROC of two normals a shift apart
+    assert gain.low < truth < gain.high
+    fixed = [
+        ScoreRow("0", "msp", "", data, np.random.default_rng(1).normal(3 * (data != "id"), 1, SIZE))
+        for data in ("id", *sets)
+    ]
+    told = judged(world({"knn": grid}, runs=1, sets=sets, extra=fixed)).claims[2]
+    assert told.verdict == "holds" and told.text.startswith("msp") and "one training" in told.text
+
+
+def test_equal_settings_that_differ_by_chance_are_no_dependence():
+    """Best and worst of twelve equal settings, judged where they were chosen, held in a third."""
+
+    def wavering(seed, slope=0.0):
+        rng = np.random.default_rng(seed)
+        rows = []
+        for run in range(8):
+            for detector, own in (("loose", 0.9), ("tight", 0.01)):  # what each setting adds
+                for data in ("id", "a", "b"):
+                    base = rng.normal(size=SIZE) + (data != "id")
+                    for k in range(12):
+                        moved = slope * k * (data != "id") * (detector == "loose")
+                        scores = base + moved + own * rng.normal(size=SIZE)
+                        rows.append(ScoreRow(f"{run}", detector, f"k={k}", data, scores, k == 0))
+        return judged(ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(8)}))
+
+    found = [wavering(seed).claims[3] for seed in range(20)]
+    assert all(claim.text.startswith("loose depends most") for claim in found)
+    assert sum(claim.verdict == "holds" for claim in found) <= 3
+    assert wavering(0, slope=0.1).claims[3].verdict == "holds"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from oodometer.tables.reading import PathLike
 
 MOST_POINTS = 2500  # in one picture
+MOST_LABELS = 60  # lines of a picture, or columns of a heat map
 # Metrics that ask the same question: are ID and outliers told apart?
 COMPARED = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
             "detection_accuracy")  # fmt: skip
@@ -114,17 +115,23 @@ def _is_empty(finding: Finding) -> bool:
 
 
 def _readable(finding: Finding) -> Finding:
-    """Show the first labels only of pictures that nobody could read, and no browser would open."""
+    """Leave out pictures of one cell; of those that nobody could read, show the first labels."""
     shown, cut = [], []
     for series in finding.series:
-        labels = list(dict.fromkeys(point.get("label", "") for point in series.points))
-        if len(series.points) > MOST_POINTS and len(labels) > 1:
-            few = set(labels[: max(1, MOST_POINTS * len(labels) // len(series.points))])
-            points = tuple(point for point in series.points if point["label"] in few)
+        key = "column" if series.kind == "heatmap" else "label"
+        labels = list(dict.fromkeys(point.get(key, "") for point in series.points))
+        most = MOST_LABELS
+        if len(series.points) > MOST_POINTS:
+            most = min(most, max(1, MOST_POINTS * len(labels) // len(series.points)))
+        if series.kind == "heatmap" and len(series.points) == 1:
+            continue
+        if len(labels) > most:
+            few = set(labels[:most])
+            points = tuple(point for point in series.points if point.get(key, "") in few)
             series = replace(series, points=points)
-            cut.append(f"{series.title} ({len(few)} of {len(labels)})")
+            cut.append(f"{series.title} ({most} of {len(labels)})")
         shown.append(series)
     if not cut:
-        return finding
+        return replace(finding, series=tuple(shown))
     caveat = f"Pictures with too many points show the first only: {'; '.join(cut)}."
     return replace(finding, series=tuple(shown), caveats=(*finding.caveats, caveat))

@@ -21,9 +21,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
     "Unknown detector 'enrgy'. Did you mean 'energy'? Known: energy, knn."
     """
     names = sorted(known)
-    lowered = {candidate.lower(): candidate for candidate in names}
-    close = difflib.get_close_matches(str(name).lower(), list(lowered), n=1, cutoff=0.5)
-    hint = f" Did you mean '{lowered[close[0]]}'?" if close else ""
+    close = nearest(str(name), names)
+    hint = f" Did you mean '{close}'?" if close is not None else ""
     return UserError(f"Unknown {kind} '{name}'.{hint} Known: {', '.join(names) or 'none'}.")
 
 
@@ -31,6 +30,37 @@ def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
     """Return the one wording of "X does not exist, did you mean its neighbour Y"."""
     kinds = tuple(endings)
     neighbours = [file.name for file in path.parent.glob("*") if file.name.lower().endswith(kinds)]
-    close = difflib.get_close_matches(path.name, sorted(neighbours), n=1, cutoff=0.5)
-    hint = f" Did you mean '{path.parent / close[0]}'?" if close else ""
+    close = nearest(path.name, neighbours)
+    hint = f" Did you mean '{path.parent / close}'?" if close is not None else ""
     return UserError(f"{what} '{path}' does not exist.{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that somebody who wrote `name` may have meant, if there is one.
+
+    >>> nearest("adma", ["adagrad", "adam", "adamax"])  # two letters swapped are one slip
+    'adam'
+    """
+    lowered, wrong = {candidate.lower(): candidate for candidate in sorted(known)}, name.lower()
+    alike = difflib.get_close_matches(wrong, list(lowered), n=5, cutoff=0.5)
+
+    # A slip of the pen tells most, then how a name begins, then the likeness of the whole.
+    def distance(other: str) -> int:
+        return min(_slips(wrong, other), 2 if other.startswith(wrong) else 3)
+
+    best = min(alike, key=distance, default=None)
+    return None if best is None else lowered[best]
+
+
+def _slips(first: str, second: str) -> int:
+    """Letters to insert, leave out, replace or swap with their neighbour (Damerau 1964)."""
+    before: list[int] = []
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, 1):
+        before, last, row = row, before, [i]
+        for j, other in enumerate(second, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == second[j - 2] and other == first[i - 2]:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

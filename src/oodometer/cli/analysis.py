@@ -15,7 +15,10 @@ from oodometer.cli.common import app, console
 def analyze(
     results: Annotated[
         list[Path],
-        typer.Argument(help="CSV, Markdown, LaTeX, Parquet or JSON files, or folders."),
+        typer.Argument(
+            help="CSV, .xlsx, Markdown, LaTeX, Parquet or JSON files, or folders; FILE.xlsx#SHEET "
+            "names one of several sheets."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-analysis"),
     columns: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import app, console
+from oodometer.cli.common import SeveralValues, app, console, require_folder
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -52,10 +52,10 @@ def data_get(
     typer.echo(f"{name}: {folder.resolve()}")
 
 
-@app.command()
+@app.command(cls=SeveralValues)
 def diagnose(
     data: Annotated[str, typer.Option("--id", help="The in-distribution set: a name or path.")],
-    ood: Annotated[list[str], typer.Option(help="An outlier set; may be given several times.")],
+    ood: Annotated[list[str], typer.Option(help="Outlier sets, one or several.")],
     most: Annotated[
         int, typer.Option(min=1, help="Look at no more images of each set; drawn if it has more.")
     ] = 10_000,
@@ -65,6 +65,8 @@ def diagnose(
     from oodometer import reports
     from oodometer.lab.diagnostics import diagnose_sets
 
+    if out is not None:
+        require_folder(out)
     findings = diagnose_sets(data, ood, most)
     for finding in findings:
         console().print(reports.terminal(finding))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from typer.core import TyperCommand
 
-from oodometer.cli.common import app, console
+from oodometer.cli.common import SeveralValues, app, console, require_folder
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,29 +20,7 @@ if TYPE_CHECKING:
     from oodometer.registry import Choice
     from oodometer.scores import ScoreTable
 
-_SEVERAL = ("--outputs", "--ood", "--weights")
 Detectors = Literal["all"] | Sequence[str]
-
-
-class SeveralValues(TyperCommand):
-    """Lets an option take several values in a row: ``--ood svhn textures``."""
-
-    # Any: the context is click's or that of typer's own click, by typer's version.
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the name of the option before each of its values."""
-        spread: list[str] = []
-        option = ""
-        for argument in args:
-            if argument.startswith("-"):
-                name, equals, _ = argument.partition("=")
-                option = name if name in _SEVERAL else ""
-                if not option or equals:
-                    spread.append(argument)
-            elif option:
-                spread += [option, argument]
-            else:
-                spread.append(argument)
-        return super().parse_args(ctx, spread)
 
 
 @app.command(cls=SeveralValues)
@@ -90,14 +67,17 @@ def evaluate(
     chosen: Detectors = "all" if detectors == "all" else _split_names(detectors)
     allowed = read_memory(memory) if memory else None
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
-                  "mean": mean, "std": std, "head": head}  # fmt: skip
+                  "mean": mean, "std": std, "head": head,
+                  "device": "" if device == "cpu" else device}  # fmt: skip
     if outputs and any(for_models.values()):
+        clash = ", ".join(f"--{name}" for name, value in for_models.items() if value)
         raise UserError(
-            "Give either --outputs, or --model with --train, --id, --ood and, mostly, --weights."
+            f"{clash} cannot stand beside --outputs: give either that, or --model with --train, "
+            "--id, --ood and, mostly, --weights."
         )
     if outputs:
         files = _named_files(outputs)
-        _make_folder(out)
+        require_folder(out)
         table = _score_saved(files, chosen, allowed)
         _write(table, out, [(f"outputs of {name}", file) for name, file in files.items()])
         return
@@ -109,9 +89,11 @@ def evaluate(
             "--weights."
         )
     assert model and train and id and ood  # or something would be lacking
+    from oodometer.engine.run import check_device
     from oodometer.lab.own_data import load_own_data
 
-    _make_folder(out)
+    require_folder(out)
+    check_device(device, here=True)
     data = load_own_data(train, id, ood, _numbers("mean", mean), _numbers("std", std))
     table = _score_models(model, weights or [], data, chosen, head or None, device, allowed)
     told = {**for_models, "ood": ", ".join(ood), "weights": ", ".join(map(str, weights or []))}
@@ -310,16 +292,6 @@ def _score_together(
     return score(made, detectors, train="train", id="id")
 
 
-def _make_folder(out: Path) -> None:
-    """Find out now, not after the work, whether results can be written."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".oodometer").touch()
-        (out / ".oodometer").unlink()
-    except OSError as problem:
-        raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None
-
-
 def _write(table: ScoreTable, out: Path, provenance: Sequence[tuple[str, str]]) -> None:
     """Print the table with intervals; write it, the scores of every sample, and the report."""
     import numpy as np
@@ -334,6 +306,7 @@ def _write(table: ScoreTable, out: Path, provenance: Sequence[tuple[str, str]]) 
     for finding in findings:
         console().print(reports.terminal(finding))
     try:
+        out.mkdir(parents=True, exist_ok=True)
         summary.to_csv(out / "summary.csv", index=False)
         summary.to_parquet(out / "summary.parquet", index=False)
         _write_scores(table, out / "scores.parquet")

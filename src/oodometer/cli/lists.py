@@ -12,7 +12,7 @@ import typer
 
 from oodometer.cli.common import app, console
 from oodometer.cli.studies import STUDIES
-from oodometer.errors import unknown
+from oodometer.errors import UserError, unknown
 
 
 @app.command("list")
@@ -55,8 +55,20 @@ def check(
     detector: Annotated[str, typer.Argument(help="A name, package.module:name, or file.py:name.")],
 ) -> None:
     """Put a detector through the contract that every detector here must keep."""
+    import oodometer.detectors  # noqa: F401 - importing registers them
+    from oodometer.registry import DETECTORS
     from oodometer.testing import check_detector
 
+    name, bracket, _ = detector.partition("(")
+    if bracket:
+        raise UserError(
+            f"'{detector}' has settings, but a detector is checked at every setting of its grid: "
+            f"give its name alone, {name.strip()}."
+        )
+    if detector.endswith(".py"):
+        raise UserError(f"'{detector}' is a file: name a detector in it, {detector}:NAME.")
+    if ":" not in detector and detector not in DETECTORS:
+        raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
     results = check_detector(detector)
     failed = [result for result in results if result.outcome == "failed"]
     for result in failed:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli.common import app, console
+from oodometer.cli.common import app, console, open_existing, require_folder
 from oodometer.errors import UserError, unknown
 
 
@@ -31,7 +31,6 @@ def od_test(
     from oodometer import reports
     from oodometer.engine.codecs import bytes_to_table
     from oodometer.engine.notes import studies_in
-    from oodometer.engine.store import open_store
     from oodometer.lab.compatibility import SOURCES, triplets
     from oodometer.protocols.od_test import od_test_over_sources
     from oodometer.protocols.od_test_threshold import FITS
@@ -39,12 +38,10 @@ def od_test(
     fit = next((known for known in FITS if known == threshold), None)
     if fit is None:
         raise unknown("fit of a threshold", threshold, FITS)
+    require_folder(out)
     tables = {}
     for address in stores:
-        if "://" not in address and not Path(address).is_dir():
-            problem = "is a file" if Path(address).exists() else "does not exist"
-            raise UserError(f"Store '{address}' {problem}; the folder of a store is needed.")
-        store = open_store(address)
+        store = open_existing(address)
         for name, outcome in studies_in(store).items():
             if "od_test" in outcome.study.protocols:
                 table = bytes_to_table(store.load("tables", outcome.table_key))
@@ -65,5 +62,6 @@ def od_test(
         list(tables.values()), np.random.default_rng(0), triplets=allowed, threshold=fit
     )
     console().print(reports.terminal(finding))
-    for path in reports.report([finding], out, title=f"OD-test: {', '.join(tables)}"):
+    title = f"OD-test: {', '.join(tables)}"
+    for path in reports.report([finding], out, title=title, formats=reports.FORMATS):
         typer.echo(f"report: {path.resolve()}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from oodometer.cli.common import unexpected
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -149,22 +149,7 @@ def stoppable() -> Iterator[None]:
     except UserError:
         raise
     except Exception as problem:
-        raise _unexpected(problem) from problem
+        raise UserError(f"{unexpected(problem)}; {GOES_ON}.") from problem
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _unexpected(problem: Exception) -> UserError:
-    """Say it in one sentence; the traceback is for whoever is going to mend it."""
-    import traceback
-
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="oodometer-error-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.write("".join(traceback.format_exception(problem)))
-    words = " ".join(str(problem).split())
-    return UserError(
-        f"An error that should not happen: {type(problem).__name__}: {words[:300]} - what led to "
-        f"it is in {file.name}; {GOES_ON}."
-    )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import app, console
+from oodometer.cli.common import app, console, open_existing
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def status(store: StoreAddress) -> None:
 
     from oodometer.engine.survey import survey
 
-    found = survey(_open(store))
+    found = survey(open_existing(store))
     screen = console()
     kinds = Table(box=None, pad_edge=False)
     for column in ("kind", "count", "size"):
@@ -57,7 +56,7 @@ def show(
     from oodometer.engine.find import find_artefacts, parents_of
     from oodometer.engine.store import DamagedError
 
-    opened = _open(store)
+    opened = open_existing(store)
     for kind, key in find_artefacts(opened, digest):
         try:
             record = opened.record(kind, key)
@@ -90,7 +89,7 @@ def verify(
 
     from oodometer.engine.verify import check_all, recompute
 
-    opened = _open(store)
+    opened = open_existing(store)
     whole = damaged = 0
     for (kind, key), problem in check_all(opened):
         whole += not problem
@@ -131,7 +130,7 @@ def prune(
     """Remove what no study of the store needs. A finished study keeps all that it is made of."""
     from oodometer.engine import survey
 
-    opened = _open(store)
+    opened = open_existing(store)
     found = survey.find_prunable(opened, superseded=superseded, forget=forget or ())
     for name in found.unknown:
         typer.echo(
@@ -157,17 +156,6 @@ def _drop(store: Store, kind: Kind, key: str) -> str:
     except UserError as problem:
         return f"it stays: {problem}"
     return "the next run makes it again"
-
-
-def _open(address: str) -> Store:
-    from oodometer.engine.store import open_store
-
-    store = open_store(address)
-    if not store.exists():
-        there = "://" not in address and Path(address).exists()
-        problem = "is no store" if there else "does not exist"
-        raise UserError(f"Store '{address}' {problem}; 'oodometer run --store FOLDER' makes one.")
-    return store
 
 
 def _describe(state: StudyState) -> str:

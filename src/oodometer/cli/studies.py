@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import oodometer
-from oodometer.cli.common import app, console
+from oodometer.cli.common import app, console, open_existing, require_folder
 from oodometer.cli.running import Display, stoppable, summary
 from oodometer.errors import UserError, unknown
 
@@ -83,12 +83,14 @@ def run(
 ) -> None:
     """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
     from oodometer.engine.estimates import read_memory
+    from oodometer.engine.run import check_device
     from oodometer.engine.runner import Settings
 
     loaded = _at_scale(_find_study(study), scale)
     most = None if memory is None else read_memory(memory)
     settings = Settings(device, gpu_share, most)
     if dry_run:
+        check_device(device, here=cluster is None)
         _say_what_would_be_done(loaded, store)
     else:
         _run(loaded, store, out, workers, cluster, settings)
@@ -106,14 +108,10 @@ def report(
     """Write the report of a finished study again, as HTML, Markdown, LaTeX or CSV."""
     from oodometer import reports
     from oodometer.engine.notes import studies_in
-    from oodometer.engine.store import open_store
 
     if format not in reports.FORMATS:
         raise unknown("format", format, reports.FORMATS)
-    if "://" not in store and not Path(store).is_dir():
-        problem = "is a file" if Path(store).exists() else "does not exist"
-        raise UserError(f"Store '{store}' {problem}; 'oodometer run --store FOLDER' makes one.")
-    outcomes = studies_in(open_store(store))
+    outcomes = studies_in(open_existing(store))
     if not outcomes:
         raise UserError(f"Store '{store}' holds no finished study; 'oodometer run' makes one.")
     name = study or next(reversed(outcomes))
@@ -143,7 +141,11 @@ def _at_scale(study: Study, scale: str | None) -> Study:
         sys.stderr.write(
             f"oodometer: study {study.name} at scale small; --scale paper runs it as printed\n"
         )
-    return study if scale in (None, "paper") else study.at_scale(str(scale))
+    if scale is None or scale == "paper":
+        return study
+    if scale not in study.scales:
+        raise unknown(f"scale of study '{study.name}':", scale, [*study.scales, "paper"])
+    return study.at_scale(scale)
 
 
 def _run(
@@ -156,6 +158,8 @@ def _run(
 ) -> None:
     started = time.monotonic()
     screen = console()
+    if out is not None:
+        require_folder(out)
     with stoppable():
         from oodometer.engine.run import run_study
         from oodometer.engine.store import open_store
@@ -223,10 +227,10 @@ def _say_what_would_be_done(study: Study, address: str) -> None:
 
     made = make_plan(study, read_contents(study))
     typer.echo(
-        f"study {study.name}: {len(made.runs)} trainings, {len(study.ood)} outlier sets, "
+        f"study {study.name}: {len(made.trainings)} trainings, {len(study.ood)} outlier sets, "
         f"{len(made.detectors)} detectors; store {address}"
     )
     for stage, (done, wanted) in count_done(made, open_store(address)).items():
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
-    for run_plan in made.runs:
+    for run_plan in made.trainings:
         typer.echo(f"  run {run_plan.label}")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Hashable
+from typing import NoReturn
+
 from torch import Tensor
 
 from oodometer.errors import UserError
+from oodometer.outputs import View
+from oodometer.registry import Choice
 
 
 def require_range(
@@ -31,10 +37,15 @@ def require_range(
     )
     if not inside:
         bounds = {"at least": at_least, "above": above, "at most": at_most, "below": below}
-        allowed = [f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None]
+        allowed = [f"{word} {_plain(bound)}" for word, bound in bounds.items() if bound is not None]
         raise UserError(
-            f"Setting {setting} of '{detector}' must be {' and '.join(allowed)}, got {value:g}."
+            f"Setting {setting} of '{detector}' must be {' and '.join(allowed)}, got "
+            f"{_plain(value)}."
         )
+
+
+def _plain(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def require_two_classes(detector: str, logits: Tensor) -> None:
@@ -71,3 +82,36 @@ def usable_neighbors(
             f"this training set offers, got {value}."
         )
     return min(value, available)
+
+
+def require_possible(choice: Choice) -> None:
+    """Refuse settings that a detector refuses whatever the data are, before there are data.
+
+    It is built on nothing: what it says before it reads anything is about its settings alone. Of
+    other people's detectors nothing is run so early.
+    """
+    build = choice.detector.build
+    if build.__module__.startswith("oodometer.") and choice.label != choice.detector.name:
+        with contextlib.suppress(_Reading):
+            build(_Unread(), **choice.settings)
+
+
+class _Reading(Exception):  # noqa: N818 - nothing is wrong
+    """A detector begins to read: its settings are possible."""
+
+
+class _Unread(View):
+    """As many training samples as anybody may ask for, none of which can be read."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return 2**62
+
+    def _require_declared(self, name: str) -> NoReturn:
+        raise _Reading
+
+    def shared(self, key: Hashable, compute: Callable[[], object]) -> NoReturn:
+        """Nothing is shared either."""
+        raise _Reading

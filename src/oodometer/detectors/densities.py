@@ -176,7 +176,7 @@ def isolation_forest(train: View, *, trees: int = 100, seed: int = 0) -> Scorer:
     gradient.
     """
     require_range("isolation_forest", "trees", trees, at_least=1)
-    require_range("isolation_forest", "seed", seed, at_least=0)
+    require_range("isolation_forest", "seed", seed, at_least=0, below=2**32)
     from sklearn.ensemble import IsolationForest
 
     rows = _in_order(train.features)

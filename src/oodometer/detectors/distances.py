@@ -108,6 +108,7 @@ def knn(train: View, *, k: int = 50, normalize: bool = True, share: float = 1.0)
     but always the same: for training sets so large that all of them take too long.
     """
     require_range("knn", "share", share, above=0, at_most=1)
+    require_range("knn", "k", k, at_least=1)
     bank = _neighbors(train, normalize, share)
     k = usable_neighbors("knn", "k", k, default=50, available=len(bank))
     # One search serves every k of the grid.

@@ -153,8 +153,8 @@ def nac(train: View, *, steepness: float = 100.0, bins: int = 50, full: int = 50
     the paper's.
     """
     require_range("nac", "steepness", steepness, above=0)
-    require_range("nac", "bins", bins, at_least=2)
-    require_range("nac", "full", full, at_least=1)
+    require_range("nac", "bins", bins, at_least=2, at_most=10_000)
+    require_range("nac", "full", full, at_least=1, at_most=10**9)
     widths = [values.shape[1] for values in train.layers.values()]
     known = train.probe("nac")
     if known.dim() != 2 or known.shape[1] != sum(widths):

@@ -125,12 +125,13 @@ def _fit(train: View, distance: str, tail: int) -> _Fitted:
     sums = class_sums(logits, group, classes)
     means, known = sums.means, sums.counts > 0
     start = torch.zeros_like(sums.counts)
-    tails = torch.full((classes, tail), torch.nan, dtype=torch.float64, device=means.device)
+    most = min(tail, len(train))
+    tails = torch.full((classes, most), torch.nan, dtype=torch.float64, device=means.device)
     for which in range(classes):
         if known[which]:
             rows = precise(logits[group == which])
             gaps = _distances(rows, means[which : which + 1], distance)[:, 0]
-            largest = gaps.topk(min(tail, len(gaps))).values
+            largest = gaps.topk(min(most, len(gaps))).values
             start[which] = largest[-1]
             tails[which, : len(largest)] = _shifted(largest, largest[-1])
     place, width = _fit_gumbel(tails)

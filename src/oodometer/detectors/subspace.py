@@ -38,6 +38,7 @@ class _Complement:
 
 def _complement(name: str, train: View, kept: int) -> _Complement:
     """Fit the complement; kept=0 is ViM's rule for how many directions count as leading."""
+    require_range(name, "kept", kept, at_least=0)
     width = train.features.shape[1]
     require_range(name, "kept", kept, at_least=0, below=width)
     kept = kept or (1000 if width >= 2048 else 512 if width >= 768 else width // 2)

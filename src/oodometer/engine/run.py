@@ -150,6 +150,7 @@ def run_study(
     remembered = recall(study, contents, store)
     if remembered is not None:
         return remembered
+    check_device(settings.device, here=cluster is None)
     store.require_writable()
     with contextlib.ExitStack() as stack:
         if executor is None:
@@ -159,7 +160,6 @@ def run_study(
         if isinstance(executor, InProcess):
             lend(store)
             stack.callback(forget)
-        check_device(settings.device, here=cluster is None)
         made = make_plan(study, contents)
         planned = announce(made, store)
         drop_damaged(made, store)

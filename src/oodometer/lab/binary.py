@@ -58,7 +58,8 @@ def binary_source(source: Source, outliers: Samples, against: Against) -> Source
     """The two sides as a data set: known samples have the label 0, outliers 1.
 
     Known are the classifier's samples, those that it validates on too, and the validation half of
-    the test set; the outliers are the validation half of theirs. A fifth of either side is held out.
+    the test set; the outliers are the validation half of theirs. A fifth of either side is held
+    out.
     """
     spec = against.spec.model_copy(update={"label_noise": "none"})
     trained, aside = split_portions(spec, source.train, source.classes)

@@ -220,6 +220,8 @@ def _locate(data: str, size: tuple[int, int] | None = None) -> _Place:
     data, options = split_options(data, ["size"])
     if "size" in options:
         size = (int(options["size"]), int(options["size"]))
+    if not data:
+        raise UserError("The name of a data set is empty: give a known name or a path.")
     if data in CARDS:
         found = catalog.find(data)
         if found is None:

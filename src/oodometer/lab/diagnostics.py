@@ -111,6 +111,9 @@ def diagnose_sets(data: str, outliers: Sequence[str], most: int | None = None) -
 
     All parts of the data set count, since a copy in either is no outlier.
     """
+    for name in outliers:
+        if outliers.count(name) > 1:
+            raise UserError(f"Outlier set '{name}' is named twice.")
     known = at_most(load_part(data, "all"), most)
     source = Source(known.name, known, known, None, 0, test_size=most)
     findings = []

@@ -1,4 +1,4 @@
-"""Which rows belong to which part: sizes or labels in, row numbers out. Nothing here reads data."""
+"""Which rows belong to which part: sizes in, row numbers out. Nothing here reads data."""
 
 from __future__ import annotations
 
@@ -103,22 +103,6 @@ def od_test_rows(name: str, role: Role, available: int, seed: int = 0) -> tuple[
     return chosen.part, chosen.rows(available, permutation)
 
 
-def per_class(labels: ArrayLike, count: int, seed: int = 0) -> Rows:
-    """Draw exactly `count` rows of every class, in the order of the data."""
-    vector = _labels(labels)
-    generator = _generator(seed)
-    drawn = []
-    for number in np.unique(vector):
-        places = np.flatnonzero(vector == number)
-        if not 1 <= count <= len(places):
-            raise UserError(
-                f"Class {number} has {len(places)} rows; between 1 and that many can be drawn, "
-                f"got {count}."
-            )
-        drawn.append(generator.choice(places, count, replace=False))
-    return np.sort(np.concatenate(drawn))
-
-
 def resample(
     train: int, test: int, seed: int, generator: Literal["numpy", "torch"] = "numpy"
 ) -> tuple[Rows, Rows]:
@@ -142,48 +126,6 @@ def resample(
     return order[:train], order[train:]
 
 
-def validation(
-    labels: ArrayLike,
-    *,
-    share: float | None = None,
-    count: int | None = None,
-    seed: int = 0,
-    stratified: bool = False,
-) -> tuple[Rows, Rows]:
-    """Return the rows to train on and those to validate on, each in the order of the data.
-
-    Either `share` or `count` says how many are held back. ``stratified``: every class gives its
-    proportion, rounded by largest remainder, so that the total is exact.
-    """
-    vector = _labels(labels)
-    if (share is None) == (count is None):
-        raise UserError("A validation split needs either share or count.")
-    if share is not None and not 0 < share < 1:
-        raise UserError(f"share must be between 0 and 1, got {share}.")
-    wanted = round(share * len(vector)) if share is not None else int(count or 0)
-    if not 0 < wanted < len(vector):
-        raise UserError(
-            f"A validation split of {wanted} from {len(vector)} rows leaves one part empty."
-        )
-    generator = _generator(seed)
-    if not stratified:
-        held = generator.permutation(len(vector))[:wanted]
-    else:
-        classes, sizes = np.unique(vector, return_counts=True)
-        ideal = sizes * (wanted / len(vector))
-        quota = np.floor(ideal).astype(np.int64)
-        quota[np.argsort(quota - ideal, kind="stable")[: wanted - quota.sum()]] += 1
-        held = np.concatenate(
-            [
-                generator.choice(np.flatnonzero(vector == number), many, replace=False)
-                for number, many in zip(classes, quota, strict=True)
-            ]
-        )
-    back = np.zeros(len(vector), dtype=bool)
-    back[held] = True
-    return np.flatnonzero(~back), np.flatnonzero(back)
-
-
 def outlier_draws(size: int, count: int = 10_000, seed: int = 44) -> Iterator[Rows]:
     """Yield subsets of an outlier pool without end: shuffle all rows, take the first `count`.
 
@@ -205,12 +147,3 @@ def outlier_draws(size: int, count: int = 10_000, seed: int = 44) -> Iterator[Ro
 
 def _generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-def _labels(labels: ArrayLike) -> NDArray[np.int64]:
-    vector = np.asarray(labels)
-    if vector.ndim != 1 or not vector.size or not np.issubdtype(vector.dtype, np.integer):
-        raise UserError(
-            f"Labels must be a vector of integers, got {vector.dtype} of shape {vector.shape}."
-        )
-    return vector.astype(np.int64)

@@ -37,6 +37,7 @@ class Blocks:
     units: tuple[str, ...]
     are_runs: bool
     values: NDArray[np.float64]  # (detectors, units)
+    unit_levels: tuple[Mapping[str, str], ...]  # of each training's factors
     levels: tuple[Mapping[str, str], ...]  # of each run's factors; runs may be checkpoints of one
     run_values: NDArray[np.float64]  # (detectors, runs): mean over the run's outlier sets
     sets: Mapping[str, NDArray[np.float64]]  # outlier set -> (detectors, its units)
@@ -90,6 +91,7 @@ def blocks(results: Results) -> Blocks:
     }
     trainings = _trainings(levels)
     by_unit = by_run.groupby([trainings[unit] for unit in by_run.index], sort=False).mean()
+    first = {trainings[unit]: unit for unit in reversed(list(by_run.index))}
     are_runs = len(by_unit) > 1
     if not are_runs:
         by_unit = whole.groupby(level="set", sort=False).mean()
@@ -102,6 +104,7 @@ def blocks(results: Results) -> Blocks:
         units=tuple(map(str, by_unit.index)),
         are_runs=are_runs,
         values=by_unit[ranked].to_numpy(dtype=float).T.copy(),
+        unit_levels=tuple(levels[first[unit]] for unit in by_unit.index) if are_runs else (),
         levels=tuple(levels[unit] for unit in by_run.index) if are_runs else (),
         run_values=by_run[ranked].to_numpy(dtype=float).T.copy(),
         sets={

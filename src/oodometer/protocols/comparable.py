@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,6 +41,22 @@ class Comparable:
     def run_order(self) -> NDArray[np.float64]:
         """(detectors, runs): the same within each run."""
         return rank_matrix(self.run_values)
+
+    def at(self, detector: str, trainings: Sequence[int]) -> Placements:
+        """The mean over outlier sets of a detector, in some trainings only."""
+        placed = self.overall[detector]
+        parts = [
+            np.split(samples, np.cumsum(sizes)[:-1])
+            for samples, sizes in ((placed.id, placed.id_sizes), (placed.ood, placed.ood_sizes))
+        ]
+        own = list(trainings)
+        return Placements(
+            id=np.concatenate([parts[0][training] for training in own]),
+            ood=np.concatenate([parts[1][training] for training in own]),
+            id_sizes=placed.id_sizes[own],
+            ood_sizes=placed.ood_sizes[own],
+            shared_samples=placed.shared_samples,
+        )
 
     @property
     def has_looks(self) -> bool:

@@ -6,9 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from oodometer.finding import Verdict
-from oodometer.protocols.words import SIGNIFICANT
+from oodometer.finding import Claim, Verdict
+from oodometer.protocols.words import SHOWN, SIGNIFICANT, listing, points_and_p
 from oodometer.stats.comparison import Difference, against_best, over_families
+
+# What a change of the winner comes to that is not beyond chance.
+WITHIN_CHANCE = ", within chance"
+NO_REPEATS = "; whether training again would do so, too, cannot be told"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +95,33 @@ def judge(held: Sequence[Contest]) -> Verdict:
     alone = len({contest.first for contest in held}) == 1
     decided = all(contest.leads and not contest.tied for contest in held)
     return "holds" if held and alone and decided else "undecided"
+
+
+def told_flips(held: Mapping[str, Sequence[Contest]]) -> list[Claim]:
+    """Name what changes the best detector beyond chance: factor -> a contest at each level."""
+    told = []
+    for factor, own in held.items():
+        if judge(own) != "flips":
+            continue
+        firsts: dict[str, list[Contest]] = {}
+        for contest in own:
+            firsts.setdefault(contest.first, []).append(contest)
+        named = [
+            f"{name} with {listing([contest.place for contest in where][:SHOWN])}"
+            for name, where in list(firsts.items())[:SHOWN]
+        ]
+        shown = [
+            f"{here.place}: {points_and_p(_turned(here.leads[there.first]))} for {here.first} "
+            f"against {there.first}"
+            for here in own
+            for there in own
+            if here.surely(here.first, there.first) and there.surely(there.first, here.first)
+        ]
+        text = f"Which detector is best depends on the {factor}: {listing(named)}."
+        told.append(Claim(text, "flips", "; ".join(list(dict.fromkeys(shown))[:SHOWN])))
+    return told
+
+
+def _turned(lead: Difference) -> Difference:
+    """First less other, of other less first."""
+    return lead._replace(value=-lead.value, low=-lead.high, high=-lead.low)

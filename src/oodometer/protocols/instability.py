@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from oodometer.errors import UserError, unknown
-from oodometer.finding import Claim, Finding
-from oodometer.protocols.instability_field import Spread, deviation, over_sets, spreads
+from oodometer.finding import Claim, Finding, Verdict
+from oodometer.protocols.contests import NO_REPEATS, WITHIN_CHANCE
+from oodometer.protocols.instability_field import Spread, compared, over_sets, spreads
 from oodometer.protocols.instability_views import (
     extremes_table,
     level_table,
@@ -22,7 +23,14 @@ from oodometer.protocols.instability_views import (
     spread_table,
     value_lines,
 )
-from oodometer.protocols.words import LEVEL, count, listing, missing_lines, never_otherwise
+from oodometer.protocols.words import (
+    LEVEL,
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    never_otherwise,
+)
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 
@@ -64,12 +72,15 @@ def instability_of(
             raise unknown("factor", factor, table.factors)
     if len(table.detectors) < 2:
         raise UserError("Instability compares detectors: the table has one only.")
+    runs = _count_runs(table) if runs is None else runs
+    table, left_out, incomplete = compared(table)
     found = {factor: spreads(table, factor, published=published) for factor in wanted}
     moved = {factor: parts for factor, parts in found.items() if parts}
     if not moved:
+        lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
         raise UserError(
-            "No two runs differ in one factor only, so its influence cannot be told; the factors "
-            f"are {', '.join(wanted) or 'none'}."
+            f"No two runs{lacking} differ in one factor only, so its influence cannot be told; the "
+            f"factors are {', '.join(wanted) or 'none'}."
         )
     every = [part for parts in moved.values() for part in parts]
     shown = every
@@ -92,8 +103,13 @@ def instability_of(
             *(extremes_table(part) for part in shown),
         ),
         series=(*moves(shown), *value_lines(shown)),
-        caveats=_caveats(every, published, [f for f in wanted if f not in moved], shown is every),
-        missing=missing_lines(table.missing, runs or _count_runs(table)),
+        caveats=_caveats(
+            incomplete, published, [f for f in wanted if f not in moved], shown is every
+        ),
+        missing=(
+            *missing_lines(table.missing, runs),
+            *(f"{name}: more than half of its values are missing; left out" for name in left_out),
+        ),
         facts=tuple(
             (factor, count(len({level for part in parts for level in part.levels}), "level"))
             for factor, parts in moved.items()
@@ -102,7 +118,7 @@ def instability_of(
 
 
 def _count_runs(table: Results) -> int:
-    return len(table.frame.drop_duplicates(list(table.factors)))
+    return len(table.frame[list(table.factors)].drop_duplicates()) if table.factors else 1
 
 
 def _claims(parts: Sequence[Spread]) -> list[Claim]:
@@ -123,9 +139,9 @@ def _claim_winner(parts: Sequence[Spread]) -> list[Claim]:
         for name, winners in list(changing.items())[:6]
     )
     where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
-    return [
-        Claim(f"Changing only the {factor} changes the best detector{where}.", "flips", evidence)
-    ]
+    verdict, doubt = _owed_to_the_factor(parts, winners=True)
+    text = f"Changing only the {factor} changes the best detector{where}{doubt}."
+    return [Claim(text, verdict, evidence)]
 
 
 def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
@@ -134,14 +150,44 @@ def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
     pairs = next(iter(flips.values()))[1]
     worst = max(flips, key=lambda name: flips[name][0])
     told = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
+    most = flips[worst][0]
+    verdict, doubt = (
+        _owed_to_the_factor(parts, winners=False)
+        if most
+        else (never_otherwise(0, parts[0].changes), "")
+    )
     return [
         Claim(
-            f"Changing only the {parts[0].factor} turns the order of up to {flips[worst][0]} of "
-            f"{count(pairs, 'pair')} of detectors.",
-            never_otherwise(flips[worst][0], parts[0].changes),
+            f"Changing only the {parts[0].factor} turns the order of "
+            f"{f'up to {most}' if most else 'none'} of {count(pairs, 'pair')} of "
+            f"detectors{doubt}.",
+            verdict,
             f"{told}; a pair counts if each is ahead of the other in some run",
         )
     ]
+
+
+def _owed_to_the_factor(parts: Sequence[Spread], *, winners: bool) -> tuple[Verdict, str]:
+    """Judge a change that was seen, and say what it may be owed to if not to the factor.
+
+    Under another condition the network was trained anew, which changes the order by itself: the
+    factor is to blame only if beyond chance one detector is ahead at one level, and another at
+    another. P values are divided by the number of all pairs, levels, contexts and outlier sets.
+    """
+    if not parts[0].is_condition:
+        return "flips", ""
+    places = sum(len(part.places) for part in parts)
+    if not places:
+        return "undecided", NO_REPEATS
+    pairs = parts[0].flips[1]
+    for part in parts:
+        flipped = part.surely_flipped(SIGNIFICANT / (pairs * places))
+        if winners:
+            best = [part.detectors.index(name) for name in part.changing_winners]
+            flipped = flipped[np.ix_(best, best)]
+        if flipped.any():
+            return "flips", ""
+    return "undecided", WITHIN_CHANCE
 
 
 def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
@@ -171,7 +217,7 @@ def _sets(parts: Sequence[Spread]) -> str:
 
 
 def _deviation(part: Spread, row: int) -> str:
-    spread = deviation(part.within(row), part.groups, LEVEL)
+    spread = part.deviation(row, LEVEL)
     if spread is None:
         return "unknown"
     low, high = 100 * spread.low, 100 * spread.high
@@ -180,26 +226,31 @@ def _deviation(part: Spread, row: int) -> str:
 
 def _apart(part: Spread, far: int, near: int, level: float) -> bool:
     """Whether the two spreads differ beyond their intervals."""
-    one = deviation(part.within(far), part.groups, level)
-    other = deviation(part.within(near), part.groups, level)
+    one, other = part.deviation(far, level), part.deviation(near, level)
     return one is not None and other is not None and one.low > other.high
 
 
 def _caveats(
-    parts: Sequence[Spread], published: bool, unmoved: Sequence[str], sets_shown: bool
+    incomplete: int, published: bool, unmoved: Sequence[str], sets_shown: bool
 ) -> tuple[str, ...]:
     caveats = [
         "Runs are compared that differ in one factor and agree in all others; where several such "
         "groups exist, differences are the largest within a group and standard deviations are "
         "pooled over the groups.",
-        "The 95 % intervals of standard deviations take the values as normal; whether two differ "
-        "is judged by intervals that allow for all detectors and outlier sets.",
+        "The 95 % intervals of standard deviations take the values, or their logits where they are "
+        "shares, as normal; whether two differ is judged by intervals that allow for all detectors "
+        "and outlier sets.",
+        "Looks at one training, such as its epochs, count as one where chance is judged. Another "
+        "condition is another training, too: it flips an order only if the lead changes beyond "
+        "chance, by t tests over the repeats at each level.",
         "Whether two runs differ only by the draw of the test samples is not asked here: see the "
         "ranking, which takes it into account.",
     ]
-    dropped = sum(part.dropped for part in parts)
-    if dropped:
-        caveats.append(f"{count(dropped, 'run')} in which a detector is missing were left out.")
+    if incomplete:
+        caveats.append(
+            f"{count(incomplete, 'run')} on an outlier set in which a detector is missing "
+            f"{'was' if incomplete == 1 else 'were'} left out."
+        )
     if published:
         caveats.append(
             "As published: ranks count from 0, ties go to the earlier name, and standard "

@@ -8,6 +8,7 @@ import numpy as np
 
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.protocols.instability_field import Spread
+from oodometer.protocols.standing_factors import is_repeat
 from oodometer.protocols.words import count
 
 
@@ -22,8 +23,8 @@ def spread_table(part: Spread, *, published: bool) -> Table:
             float(part.deltas[row]),
         )
         mean_rank = float(order.mean())
-        rank_deviation = float(order.std(ddof=0 if published or len(order) < 2 else 1))
-        reach = f"{order.min():g}–{order.max():g}"
+        rank_deviation = float(part.rank_deviations[row])
+        reach = "–".join(f"{rank:g}" for rank in part.rank_range(row))
         rows.append(
             (
                 detector,
@@ -46,7 +47,7 @@ def spread_table(part: Spread, *, published: bool) -> Table:
         )
     accuracy = ""
     if part.accuracy is not None and len(part.accuracy) > 1:
-        spread = part.accuracy.std(ddof=0 if published else 1)
+        spread = part.accuracy_deviation
         accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f} %."
     own = (
         "mean",
@@ -114,7 +115,7 @@ def extremes_table(part: Spread) -> Table:
 
 
 def moves(parts: Sequence[Spread]) -> list[Series]:
-    """Mean of every detector with its range, per outlier set; one picture per factor."""
+    """Mean of every detector, and how far runs lie about it that differ in one factor alone."""
     found = []
     for factor in dict.fromkeys(part.factor for part in parts):
         own = [part for part in parts if part.factor == factor]
@@ -123,8 +124,8 @@ def moves(parts: Sequence[Spread]) -> list[Series]:
                 "label": detector,
                 "group": part.set,
                 "value": float(part.values[row].mean()),
-                "low": float(part.values[row].min()),
-                "high": float(part.values[row].max()),
+                "low": float(part.values[row].mean() + part.centred(row).min()),
+                "high": float(part.values[row].mean() + part.centred(row).max()),
             }
             for part in own
             for row, detector in enumerate(part.detectors)
@@ -134,8 +135,8 @@ def moves(parts: Sequence[Spread]) -> list[Series]:
                 "intervals",
                 f"moves-{factor}",
                 f"How far the {factor} moves each detector",
-                f"Mean {own[0].metric}, and from the lowest to the highest run; not an interval of "
-                "confidence.",
+                f"Mean {own[0].metric}, and from the lowest to the highest run, other factors "
+                "being the same; not an interval of confidence.",
                 own[0].metric,
                 tuple(points),
                 higher_is_better=own[0].higher_is_better,
@@ -150,7 +151,7 @@ def value_lines(parts: Sequence[Spread]) -> list[Series]:
     for part in parts:
         positions = [_number(level) for level in part.level]
         known = [position for position in positions if position is not None]
-        if part.factor in ("seed", "split", "run") or len(known) < len(positions):
+        if is_repeat(part.factor) or len(known) < len(positions):
             continue
         if len(set(known)) < 3:
             continue

@@ -75,7 +75,7 @@ def label_noise_of(
         claims=told,
         tables=tuple(view for view in views if view is not None),
         series=tuple(curves(field, rng)),
-        caveats=_caveats(field, len(told)),
+        caveats=_caveats(field),
         missing=missing_lines(tables["auroc"].missing, runs or field.runs),
         facts=(
             ("kinds of labels", str(len(field.levels))),
@@ -86,21 +86,18 @@ def label_noise_of(
     )
 
 
-def _caveats(field: NoiseField, claims: int) -> tuple[str, ...]:
+def _caveats(field: NoiseField) -> tuple[str, ...]:
     caveats = [
         "Each run counts by its median over the outlier sets, unless a table says mean; the best "
         "case is that of the most fortunate run.",
         "Almost stochastic order (ASO) is corrected for the number of comparisons by Bonferroni's "
         f"rule and judged at {THRESHOLD}; it asks whether nearly all trainings are better, not "
-        "whether the mean is. What is claimed rests on paired tests, adjusted by Holm's rule.",
+        "whether the mean is. What is claimed rests on paired tests.",
+        "P values are adjusted by Holm's rule within each question, and a question is answered "
+        "only if there is something to find, by Holm's rule for the number of questions, too: if "
+        f"noise did nothing at all, any claim would hold on {100 * SIGNIFICANT:.0f} of 100 such "
+        "pages at most. Intervals are for one comparison at a time.",
     ]
-    if claims > 1:
-        chance = 1.0 - (1.0 - SIGNIFICANT) ** claims
-        caveats.append(
-            f"P values are adjusted within each of the {claims} claims, and each is judged at "
-            f"{100 * SIGNIFICANT:.0f} % by itself: if noise did nothing at all, one or more of "
-            f"them might still hold, by chance, on {100 * chance:.0f} of 100 such pages."
-        )
     looks = [name for name in field.others if name not in field.trained]
     if looks:
         caveats.append(

@@ -15,6 +15,7 @@ from oodometer.protocols.differences import (
     paired_differences,
     points_between,
 )
+from oodometer.protocols.families import Asked, about_differences
 from oodometer.protocols.label_noise_field import NoiseField
 from oodometer.protocols.words import SIGNIFICANT, count
 from oodometer.stats.comparison import Difference
@@ -45,14 +46,35 @@ def one_way(gain: Sequence[str], loss: Sequence[str]) -> Verdict:
     return "holds" if gain or loss else "undecided"
 
 
+def most_families(field: NoiseField) -> int:
+    """How many families of tests the page may hold: one for each of its questions."""
+    asked = [
+        field.clean is not None,  # what noise costs
+        len(field.noisy) > 1,  # which kind of it
+        len(field.detectors) > 1,  # who is best
+        "incorrect_auroc" in field.questions,
+        "failure_auroc" in field.questions,  # better than at outliers, and who is best at it
+        "failure_auroc" in field.questions,
+        field.has_accuracy,
+    ]
+    return max(1, sum(asked) + len(_factors(field)))
+
+
+def _factors(field: NoiseField) -> dict[str, list[Value]]:
+    """Factors with two levels, other than repeats."""
+    levels = {name: list(dict.fromkeys(field.frame[name])) for name in field.others}
+    return {
+        name: own
+        for name, own in levels.items()
+        if len(own) == 2 and name not in REPEATS and name != "id"
+    }
+
+
 def find_choices(field: NoiseField, rng: np.random.Generator) -> list[Choice]:
     """What a choice between two levels changes: early or last checkpoint, clean or noisy set-up."""
     found = []
-    for factor in field.others:
-        levels = list(dict.fromkeys(field.frame[factor]))
-        if len(levels) != 2 or factor in REPEATS or factor == "id":
-            continue
-        one, other = levels
+    families = most_families(field)
+    for factor, (one, other) in _factors(field).items():
         noisy = _under(field, factor, one, other, field.noisy)
         clean = {} if field.clean is None else _under(field, factor, one, other, (field.clean,))
         same = tuple(
@@ -70,8 +92,8 @@ def find_choices(field: NoiseField, rng: np.random.Generator) -> list[Choice]:
                 one,
                 other,
                 paired_differences({n: p for n, p in clean.items() if n not in same}, rng),
-                paired_differences(moved, rng),
-                paired_difference(*means, 1, rng) if len(means[0]) else None,
+                paired_differences(moved, rng, families=families),
+                paired_difference(*means, 2 * families, rng) if len(means[0]) else None,
                 same,
             )
         )
@@ -89,8 +111,25 @@ def _under(
     return {name: pair for name, pair in pairs.items() if len(pair[0])}
 
 
-def claim_choice(choice: Choice) -> Claim:
-    """Which of two levels is better where labels are noisy."""
+def compared(one: Floats, other: Floats, many: int, rng: np.random.Generator) -> Difference:
+    """Two detectors in the same trainings, if there are any."""
+    if not len(one):  # no training has both
+        return Difference(0.0, -1.0, 1.0, 1.0)
+    return paired_difference(one, other, many, rng)
+
+
+def ask_choice(choice: Choice) -> list[Asked]:
+    """Which of two levels is better where labels are noisy?"""
+    if not choice.noisy:  # it makes no difference to anybody
+        return [Asked((), lambda _: [_tell_choice(choice)])]
+    return about_differences(
+        choice.noisy,
+        lambda adjusted: [_tell_choice(choice._replace(noisy=adjusted))],
+        None if choice.mean is None else choice.mean.p_value,
+    )
+
+
+def _tell_choice(choice: Choice) -> Claim:
     better, worse = told_apart(choice.noisy)
     turned = len(worse) > len(better)  # the one that is better more often stands first
     if turned:

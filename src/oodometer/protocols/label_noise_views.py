@@ -272,7 +272,8 @@ def choice_table(field: NoiseField, choice: Choice) -> Table:
         tuple(columns),
         tuple(rows),
         "Paired trainings, with 95 % intervals where there are two; p values of noisy labels, "
-        "adjusted by Holm's rule. 0 without an interval: the scores are the same.",
+        "adjusted by Holm's rule for these detectors only. 0 without an interval: the scores are "
+        "the same.",
     )
 
 

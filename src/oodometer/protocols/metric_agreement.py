@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, Verdict
+from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.blocks import Blocks, blocks
 from oodometer.protocols.contests import comparisons, contests, judge
 from oodometer.protocols.differences import paired_difference
@@ -35,27 +36,29 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         protocol="metric_agreement",
         title="Do the metrics agree on the order of detectors?",
         question=f"Would {listing(others)} have named the same best detector as {main}?",
-        claims=tuple(_claim(fields[0], field, common, rng) for field in fields[1:]),
+        claims=tuple(
+            claim for field in fields[1:] for claim in _claims(fields[0], field, common, rng)
+        ),
         tables=(_table(fields, common),),
         series=(_map(fields, common),),
         caveats=(
-            "Means over all runs and outlier sets that every detector has. Agreement holds if the "
-            "orders agree beyond chance over detectors; whether who is first would be so in other "
-            "runs is told beside it (paired runs, Holm).",
+            "Means over all runs and outlier sets that every detector has. Who is first holds, or "
+            "flips, if the leads by both metrics are beyond chance (paired runs, Holm); Kendall's "
+            "tau tells beside it how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
     )
 
 
-def _means(field: Blocks, detectors: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _means(field: Blocks, detectors: Sequence[str]) -> Floats:
     """Mean of each detector, turned so that higher is better."""
     rows = [field.detectors.index(name) for name in detectors]
     return np.array([float(field.oriented(row).mean()) for row in rows])
 
 
-def _claim(
+def _claims(
     main: Blocks, other: Blocks, detectors: Sequence[str], rng: np.random.Generator
-) -> Claim:
+) -> list[Claim]:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
     places = {
@@ -73,22 +76,34 @@ def _claim(
     best, rival = (contest.first for contest in held)
     same = best == rival
     text = (
-        f"{main.metric} and {other.metric} both put {best} first."
+        f"{main.metric} and {other.metric} both put {best} first"
         if same
-        else f"{main.metric} puts {best} first, {other.metric} {rival}."
+        else f"{main.metric} puts {best} first, {other.metric} {rival}"
     )
     # What the metrics say of this table is plain; whether other runs would agree is not.
-    sure = judge(held) != "undecided"
-    chance = "beyond chance" if sure else "leads that may be chance"
+    verdict = judge(held)
+    chance = "leads that may be chance" if verdict == "undecided" else "beyond chance"
+    text += "; in other runs it may be another." if verdict == "undecided" else "."
+    first = Claim(text, verdict, f"{count(len(detectors), 'detector')}, {chance}")
     if len(detectors) < FEWEST_DETECTORS:
-        evidence = f"{count(len(detectors), 'detector')}, {chance}"
-        return Claim(text, "undecided" if same else "flips", evidence)
-    tau = tau_b(means[main.metric], means[other.metric], level=LEVEL)
+        return [first]
+    return [first, _orders(main.metric, other.metric, means)]
+
+
+def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
+    """Whether two metrics order the detectors of this table alike, whoever owes it to chance."""
+    tau = tau_b(means[main], means[other], level=LEVEL)
     if tau.value is None:
-        return Claim(text, "undecided", "Kendall's tau is undefined: all values are equal")
-    evidence = f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders, "
-    verdict: Verdict = ("holds" if tau.low > 0 else "undecided") if same else "flips"
-    return Claim(text, verdict, evidence + chance)
+        text = f"By {main} or {other} all detectors of this table are equal."
+        return Claim(text, "undecided", "Kendall's tau is undefined")
+    alike = "alike" if tau.value > 0 else "the other way round" if tau.value < 0 else "otherwise"
+    sure = tau.low > 0 or tau.high < 0
+    text = f"{main} and {other} order the detectors of this table {alike}"
+    return Claim(
+        f"{text}." if sure else f"{text}, but no more than orders may by chance.",
+        "holds" if sure else "undecided",
+        f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders",
+    )
 
 
 def _table(fields: Sequence[Blocks], detectors: Sequence[str]) -> Table:

@@ -85,7 +85,12 @@ def _experiments(
         return {name: list(permutations(sets, 2)) for name, sets in usable.items()}, []
     allowed: dict[str, dict[Experiment, None]] = {name: {} for name in names}
     absent: dict[str, None] = {}
-    for source, learn, test in triplets:
+    for triplet in triplets:
+        if isinstance(triplet, str) or len(triplet) != 3:
+            raise UserError(
+                f"A triplet is {triplet!r}; a source, a validation set and a test set are needed."
+            )
+        source, learn, test = triplet
         if _plain(learn) == _plain(test):
             raise UserError(
                 f"A triplet of source '{source}' learns and tests on '{learn}': they must differ."
@@ -105,7 +110,9 @@ def _experiments(
 
 def _usable(table: ScoreTable) -> list[str]:
     """Outlier sets that can be halved, if the ID set can."""
-    sizes = {row.dataset: len(row.scores) for row in table.rows}
+    sizes: dict[str, int] = {}
+    for row in table.rows:
+        sizes[row.dataset] = min(len(row.scores), sizes.get(row.dataset, len(row.scores)))
     if sizes.get(table.id, 0) < 2:
         return []
     return [name for name in table.ood if sizes[name] > 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtr
@@ -241,58 +242,73 @@ def _claim_validation(field: Field) -> list[Claim]:
     gaps = _gaps(mean_effect([field.three[name] for name in field.methods]))
     if not gaps:
         return []
-    widest = max(gaps, key=lambda pair: abs(gaps[pair].mean()))
+    widest = max(gaps, key=lambda pair: abs(gaps[pair].value))
     gap = gaps[widest]
-    best, worst = widest if gap.mean() >= 0 else widest[::-1]
-    by_set = gap.mean(axis=0)
-    wins = int((by_set * np.sign(gap.mean()) > 0).sum())
+    best, worst = widest if gap.value >= 0 else widest[::-1]
+    wins = int((gap.by_test * np.sign(gap.value) > 0).sum())
     text = f"Learning the threshold on {best} instead of {worst} changes the accuracy by "
-    text += f"{points(abs(float(gap.mean())))}, mean over methods and the other outlier sets"
+    text += f"{points(abs(gap.value))}, mean over methods and the other outlier sets"
     # All pairs count, since the widest gap was looked for.
     p_value = min(1.0, _gap_chance(gap, field) * len(gaps))
     verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
-    if len(gap) < 2:
+    if gap.by_training.size < 2:
         text += "; whether another training would agree cannot be told"
     elif verdict == "undecided":
         text += "; whether other outlier sets and trainings would agree cannot be told"
-    evidence = f"better {in_all(wins, by_set.size, 'test set')}; the widest gap of "
+    evidence = f"better {in_all(wins, gap.by_test.size, 'test set')}; the widest gap of "
     evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted p = {p_value:.2g}"
     return [Claim(f"{text}.", verdict, evidence)]
 
 
-def _gaps(effect: Effect) -> dict[tuple[str, str], Floats]:
-    """Accuracy learned on one set less that on another: (trainings, test sets) they share."""
-    cells: dict[str, dict[str, list[Floats]]] = {}  # validation set -> test set -> of each source
+class _Gap(NamedTuple):
+    """Accuracy learned on one set less that on another, always on the same source."""
+
+    value: float
+    by_test: Floats  # mean on each test set
+    by_training: Floats  # mean of each training, the sources one after another
+
+
+def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
+    """Gaps between validation sets that meet on at least two test sets."""
+    cells: dict[str, dict[tuple[str, str], Floats]] = {}  # validation set -> source, test set
     for source, outcome in zip(effect.sources, effect.outcomes, strict=True):
         for (learn, test), values in zip(source.experiments, outcome.accuracy.T, strict=True):
-            cells.setdefault(learn, {}).setdefault(test, []).append(values)
+            cells.setdefault(learn, {})[source.name, test] = values
     gaps = {}
     for one, other in combinations(cells, 2):
         shared = [
-            [np.concatenate(cells[name][test]) for name in (one, other)]
-            for test in cells[one]
-            if len(cells[one][test]) == len(cells[other].get(test, ()))
+            (place, cells[one][place] - cells[other][place])
+            for place in cells[one]
+            if place in cells[other]
         ]
-        lengths = {len(first) for first, _ in shared}
-        if len(shared) > 1 and len(lengths) == 1:
-            gaps[one, other] = np.array([first - second for first, second in shared]).T
+        tests: dict[str, list[float]] = {}
+        trainings: dict[str, list[Floats]] = {}
+        for (source_name, test), difference in shared:
+            tests.setdefault(test, []).append(float(difference.mean()))
+            trainings.setdefault(source_name, []).append(difference)
+        if len(tests) > 1:
+            gaps[one, other] = _Gap(
+                float(np.mean([difference.mean() for _, difference in shared])),
+                np.array([np.mean(parts) for parts in tests.values()]),
+                np.concatenate([np.mean(parts, axis=0) for parts in trainings.values()]),
+            )
     return gaps
 
 
-def _gap_chance(gap: Floats, field: Field) -> float:
+def _gap_chance(gap: _Gap, field: Field) -> float:
     """Chance of such a gap if there were none: test sets and trainings vary, and so do samples.
 
     One training has learned each threshold once, which cannot show how far thresholds vary.
     """
-    trainings, sets = gap.shape
+    trainings, sets = gap.by_training.size, gap.by_test.size
     if trainings < 2:
         return 1.0
     parts = [
-        (float(gap.mean(axis=0).var(ddof=1)) / sets, sets - 1.0),
-        (float(gap.mean(axis=1).var(ddof=1)) / trainings, trainings - 1.0),
+        (float(gap.by_test.var(ddof=1)) / sets, sets - 1.0),
+        (float(gap.by_training.var(ddof=1)) / trainings, trainings - 1.0),
     ]
     # Nothing is known better than to one sample.
     floor = float(min(source.samples for source in field.sources)) ** -2.0
     error = math.sqrt(sum(variance for variance, _ in parts) + floor)
     freedom = min(welch_freedom(parts), float(min(trainings, sets) - 1 + max(trainings, sets) - 1))
-    return 2.0 * float(stdtr(freedom, -abs(float(gap.mean())) / error))
+    return 2.0 * float(stdtr(freedom, -abs(gap.value) / error))

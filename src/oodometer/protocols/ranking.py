@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
 
 import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.protocols.comparable import Comparable, comparable
-from oodometer.protocols.differences import independent_changes, trainings_of
+from oodometer.protocols.differences import FEW_RUNS, UNSEEN, trainings_of
+from oodometer.protocols.ranking_factors import factor_claims
 from oodometer.protocols.ranking_views import (
     auroc_table,
     intervals,
@@ -30,7 +30,7 @@ from oodometer.protocols.words import (
     number,
     points_and_p,
 )
-from oodometer.scores import Level, ScoreTable
+from oodometer.scores import ScoreTable
 from oodometer.stats.comparison import (
     Difference,
     against_best,
@@ -57,7 +57,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
             *_claim_best(field, comparisons),
             *_claim_baseline(field),
             *_claim_sets(field),
-            *_claim_factors(field, surely=not _tied(comparisons)),
+            *factor_claims(field, surely=not _tied(comparisons)),
         ),
         tables=(auroc_table(field), *((rank_table(field),) if many else ())),
         series=(
@@ -105,8 +105,8 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     tied = _tied(comparisons)
     claims = [
         Claim(
-            f"{best} {'has' if alone else 'shares'} the highest {mean}, and ranks first {place}"
-            f"{together}.",
+            f"{best} {'has' if alone else 'shares'} the highest {mean}, "
+            f"{'and' if leads.all() else 'but'} ranks first {place}{together}.",
             never_otherwise(
                 int((~leads).sum()), len(field.trainings), surely=not tied and not shared.any()
             ),
@@ -232,42 +232,6 @@ def _claim_sets(field: Comparable) -> list[Claim]:
     return [Claim(text, "undecided", evidence)]
 
 
-def _claim_factors(field: Comparable, surely: bool) -> list[Claim]:
-    """How often does the winner change if one factor changes and nothing else does?
-
-    Pairs of the same trainings are no independent cases: n trainings that agree in everything else
-    count for n - 1, however often each was looked at; and all looks at a training for one.
-    """
-    if len(field.detectors) < 2:
-        return []
-    winner = dict(zip(field.runs, field.winners, strict=True))
-    claims = []
-    for factor in field.factors:
-        groups: dict[tuple[tuple[str, Level], ...], list[str]] = {}
-        for run in field.runs:
-            levels = field.table.runs[run]
-            if factor in levels:
-                rest = tuple(part for part in levels.items() if part[0] != factor)
-                groups.setdefault(rest, []).append(run)
-        pairs = [pair for runs in groups.values() for pair in combinations(runs, 2)]
-        if not pairs:
-            continue
-        changed = sum(winner[a] != winner[b] for a, b in pairs)
-        several = [run for runs in groups.values() if len(runs) > 1 for run in runs]
-        levels_seen = len({field.table.runs[run][factor] for run in several})
-        cases = independent_changes({run: field.table.runs[run] for run in several}, factor)
-        what = "runs" if field.has_looks else "trainings"
-        claims.append(
-            Claim(
-                f"Changing only the {factor} changes the winner "
-                f"{in_all(changed, len(pairs), f'pair of {what}', f'pairs of {what}')}.",
-                never_otherwise(changed, cases, surely=surely),
-                f"{levels_seen} levels; pairs of {what} that agree in everything else",
-            )
-        )
-    return claims
-
-
 def _caveats(field: Comparable) -> tuple[str, ...]:
     caveats = [
         "Detectors are compared at their default settings, or at those that were asked for.",
@@ -282,6 +246,8 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
             "There is only one training: the intervals are for other test samples, and nothing "
             "can be said about retraining."
         )
+    elif len(field.trainings) < FEW_RUNS:
+        caveats.append(UNSEEN)
     if field.has_looks:
         looks = f"{len(field.runs)} runs are looks at "
         looks += (

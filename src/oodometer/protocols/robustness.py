@@ -12,9 +12,10 @@ from oodometer.protocols.contests import Contest, judge
 from oodometer.protocols.robustness_contests import (
     mean_contests,
     mean_difference,
+    metric_contests,
     score_contests,
 )
-from oodometer.protocols.robustness_field import Field, Pair, arrange
+from oodometer.protocols.robustness_field import Field, Pair, arrange, conditions
 from oodometer.protocols.robustness_jackknife import Score
 from oodometer.protocols.robustness_notes import caveats, facts, missing
 from oodometer.protocols.robustness_score import Epsilon
@@ -40,6 +41,7 @@ from oodometer.protocols.words import (
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 
+MORE_FACTORS = 4  # beside the first, whose scores are shown without claims
 METRICS = ("fpr95", "detection_error", "auroc", "aupr_out", "aupr_in")  # as the paper's tables
 
 
@@ -70,12 +72,14 @@ def robustness_of(
     """Robustness score of any results table, over any factor; claims are about the first metric.
 
     `factor`: what takes the optimizer's place; by default the optimizer if it was varied, else the
-    first factor that was. `epsilon`: the equations as printed, or as the published tables were
-    computed. Abdelzad, Czarnecki and Salay 2020.
+    first condition that was, and scores over the other conditions stand beside it. `epsilon`: the
+    equations as printed, or as the published tables were computed. Abdelzad, Czarnecki and Salay
+    2020.
     """
     field = arrange(first, factor, epsilon)
     fields = [field, *(arrange(other, field.factor or None, epsilon) for other in others)]
     varied = len(field.levels) > 1
+    more = [name for name in conditions(first) if factor is None and name != field.factor]
     return Finding(
         protocol="robustness",
         title=f"Robustness over {field.factor}" if field.factor else "Robustness",
@@ -84,7 +88,9 @@ def robustness_of(
         claims=tuple(_claims(fields) if varied else _claim_nothing_varied(field)),
         tables=(
             *((score_table(field), *level_tables(field)) if varied else ()),
+            *(score_table(arrange(first, name, epsilon), name) for name in more[:MORE_FACTORS]),
             *(metric_tables(fields) if varied else ()),
+            *(t for f in fields[1:] if varied for t in level_tables(f, f.results.metric)),
             *moment_tables(field),
         ),
         series=(score_map(field), run_strips(field)) if varied else (),
@@ -104,17 +110,18 @@ def _claim_nothing_varied(field: Field) -> list[Claim]:
 
 def _claims(fields: Sequence[Field]) -> list[Claim]:
     field = fields[0]
-    held = {metric_label(one): _by_pair(one) for one in fields}
-    own = held[metric_label(field)]
+    own = _by_pair(field)
     if not own:
         text = f"No detector has a robustness score over {field.factor} on any outlier set."
-        return [Claim(text, "undecided", "some of the results of each are missing, see below")]
+        lacking = all(field.lacking(p, name) for p in field.pairs for name in field.detectors)
+        why = "some of the results of each are missing, see below"
+        return [Claim(text, "undecided", why if lacking else "their means are not above 0")]
     return [
         _claim_detectors(field, own),
         *_claim_best_mean(field, own),
         *_claim_winners(field),
         *_claim_levels(field),
-        *_claim_metrics(field, held),
+        *_claim_metrics(fields),
     ]
 
 
@@ -172,7 +179,10 @@ def _doubt(held: Sequence[Contest], verdict: Verdict, near: str = "on") -> str:
     where = f" ({near} {unsure} of {len(held)})" if len(held) > 1 else ""
     if len(_firsts(held)) > 1:
         return f", but the lead is within chance{where}"
-    tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
+    common = _common(held)
+    tied = list(dict.fromkeys(n for contest in held for n in contest.tied if n not in common))
+    if not tied:
+        return ", with equal scores"
     names = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
     return f", but cannot be told from {names}{where}"
 
@@ -192,23 +202,28 @@ def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
     """Is the detector that varies least also the one that detects best?"""
     sign = -1.0 if field.results.higher_is_better else 1.0
     label = metric_label(field)
-    agree, texts, sure = 0, [], False
+    agree, texts, sure, sure_to_agree = 0, [], False, True
     compared = [(p, c) for p, c in _placed(field, held) if len(c.order) > 1]
+    looks = sum(len(contest.order) - 1 for _, contest in compared)  # at all others, on all sets
+
+    def surely_better(pair: Pair, one: str, other: str) -> bool:
+        levels = field.levels_of(pair)
+        cells = [(field.cells[pair, one, lv], field.cells[pair, other, lv]) for lv in levels]
+        lead = mean_difference(cells)
+        return sign * lead.value < 0.0 and lead.p_value * looks < SIGNIFICANT
+
     for pair, contest in compared:
         means = {
             name: float(field.detector_scores[pair, name].moments.mean) for name in contest.order
         }
         best = min(contest.order, key=lambda name: sign * means[name])
+        first, *others = contest.order
         if any(math.isclose(means[best], means[name]) for name in contest.winners):
             agree += 1
+            sure_to_agree &= not contest.tied
+            sure_to_agree &= all(surely_better(pair, first, other) for other in others)
             continue
-        first = contest.first
-        cells = [
-            (field.cells[pair, best, level], field.cells[pair, first, level])
-            for level in field.levels_of(pair)
-        ]
-        better = mean_difference(cells)
-        sure |= contest.surely(first, best) and better.p_value < SIGNIFICANT
+        sure |= contest.surely(first, best) and surely_better(pair, best, first)
         texts.append(
             f"{contest.place}: {first} varies least with mean {means[first]:.4g}, {best} has the "
             f"best mean, {means[best]:.4g}"
@@ -220,9 +235,8 @@ def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
         f"The detector that varies least {does} the best mean {label}, weighted as in the score, "
     )
     text += where
-    decided = all(contest.leads and not contest.tied for _, contest in compared)
     verdict: Verdict = "flips" if sure else "undecided"
-    if agree == len(compared) and decided:
+    if agree == len(compared) and sure_to_agree:
         verdict = "holds"
     if verdict == "undecided":
         text += ", but it is not surely the one that varies least, or the best"
@@ -246,8 +260,7 @@ def _claim_winners(field: Field) -> list[Claim]:
     """Does the detector with the best mean depend on the level, on one and the same set?"""
     label, changing = metric_label(field), 0
     verdicts, places, texts = [], [], []
-    for pair in field.pairs:
-        held = [contest for contest in mean_contests(field, pair) if len(contest.order) > 1]
+    for pair, held in mean_contests(field).items():
         if len(held) < 2:
             continue
         verdicts.append(judge(held))
@@ -290,35 +303,31 @@ def _claim_levels(field: Field) -> list[Claim]:
     return [Claim(text + _doubt(held, verdict, "for") + ".", verdict, _spelled(held))]
 
 
-def _claim_metrics(field: Field, held: dict[str, list[Contest]]) -> list[Claim]:
+def _claim_metrics(fields: Sequence[Field]) -> list[Claim]:
     """Does the detector that varies least depend on the metric?"""
-    if len(held) < 2:
+    field, named = fields[0], {metric_label(one): one for one in fields}
+    if len(named) < 2:
         return []
-    by_place: dict[str, list[tuple[str, Contest]]] = {}
-    for label, one in held.items():
-        for contest in one:
-            if len(contest.order) > 1:
-                by_place.setdefault(contest.place, []).append((label, contest))
+    by_pair = {
+        pair: [contest for contest in held if len(contest.order) > 1]
+        for pair, held in metric_contests(named).items()
+    }
+    by_place = {pair_label(field, pair): held for pair, held in by_pair.items() if held}
     if not by_place:
         return []
     same, verdicts, texts = 0, [], []
-    for place, entries in by_place.items():
-        found = [contest for _, contest in entries]
+    for place, found in by_place.items():
         verdicts.append(judge(found))
         if _common(found):
             same += 1
         else:
-            by_name: dict[str, list[str]] = {}
-            for label, contest in entries:
-                by_name.setdefault(contest.first, []).append(label)
-            named = [f"{name} by {listing(labels)}" for name, labels in by_name.items()]
-            texts.append(f"{place}: {'; '.join(named)}")
+            texts.append(f"{place}: {_who_where(found, 'by')}")
     verdict: Verdict = "undecided"
     if "flips" in verdicts:
         verdict = "flips"
     elif set(verdicts) == {"holds"}:
         verdict = "holds"
-    every = "Both" if len(held) == 2 else f"All {len(held)}"
+    every = "Both" if len(named) == 2 else f"All {len(named)}"
     does, where = _on_sets(same, list(by_place), "agree", "disagree")
     text = f"{every} metrics {does} which detector varies least over {field.factor} {where}"
     if verdict == "undecided":

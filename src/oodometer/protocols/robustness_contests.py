@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -28,21 +29,46 @@ def score_contests(places: Mapping[str, Mapping[str, Score]]) -> list[Contest]:
     )
 
 
-def mean_contests(field: Field, pair: Pair) -> list[Contest]:
+def metric_contests(fields: Mapping[str, Field]) -> dict[Pair, list[Contest]]:
+    """Contests by robustness score on each pair, one by each metric, which is their place."""
+    keys: dict[str, tuple[Pair, str]] = {}
+    places: dict[str, dict[str, Score]] = {}
+    for label, field in fields.items():
+        for (pair, detector), score in field.detector_scores.items():
+            place = f"{field.pairs.index(pair)} {label}"
+            keys[place] = pair, label
+            places.setdefault(place, {})[detector] = score
+    held: dict[Pair, list[Contest]] = {}
+    for contest in score_contests(places):
+        pair, label = keys[contest.place]
+        held.setdefault(pair, []).append(replace(contest, place=label))
+    return held
+
+
+def mean_contests(field: Field) -> dict[Pair, list[Contest]]:
     """Contests by mean over runs, one under each level, between detectors with all runs there."""
     sign = -1.0 if field.results.higher_is_better else 1.0
-    whole = [name for name in field.detectors if not field.lacking(pair, name)]
-    places = {
-        level: {name: sign * float(field.cells[pair, name, level].moments.mean) for name in whole}
+    whole = {pair: field.whole(pair) for pair in field.pairs}
+    keys = {
+        f"{number} {level}": (pair, level)
+        for number, pair in enumerate(field.pairs)
         for level in field.levels_of(pair)
-        if whole
+        if len(whole[pair]) > 1
     }
-    return contests(
-        places,
-        lambda level, other, first: mean_difference(
-            [(field.cells[pair, other, level], field.cells[pair, first, level])]
-        ),
-    )
+
+    def compare(place: str, other: str, first: str) -> Difference:
+        pair, level = keys[place]
+        return mean_difference([(field.cells[pair, other, level], field.cells[pair, first, level])])
+
+    values = {
+        place: {n: sign * float(field.cells[pair, n, level].moments.mean) for n in whole[pair]}
+        for place, (pair, level) in keys.items()
+    }
+    held: dict[Pair, list[Contest]] = {}
+    for contest in contests(values, compare):
+        pair, level = keys[contest.place]
+        held.setdefault(pair, []).append(replace(contest, place=level))
+    return held
 
 
 def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:

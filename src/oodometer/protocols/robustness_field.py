@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import unknown
+from oodometer.errors import UserError, unknown
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.differences import SAME_TRAINING
 from oodometer.protocols.robustness_jackknife import Score
@@ -22,10 +23,12 @@ from oodometer.protocols.robustness_score import (
     run_moments,
     weights,
 )
+from oodometer.protocols.standing_factors import is_repeat
 from oodometer.results import Results
 
-REPETITIONS = ("seed", "run", "repetition", "repeat", "fold")  # what is no condition of its own
 NOT_GIVEN = "not given"  # the level of a run for which the table states none
+LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
+LARGEST = 1e6  # no metric is larger, be it a share, a percentage or a distance
 FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
 
 
@@ -36,14 +39,15 @@ class Pair(NamedTuple):
     ood: str
 
 
-class Runs(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Runs:
     """One value per run of one cell, in percent, and the spreads that the table states itself."""
 
     labels: tuple[str, ...]
     values: Floats
     spreads: Floats  # 0 where a line is a single run
 
-    @property
+    @cached_property
     def moments(self) -> Moments:
         """Mean and variance: that between the lines and, where stated, that within them."""
         between = run_moments(self.values)
@@ -87,13 +91,27 @@ class Field:
 
     def lacking(self, pair: Pair, detector: str) -> dict[str, int]:
         """How many runs a detector lacks on a pair, per level; empty if none."""
-        lacks = {}
-        for level in self.levels:
-            have = self.cells.get((pair, detector, level))
-            gap = self.wanted.get((pair, level), 0) - (len(have.labels) if have else 0)
-            if gap:
-                lacks[level] = gap
-        return lacks
+        return self._gaps.get((pair, detector), {})
+
+    @cached_property
+    def _gaps(self) -> dict[tuple[Pair, str], dict[str, int]]:
+        gaps: dict[tuple[Pair, str], dict[str, int]] = {}
+        for (pair, level), wanted in self.wanted.items():
+            for detector in self.detectors:
+                have = self.cells.get((pair, detector, level))
+                gap = wanted - (len(have.labels) if have else 0)
+                if gap:
+                    gaps.setdefault((pair, detector), {})[level] = gap
+        return gaps
+
+    @property
+    def _same_trainings(self) -> str:
+        """The factor, if its levels are looks at the same trainings; else nothing."""
+        return self.factor if self.factor.casefold() in SAME_TRAINING else ""
+
+    def whole(self, pair: Pair) -> list[str]:
+        """The detectors that lack nothing on a pair."""
+        return [name for name in self.detectors if not self.lacking(pair, name)]
 
     def levels_of(self, pair: Pair) -> list[str]:
         """The levels under which a pair was measured at all."""
@@ -104,7 +122,8 @@ class Field:
         """Score of each detector on each pair, a mixture over levels; only where it is whole."""
         return {
             (pair, detector): self._score(
-                [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)]
+                [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)],
+                self._same_trainings,
             )
             for pair in self.pairs
             for detector in self.detectors
@@ -123,11 +142,12 @@ class Field:
                     whole = [(name, runs) for name, runs in parts if runs is not None]
                     gaps = any(level in self.lacking(pair, detector) for pair in pairs)
                     if len(whole) == len(pairs) and not gaps:
-                        scores[id_set, detector, level] = self._score(whole, level)
+                        shared = self._same_trainings or level
+                        scores[id_set, detector, level] = self._score(whole, shared)
         return scores
 
     def _score(self, parts: Sequence[tuple[str, Runs]], shared: str = "") -> Score:
-        """Score of a mixture. `shared`: all parts come from the same runs, those of this level."""
+        """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
         moments = [runs.moments for _, runs in parts]
         means = np.array([part.mean for part in moments])
         variances = np.array([part.variance for part in moments])
@@ -142,6 +162,9 @@ class Field:
             tuple(units),
             logs,
             strata,
+            math.inf
+            if self.unit != "percent" or self.results.higher_is_better
+            else LARGEST_PRODUCT,
         )
 
     def _number(self, moments: Moments) -> Floats:
@@ -197,6 +220,7 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     chosen = _factor(results) if factor is None else factor
     if factor is not None and factor not in results.factors:
         raise unknown("factor of a results table", factor, results.factors)
+    check_size(results)
     frame = results.frame
     values = frame["value"].to_numpy(dtype=np.float64)
     # The conventions of the library are fractions; the paper's epsilon is meant for percent.
@@ -207,12 +231,16 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
         else np.zeros(len(values))
     )
     texts = {
-        str(name): frame[name].map(str).where(frame[name].notna(), NOT_GIVEN).tolist()
+        str(name): frame[name]
+        .astype(object)
+        .map(str)
+        .where(frame[name].notna(), NOT_GIVEN)
+        .tolist()
         for name in frame.columns
     }
     nothing = [""] * len(values)
     id_sets, levels = texts.get("id", nothing), texts.get(chosen, nothing)
-    looks = [name for name in results.factors if name != chosen and name in SAME_TRAINING]
+    looks = [n for n in results.factors if n != chosen and n.casefold() in SAME_TRAINING]
     others = [name for name in results.factors if name != chosen and name not in looks]
     gathered: dict[tuple[Pair, str, str], dict[str, list[tuple[float, float]]]] = {}
     for row, line in enumerate(zip(scale * values, scale * spreads, strict=True)):
@@ -242,11 +270,35 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     )
 
 
+def check_size(results: Results) -> None:
+    """Refuse what no metric can be, and whose square no float could hold."""
+    largest = float(results.frame["value"].abs().max())
+    if largest > LARGEST:
+        raise UserError(
+            f"A value of {results.label} is {largest:.3g}; shares up to 1 or percentages up to 100 "
+            "are needed."
+        )
+
+
+def conditions(results: Results) -> list[str]:
+    """The factors that were varied and are neither repeats nor looks at the same training."""
+    return [
+        name
+        for name in _varied(results)
+        if not is_repeat(name) and name.casefold() not in SAME_TRAINING
+    ]
+
+
+def _varied(results: Results) -> list[str]:
+    return [name for name in results.factors if results.frame[name].nunique(dropna=False) > 1]
+
+
 def _factor(results: Results) -> str:
-    """The optimizer if it was varied, else the first condition that was, else repetitions."""
-    varied = [name for name in results.factors if results.frame[name].nunique() > 1]
-    for name in varied:
-        if name.lower() == "optimizer":
+    """The optimizer if it was varied, else the first condition that was, looks, or repeats."""
+    known = conditions(results)
+    for name in known:
+        if name.casefold() == "optimizer":
             return name
-    conditions = [name for name in varied if name.lower() not in REPETITIONS]
-    return (conditions or varied or [""])[0]
+    varied = _varied(results)
+    looks = [name for name in varied if not is_repeat(name)]
+    return (known or looks or varied or [""])[0]

@@ -27,6 +27,7 @@ class Score:
     units: tuple[tuple[str, ...], ...]  # names of what is left out, one stratum after another
     logs: Floats  # logarithm of the score without each unit
     strata: NDArray[np.intp]  # how many units there are in each stratum
+    most: float = math.inf  # no score can be larger
 
     @property
     def moves(self) -> bool:
@@ -46,7 +47,7 @@ class Score:
         return Estimate(
             self.value,
             min(self.value, self.value * math.exp(-bias - reach)),
-            max(self.value, self.value * math.exp(-bias + reach)),
+            max(self.value, min(self.most, self.value * math.exp(min(-bias + reach, 700.0)))),
         )
 
 

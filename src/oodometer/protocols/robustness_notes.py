@@ -41,8 +41,9 @@ def caveats(field: Field) -> tuple[str, ...]:
     if heavy:
         shown = listing(heavy[:SHOWN]) + (f" and {len(heavy) - SHOWN} more" * (len(heavy) > SHOWN))
         lines.append(
-            f"The mixture weighs levels by 1 / standard deviation, so a {field.factor} whose runs "
-            f"hardly differ can decide alone, and its score is epsilon's; here for {shown}."
+            f"The mixture weighs levels by 1 / standard deviation, so a level of {field.factor} "
+            "whose runs hardly differ can decide alone, and the score is epsilon's; here for "
+            f"{shown}."
         )
     senseless = [
         f"{detector} on {pair_label(field, pair)}"

@@ -9,7 +9,7 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import METRICS
 from oodometer.protocols.robustness_field import Field, Pair
 from oodometer.protocols.robustness_jackknife import Score
-from oodometer.protocols.words import LEVEL
+from oodometer.protocols.words import LEVEL, count
 
 SMALLER = "Smaller is more robust."
 
@@ -31,8 +31,11 @@ def formula(field: Field) -> str:
     return "sqrt(Var) / mean" if field.results.higher_is_better else "mean * sqrt(Var)"
 
 
-def score_table(field: Field) -> Table:
-    """Score of each detector on each outlier set, over the levels of the factor."""
+def score_table(field: Field, name: str = "") -> Table:
+    """Score of each detector on each outlier set, over the levels of the factor.
+
+    `name` tells it from that of another factor.
+    """
     rows: list[tuple[TableCell, ...]] = []
     best = {
         pair: min(
@@ -51,7 +54,7 @@ def score_table(field: Field) -> Table:
         )
         rows.append((detector, *(cell(s) for s in scores), wins))
     return Table(
-        "robustness",
+        f"robustness-{name}" if name else "robustness",
         f"Robustness score over {field.factor} by {metric_label(field)}, {formula(field)}",
         ("detector", *(pair_label(field, pair) for pair in field.pairs), "times smallest"),
         tuple(rows),
@@ -132,8 +135,11 @@ def _moments(mean: object, variance: object) -> str:
     return f"{mean:.3f} | {variance:.3f}"
 
 
-def level_tables(field: Field) -> list[Table]:
-    """Score of each level for each detector, over the outlier sets, as in Tables 9 and 10."""
+def level_tables(field: Field, name: str = "") -> list[Table]:
+    """Score of each level for each detector, over the outlier sets, as in Tables 9 and 10.
+
+    `name` tells those of another metric from those of the first.
+    """
     tables = []
     id_sets = list(dict.fromkeys(pair.id for pair in field.pairs))
     for number, id_set in enumerate(id_sets, 1):
@@ -148,9 +154,9 @@ def level_tables(field: Field) -> list[Table]:
         where = f", {id_set}" if len(id_sets) > 1 else ""
         tables.append(
             Table(
-                f"levels-{number}",
-                f"Robustness score of each {field.factor} over {sets} outlier sets, by "
-                f"{metric_label(field)}{where}",
+                f"levels-{number}-{name}" if name else f"levels-{number}",
+                f"Robustness score of each {field.factor} over {count(sets, 'outlier set')}, by "
+                f"{metric_label(field)}, {formula(field)}{where}",
                 (field.factor, *field.detectors),
                 rows,
                 SMALLER,

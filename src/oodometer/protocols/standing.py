@@ -9,11 +9,18 @@ import numpy as np
 
 from oodometer.finding import Claim, Finding
 from oodometer.protocols.blocks import Blocks, blocks
-from oodometer.protocols.differences import FEWEST_FOR_T, TWO_CASES, paired_differences
+from oodometer.protocols.differences import (
+    FEW_RUNS,
+    FEWEST_FOR_T,
+    TWO_CASES,
+    UNSEEN,
+    paired_differences,
+)
 from oodometer.protocols.standing_factors import (
     factor_claims,
     range_claims,
     ranges_of,
+    set_share_claims,
     share_claims,
     shares_of,
 )
@@ -47,7 +54,7 @@ from oodometer.stats.agreement import kendall_w
 from oodometer.stats.comparison import Difference, holm
 from oodometer.stats.intervals import Interval, runs_interval
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
-from oodometer.stats.power import RunsNeeded, runs_needed
+from oodometer.stats.power import MOST_RUNS, RunsNeeded, runs_needed
 
 MOST_NAMED = 20  # detectors that a caveat names
 POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
@@ -72,7 +79,8 @@ def standing_of(table: Results, rng: np.random.Generator) -> Finding:
         claims=(
             *_claim_best(field, differences, rng),
             *_claim_sets(field, surely, rng),
-            *factor_claims(field, surely),
+            *factor_claims(field, surely, rng),
+            *set_share_claims(field),
             *share_claims(field, shares),
             *range_claims(ranges),
             *_claim_power(field, differences),
@@ -110,10 +118,7 @@ def _against_best(field: Blocks, rng: np.random.Generator) -> dict[str, Differen
     best = field.oriented(0)
     rows = enumerate(field.detectors[1:], start=1)
     pairs = {name: (best, field.oriented(row)) for row, name in rows}
-    found = paired_differences(pairs, rng, of_best=True)
-    if len(field.units) < FEWEST_FOR_T:  # two that happen to agree would look like certainty
-        return {n: d._replace(low=-math.inf, high=math.inf) for n, d in found.items()}
-    return found
+    return paired_differences(pairs, rng, of_best=True)
 
 
 def _tied(differences: Mapping[str, Difference]) -> list[str]:
@@ -139,6 +144,7 @@ def _claim_best(
             f"{best} has the {word} {field.metric}, {number(mean.value)}, in the one run {where}."
         )
         return [Claim(text, "undecided", "one number per detector cannot tell chance from merit")]
+    where += "" if field.are_runs else " in the one run"
     leads = field.order[0] == field.order.min(axis=0)
     alone = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) == 1)
     firsts = in_all(int(leads.sum()), len(field.units), field.unit)
@@ -170,16 +176,18 @@ def _claim_best(
         evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
         claims.append(Claim(text, "holds", evidence))
     chance = win_probability(field.oriented(0), field.oriented(1), level=LEVEL)
-    # Signs alone, by their exact test: Wilson's interval is a little too narrow for a few cases.
+    # Signs alone, by their exact test: the interval leaves out one half where it rejects.
     signs = np.sign(field.oriented(0) - field.oriented(1))
     decided = sign_flip_test(signs, np.zeros_like(signs), rng=rng).p_value < SIGNIFICANT
     decided = decided and field.detectors[1] not in tied
     claims.append(
         Claim(
-            f"In another {field.unit} like these, {best} beats {field.detectors[1]} with "
-            f"probability {chance.value:.2f}.",
+            f"{'In another run' if field.are_runs else 'In this run, on another outlier set'} like "
+            f"these, {best} beats {field.detectors[1]} with probability {chance.value:.2f} "
+            f"[{chance.low:.2f}, {chance.high:.2f}].",
             "holds" if decided else "undecided",
-            f"95 % interval {chance.low:.2f} to {chance.high:.2f}; ties count one half",
+            f"share of {count(len(field.units), field.unit)} with 95 % interval; ties count one "
+            "half",
         )
     )
     return claims
@@ -217,8 +225,8 @@ def _claim_sets(field: Blocks, surely: bool, rng: np.random.Generator) -> list[C
         more = " and more" if len(others) > SHOWN else ""
         text += f"; another is best on {listing(named)}{more}"
     if not field.are_runs:
-        verdict = never_otherwise(len(others), len(means.T), surely=surely)
-        return [Claim(f"{text}.", verdict, evidence)]
+        text += "; in one run each, this may be chance"
+        return [Claim(f"{text}.", "undecided", evidence)]
     behind, beaten, tests = _on_each_set(field, sign)
     evidence += f"; of {tests} differences from {best}, {behind} are beyond chance in its favour, "
     evidence += f"{beaten} against it"
@@ -256,10 +264,15 @@ def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[C
     now = count(len(field.units), "run")
     if needed.runs is not None and needed.runs <= len(field.units):
         return []  # the spread is as good as none, and says nothing about further runs
-    if needed.runs is None:
-        text = f"No number of runs would tell {best} from {rival}: here they do not differ."
-        return [Claim(text, "undecided", f"{now} so far")]
     high = "any number" if needed.high is None else f"{needed.high:,}"
+    if needed.runs is None and not needed.spread:
+        text = f"No number of runs would tell {best} from {rival}: here they agree in every run."
+        return [Claim(text, "undecided", f"{now} so far")]
+    if needed.runs is None:
+        text = f"Telling {best} from {rival} would take more than {MOST_RUNS:,} runs like these, "
+        text += "if they differ as little as here."
+        allowed = f"{now} so far; the spread allows {needed.low:,} to {high}"
+        return [Claim(text, "undecided", allowed if needed.low else f"{now} so far")]
     return [
         Claim(
             f"Telling {best} from {rival} would take about {needed.runs:,} runs like these.",
@@ -299,6 +312,8 @@ def _caveats(field: Blocks) -> tuple[str, ...]:
             "Each run is one case: a detector's value is its mean over the run's outlier sets. "
             "Intervals and tests are about further runs drawn like these."
         )
+        if 1 < len(field.units) < FEW_RUNS:
+            caveats.append(UNSEEN)
     elif len(field.units) > 1:
         caveats.append(
             "There is one run only: the outlier sets are the cases. What is said is about further "

@@ -190,7 +190,7 @@ def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
             "means",
             f"Mean {field.metric}",
             f"Mean {field.metric} with 95 % interval over {count(len(field.units), field.unit)} "
-            f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} is best.",
+            f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
             field.metric,
             tuple(points),
             higher_is_better=field.results.higher_is_better,

@@ -8,7 +8,7 @@ chosen with one half of the ID samples, and judged with the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -23,7 +23,12 @@ from oodometer.protocols.differences import (
     paired_differences,
     points_between,
 )
-from oodometer.protocols.tuning_field import TunedDetector, TuningField, tuning_field
+from oodometer.protocols.tuning_field import (
+    TunedDetector,
+    TuningField,
+    average_over_detectors,
+    tuning_field,
+)
 from oodometer.protocols.tuning_views import (
     CHOICES,
     choice_table,
@@ -44,7 +49,7 @@ from oodometer.protocols.words import (
     points_and_p,
 )
 from oodometer.scores import ScoreTable
-from oodometer.stats.comparison import Difference
+from oodometer.stats.comparison import Difference, auroc_difference, holm
 from oodometer.stats.paired import difference_interval
 
 
@@ -76,8 +81,22 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
 
 
 def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference]:
-    """Tuned less default of every detector, with adjusted p values."""
-    return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
+    """Tuned less default of every detector, with adjusted p values.
+
+    By trainings; one training is judged by its samples, as outlier sets share ID samples and
+    what settings were chosen on: as cases they told equal settings apart on 45 of 100 pages.
+    """
+    if field.are_trainings:
+        return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
+    found = {
+        d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
+        for d in field.detectors
+    }
+    adjusted = holm([difference.p_value for difference in found.values()])
+    return {
+        name: difference._replace(p_value=float(p))
+        for (name, difference), p in zip(found.items(), adjusted, strict=True)
+    }
 
 
 def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Claim:
@@ -85,13 +104,13 @@ def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Cl
     sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
     better = [name for name, d in sure.items() if d.value > 0]
     worse = [name for name, d in sure.items() if d.value < 0]
-    mean = _mean(field, lambda d: d.tuned - d.default)
+    mean = _mean(field, "tuned", "default")
     promise = float(np.mean([(d.oracle - d.default).mean() for d in field.detectors]))
     verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
     lost = f" and loses for {len(worse)}" if worse else ""
     shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
     return Claim(
-        f"Tuning on other outliers gains beyond chance for {len(better)} of "
+        f"{_where(field)}uning on other outliers gains beyond chance for {len(better)} of "
         f"{count(len(differences), 'detector')}{lost}, {points(mean.value)} on average; choosing "
         f"on the test outliers themselves would promise {points(promise)}.",
         verdict,
@@ -102,15 +121,14 @@ def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Cl
 
 def _claim_optimism(field: TuningField) -> Claim:
     """How much does choosing on the test promise that honest tuning does not give?"""
-    mean = _mean(field, lambda d: d.oracle - d.tuned)
+    mean = _mean(field, "oracle", "tuned")
     most = max(field.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
     return Claim(
         f"Choosing on the test outliers promises {points(mean.value)} more than honest tuning "
         f"gives, on average over {count(len(field.detectors), 'detector')}; for {most.name} it is "
         f"{points(float((most.oracle - most.tuned).mean()))}.",
-        "holds" if mean.low > 0 and field.units > 1 else "undecided",
-        f"mean {points_between(*mean)} over {count(field.units, field.unit)}; by its nature it is "
-        "not negative",
+        "holds" if mean.low > 0 else "undecided",
+        f"mean {points_between(*mean)} {_over(field)}; by its nature it is not negative",
     )
 
 
@@ -127,12 +145,18 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
         for label, named in values.items()
     }
     many = comparisons(places)
-    held = contests(
-        places,
-        lambda label, other, first: paired_difference(
-            values[label][other], values[label][first], many, rng
-        ),
-    )
+    samples = {
+        label: {d.name: d.samples[choice] for d in field.detectors} | dict(field.fixed_samples)
+        for choice, label in CHOICES.items()
+        if not field.are_trainings
+    }
+
+    def compare(label: str, other: str, first: str) -> Difference:
+        if not field.are_trainings:
+            return auroc_difference(samples[label][other], samples[label][first], LEVEL)
+        return paired_difference(values[label][other], values[label][first], many, rng)
+
+    held = contests(places, compare)
     verdict = judge(held)
     names = list(dict.fromkeys(contest.first for contest in held))
     text = (
@@ -140,6 +164,8 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
         if len(names) == 1
         else f"Which detector is best depends on how settings are chosen: {listing(names)}"
     )
+    if not field.are_trainings:
+        text += ", in this one training"
     if verdict == "undecided":
         tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
         whom = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
@@ -156,37 +182,66 @@ def _claim_sensitivity(field: TuningField) -> Claim:
     """Which detector depends most on its setting?"""
     ordered = sorted(field.detectors, key=lambda d: -d.spread)
     first = ordered[0]
-    spans = {d.name: _span(d) for d in ordered}
     intervals = {
-        name: difference_interval(span, np.zeros_like(span), level=LEVEL)
-        for name, span in spans.items()
-        if len(span) > 1
+        d.name: difference_interval(span, np.zeros_like(span), level=LEVEL)
+        for d in ordered
+        if len(span := _span(d)) >= FEWEST_FOR_T
     }
     surely = (
         len(ordered) > 1
         and len(intervals) == len(ordered)
         and intervals[first.name].low > max(intervals[d.name].high for d in ordered[1:])
     )
-    others = [f"{d.name} {points(d.spread)}" for d in ordered[1:SHOWN]]
+    parts = [f"{d.name} {points(d.spread)}" for d in ordered[1:SHOWN]]
+    evidence = "; ".join(parts) or "the only detector with a grid"
+    if first.name in intervals:
+        again = points_between(*intervals[first.name])
+        evidence += f"; in a training that did not choose best and worst, {first.name} {again}"
     return Claim(
         f"{first.name} depends most on its setting: its best and worst of {len(first.curve)} "
-        f"differ by {points(first.spread)} of AUROC.",
+        f"differ by {points(first.spread)} of AUROC here.",
         "holds" if surely else "undecided",
-        "; ".join(others) or "the only detector with a grid",
+        evidence,
     )
 
 
 def _span(detector: TunedDetector) -> Floats:
-    """Best less worst setting, by their means over all runs, in every run."""
-    means = {setting: float(values.mean()) for setting, values in detector.curve.items()}
-    best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-    return detector.curve[best] - detector.curve[worst]
+    """Best less worst setting in every training, which are those of all other trainings.
+
+    Best and worst of equal settings differ, too, in the trainings that made them so.
+    """
+    curves = np.array(list(detector.curve.values()))  # (settings, trainings)
+    trainings = curves.shape[1]
+    if trainings < 2:
+        return np.empty(0)
+    others = (curves.sum(axis=1, keepdims=True) - curves) / (trainings - 1)
+    own = np.arange(trainings)
+    return np.asarray(curves[others.argmax(axis=0), own] - curves[others.argmin(axis=0), own])
 
 
-def _mean(field: TuningField, part: Callable[[TunedDetector], Floats]) -> Estimate:
-    """Mean over detectors of a difference, with its interval over units."""
-    values = np.mean([part(detector) for detector in field.detectors], axis=0)
-    return difference_interval(values, np.zeros_like(values), level=LEVEL)
+def _mean(field: TuningField, one: str, other: str) -> Estimate:
+    """Mean over detectors of one choice less another, with its interval."""
+    if field.are_trainings:
+        parts = [getattr(d, one) - getattr(d, other) for d in field.detectors]
+        values = np.mean(parts, axis=0)
+        return difference_interval(values, np.zeros_like(values), level=LEVEL)
+    first, second = (
+        average_over_detectors([d.samples[choice] for d in field.detectors])
+        for choice in (one, other)
+    )
+    return Estimate(*auroc_difference(first, second, LEVEL)[:3])
+
+
+def _where(field: TuningField) -> str:
+    """Begin a sentence about tuning: one training does not speak of others."""
+    return "T" if field.are_trainings else "In this one training, t"
+
+
+def _over(field: TuningField) -> str:
+    """What intervals are about."""
+    if field.are_trainings:
+        return f"over {count(field.units, 'training')}"
+    return f"over {count(field.sets, 'outlier set')}, for other samples and this one training"
 
 
 def _caveats(field: TuningField) -> tuple[str, ...]:
@@ -203,10 +258,10 @@ def _caveats(field: TuningField) -> tuple[str, ...]:
         )
     if not field.are_trainings:
         caveats.append(
-            "There is one training only: the outlier sets are the cases. They share the sets that "
-            "settings were chosen on, so intervals are rather too narrow."
+            "There is one training only: intervals and p values are for other test samples, and "
+            "nothing can be said about retraining."
         )
-    if field.units == FEWEST_FOR_T - 1:
+    if field.are_trainings and field.units == FEWEST_FOR_T - 1:
         caveats.append(TWO_CASES.format(count(field.units, field.unit)))
     if field.fixed:
         caveats.append(f"Without a grid: {listing(list(field.fixed))}.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +15,12 @@ from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.differences import trainings_of
 from oodometer.scores import ScoreTable, validation_half
+from oodometer.stats.averaging import average_over_looks, average_over_sets
+from oodometer.stats.comparison import Placements
 from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
 
+CHOICES = ("default", "tuned", "oracle")
+Judged = list[tuple[Floats, Floats]]  # one run: ID samples for testing and outliers, of each set
 LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
 
 
@@ -31,6 +35,7 @@ class TunedDetector:
     choices: tuple[Tuning, ...]  # one per run and test set
     curve: Mapping[str, Floats]  # setting -> mean AUROC over outlier sets, per training
     incomplete: int  # settings that some run lacks
+    samples: Mapping[str, Placements]  # choice -> samples it was judged by, if one training only
 
     @cached_property
     def spread(self) -> float:
@@ -49,6 +54,7 @@ class TuningField:
 
     detectors: tuple[TunedDetector, ...]
     fixed: Mapping[str, Floats]  # detectors without a grid -> AUROC of each unit
+    fixed_samples: Mapping[str, Placements]  # the same of one training -> its samples
     learned: tuple[str, ...]  # detectors learned from outliers, which take no part
     left_out: tuple[str, ...]  # detectors with a grid that no run has whole
     units: int
@@ -95,14 +101,14 @@ def tuning_field(table: ScoreTable) -> TuningField:
     if not runs:
         raise UserError("No run has scores of two settings for every detector with a grid.")
     units = _Units.of(table, runs)
+    others = [d for d in table.detectors if d not in gridded and d not in learned]
+    fixed = {d: scores for d in others if (scores := _fixed(table, d, runs)) is not None}
     return TuningField(
         detectors=tuple(_tuned(table, d, runs, complete, defaults, units) for d in kept),
-        fixed={
-            detector: values
-            for detector in table.detectors
-            if detector not in gridded and detector not in learned
-            if (values := _fixed(table, detector, runs, units)) is not None
-        },
+        fixed={d: units.cases(_areas(scores)) for d, scores in fixed.items()},
+        fixed_samples={}
+        if units.trainings > 1
+        else {d: _placed(scores, table.same_samples) for d, scores in fixed.items()},
         learned=tuple(learned),
         left_out=tuple(detector for detector in gridded if detector not in kept),
         units=units.trainings if units.trainings > 1 else len(table.ood),
@@ -164,22 +170,25 @@ def _tuned(
     units: _Units,
 ) -> TunedDetector:
     choices: list[Tuning] = []
+    judged: dict[str, list[Judged]] = {choice: [] for choice in CHOICES}
     curves: dict[str, list[float]] = {}
     for run in runs:
         scores = complete[run, detector]
-        choices += tuning_leave_one_out(
-            scores,
-            id=table.id,
-            default=defaults[run, detector],
-            id_validation=_half(next(iter(scores.values()))[table.id]),
+        seen = _half(next(iter(scores.values()))[table.id])
+        found = tuning_leave_one_out(
+            scores, id=table.id, default=defaults[run, detector], id_validation=seen
         )
+        choices += found
+        for choice, lines in judged.items():
+            settings = [(scores[getattr(part, choice).setting], part.test[0]) for part in found]
+            lines.append([(own[table.id][~seen], own[test]) for own, test in settings])
         curve = sensitivity(scores, id=table.id)
         for setting, mean in zip(curve.settings, curve.means, strict=True):
             curves.setdefault(setting, []).append(float(mean))
     per_run = (len(runs), len(table.ood))
     default, tuned, oracle = (
         np.array([getattr(part, choice).test for part in choices]).reshape(per_run)
-        for choice in ("default", "tuned", "oracle")
+        for choice in CHOICES
     )
     whole = {s: units.by_training(np.array(v)) for s, v in curves.items() if len(v) == len(runs)}
     return TunedDetector(
@@ -190,23 +199,47 @@ def _tuned(
         tuple(choices),
         whole,
         len(curves) - len(whole),
+        {}
+        if units.trainings > 1
+        else {choice: _placed(lines, table.same_samples) for choice, lines in judged.items()},
     )
 
 
-def _fixed(table: ScoreTable, detector: str, runs: list[str], units: _Units) -> Floats | None:
-    """AUROC with the ID samples for testing, as for the others; None where scores are missing."""
-    values = np.empty((len(runs), len(table.ood)))
-    for row, run in enumerate(runs):
-        reference = table.scores(run, detector, table.id)
-        for column, ood in enumerate(table.ood):
-            scores = table.scores(run, detector, ood)
-            if reference is None or scores is None:
-                return None
-            values[row, column] = auroc(reference[~_half(reference)], scores)
-    return units.cases(values)
+def _fixed(table: ScoreTable, detector: str, runs: list[str]) -> list[Judged] | None:
+    """The ID samples for testing, as for the others, and outliers; None where some are missing."""
+    lines = []
+    for run in runs:
+        inliers = table.scores(run, detector, table.id)
+        outliers = [table.scores(run, detector, ood) for ood in table.ood]
+        if inliers is None:
+            return None
+        unseen = inliers[~_half(inliers)]
+        lines.append([(unseen, scores) for scores in outliers if scores is not None])
+    return lines if all(len(line) == len(table.ood) for line in lines) else None
+
+
+def _areas(lines: list[Judged]) -> Floats:
+    """AUROC by run and outlier set."""
+    return np.array([[auroc(*pair) for pair in line] for line in lines])
+
+
+def _placed(lines: list[Judged], shared: bool) -> Placements:
+    """Samples of runs that are looks at one training: their mean over looks and outlier sets."""
+    looks = [list(range(len(lines)))]
+    sets = [Placements.of_runs(pairs, shared_samples=shared) for pairs in zip(*lines, strict=True)]
+    return average_over_sets([average_over_looks(placed, looks) for placed in sets])
 
 
 def _half(scores: Floats) -> NDArray[np.bool_]:
     if len(scores) < 2:
         raise UserError("Tuning needs two ID samples, one to choose on and one to test on.")
     return validation_half(len(scores))
+
+
+def average_over_detectors(placed: Sequence[Placements]) -> Placements:
+    """Placements whose AUROC is the mean over detectors that scored the same samples."""
+    return replace(
+        placed[0],
+        id=np.mean([part.id for part in placed], axis=0),
+        ood=np.mean([part.ood for part in placed], axis=0),
+    )

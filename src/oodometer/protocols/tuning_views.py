@@ -12,7 +12,7 @@ from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.tuning_field import TunedDetector, TuningField
 from oodometer.protocols.words import LEVEL, count
-from oodometer.stats.comparison import Difference
+from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.paired import difference_interval
 
@@ -26,7 +26,7 @@ def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Tab
     rows: list[tuple[TableCell, ...]] = []
     for detector in sorted(field.detectors, key=lambda d: -float(d.tuned.mean())):
         gain = differences[detector.name]
-        optimism = difference_interval(detector.oracle, detector.tuned, level=LEVEL)
+        optimism = _optimism(detector)
         # It is no less than 0, and no more than 1.
         optimism = optimism._replace(low=max(0.0, optimism.low), high=min(1.0, optimism.high))
         rows.append(
@@ -34,9 +34,9 @@ def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Tab
                 detector.name,
                 len(detector.curve),
                 *(float(getattr(detector, choice).mean()) for choice in CHOICES),
-                gain.value if field.units < 2 else Estimate(*gain[:3]),
+                Estimate(*gain[:3]) if np.isfinite(gain[:3]).all() else gain.value,
                 gain.p_value,
-                optimism.value if field.units < 2 else optimism,
+                optimism,
             )
         )
     return Table(
@@ -46,8 +46,17 @@ def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Tab
          "further promise"),
         tuple(rows),
         "Gain: tuned less default. Further promise: what choosing on the test outliers themselves "
-        "would add to that, and nobody gets. 95 % intervals.",
+        "would add to that, and nobody gets. 95 % intervals"
+        + ("." if field.are_trainings else ", for other samples and this one training."),
     )  # fmt: skip
+
+
+def _optimism(detector: TunedDetector) -> Estimate:
+    """What choosing on the test promises beyond honest tuning."""
+    if not detector.samples:
+        return difference_interval(detector.oracle, detector.tuned, level=LEVEL)
+    samples = detector.samples
+    return Estimate(*auroc_difference(samples["oracle"], samples["tuned"], LEVEL)[:3])
 
 
 def choice_table(field: TuningField) -> Table:
@@ -72,7 +81,15 @@ def choice_table(field: TuningField) -> Table:
 def gains(field: TuningField, rng: np.random.Generator) -> Series:
     """AUROC of every detector by choice of setting."""
     points: list[Mapping[str, Value]] = [
-        {"label": detector.name, "group": told, **_point(getattr(detector, choice), rng)}
+        {
+            "label": detector.name,
+            "group": told,
+            **(
+                _point(getattr(detector, choice), rng)
+                if field.are_trainings
+                else mean_auroc(detector.samples[choice], LEVEL)._asdict()
+            ),
+        }
         for choice, told in CHOICES.items()
         for detector in field.detectors
     ]
@@ -80,7 +97,7 @@ def gains(field: TuningField, rng: np.random.Generator) -> Series:
         "intervals",
         "gains",
         "AUROC by choice of setting",
-        f"Mean AUROC with 95 % interval over {count(field.units, field.unit)}, for "
+        f"Mean AUROC over {count(field.units, field.unit)} with 95 % interval, for "
         f"{count(len(field.detectors), 'detector')}: default, tuned on other outliers, chosen on "
         "the test.",
         "AUROC",

@@ -153,11 +153,16 @@ def _over_all_orders(a: Floats, b: Floats) -> float:
 def _with_interval(
     value: float, least: float, error: float, level: float, p_value: float
 ) -> Correlation:
-    """Fisher's interval; perfect order is treated as one exchange of neighbours, `least`, away."""
+    """Fisher's interval; perfect order is treated as one exchange of neighbours, `least`, away.
+
+    It holds 0 wherever the test, which is exact for few items, does not reject.
+    """
     if error == math.inf:
         return Correlation(value, -1.0, 1.0, p_value)
     inside = max(-1.0 + least, min(1.0 - least, value))
     reach = float(ndtri(0.5 + 0.5 * level)) * error
     middle = math.atanh(inside)
     low, high = math.tanh(middle - reach), math.tanh(middle + reach)
+    if p_value >= 1.0 - level - 1e-12:
+        low, high = min(low, 0.0), max(high, 0.0)
     return Correlation(value, min(value, low), max(value, high), p_value)

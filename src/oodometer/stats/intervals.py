@@ -8,19 +8,23 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, ndtr, stdtrit
+from scipy.special import bdtr, chdtri, ndtr, stdtrit
 
 from oodometer.errors import UserError, unknown
 from oodometer.metrics import METRICS, Estimate, interval
 from oodometer.metrics.bootstrap import hidden_counts
 from oodometer.metrics.counts import Counts, Floats, check_count, finite_scores
 from oodometer.metrics.delong import area_interval, check_level
-from oodometer.stats.comparison import Part, Runs, Spread, checked_runs
+from oodometer.stats.comparison import Runs, checked_runs
+from oodometer.stats.share_intervals import excess_kurtosis
+from oodometer.stats.spread import Part, Spread
 from oodometer.stats.summary import UNBOUNDED, Summary, mean_interval
 from oodometer.stats.values import check_generator, run_values
 
 Statistic = Callable[[Floats], float]  # of the vector of the runs' values
-Method = Literal["logit t", "t", "order statistics", "bca", "percentile", "constant", "one run"]
+Method = Literal[
+    "logit t", "t", "order statistics", "chi-squared", "bca", "percentile", "constant", "one run"
+]
 # With fewer runs than this, the resampled means do not spread as the mean does: see runs_interval.
 ENOUGH_RUNS = 10
 CHUNK = 1 << 20  # numbers in one chunk of resamples
@@ -65,11 +69,17 @@ def runs_interval(
     (Hettmansperger & Sheather 1986), which covers 94 % to 96 % whatever the distribution; with
     fewer runs Student's t with the standard error of a median of normal values, 94 % to 98 %.
 
+    `np.std`: s sqrt(f / chi^2) with f degrees of freedom, fewer the heavier the tails look
+    (`share_intervals.excess_kurtosis`): 97 % to 98 % of 3 to 40 normal values, 95 % of Student's t
+    of 5 degrees, 90 % to 95 % of values as skewed as Beta(19, 1) or an exponential, where the
+    bootstrap's cover 83 % of 10 and 88 % of 20 normal ones.
+
     Any other statistic: with ten runs and more the bias-corrected and accelerated bootstrap (Efron
     1987), its level widened as Student's t widens the normal (Hesterberg 2015,
-    doi:10.1080/00031305.2015.1089789). With fewer runs a resampled statistic never leaves the range
-    of the values; so it is Student's t of the jackknife's pseudo-values, which suits smooth
-    statistics only.
+    doi:10.1080/00031305.2015.1089789): 92 % to 97 % for quartiles and trimmed means of 10 to 40
+    normal values. With fewer runs a resampled statistic never leaves the range of the values; so it
+    is Student's t of the jackknife's pseudo-values, which suits smooth statistics only: 84 % to
+    86 % for those of 5 values.
 
     One run shows no spread at all: the interval is `bounds`. Values that all agree give an interval
     without width, and the method says so. `statistic` takes the vector of values and gives a
@@ -95,6 +105,8 @@ def runs_interval(
         found = Interval(*ends, "logit t" if math.isfinite(high - low) else "t")
     elif statistic is np.median and 1.0 - 2.0 ** (1 - runs) >= level:
         found = _of_median(given, value, level)
+    elif statistic is np.std:
+        found = _of_deviation(given, value, level)
     elif runs < ENOUGH_RUNS or statistic is np.median:
         reach = quantile * math.sqrt(_variance(given, statistic))
         found = Interval(value, value - reach, value + reach, "t")
@@ -128,6 +140,19 @@ def _of_median(values: Floats, value: float, level: float) -> Interval:
     low = ordered[enough - 1] + inwards * (ordered[enough] - ordered[enough - 1])
     high = ordered[-enough] - inwards * (ordered[-enough] - ordered[-enough - 1])
     return Interval(value, float(low), float(high), "order statistics")
+
+
+def _of_deviation(values: Floats, value: float, level: float) -> Interval:
+    """Ends s sqrt(f / chi^2) of a standard deviation; heavy tails take degrees of freedom."""
+    runs = values.size
+    deviations = values - values.mean()
+    freedom = runs - 1.0
+    heavy = excess_kurtosis(deviations / np.abs(deviations).max(), runs)
+    fewer = freedom / (1.0 + 0.5 * heavy * freedom / runs)
+    spread = math.sqrt(float(deviations @ deviations) / freedom)
+    tails = (0.5 - 0.5 * level, 0.5 + 0.5 * level)
+    low, high = (spread * math.sqrt(fewer / float(chdtri(fewer, tail))) for tail in tails)
+    return Interval(value, min(low, value), max(high, value), "chi-squared")
 
 
 def _of_rows(statistic: Statistic, rows: Floats) -> Floats:

@@ -6,17 +6,17 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import ndtr, stdtr
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri, stdtr
 
 from oodometer.metrics import Estimate, auroc_interval
-from oodometer.metrics.bootstrap import wilson
 from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
+from oodometer.stats.binomial import share_interval
 from oodometer.stats.summary import Summary, mean_interval
 from oodometer.stats.values import check_generator, paired_values
 
-EXACT_FLIPS = 20  # pairs that differ: 2^19 sums are made in milliseconds
+EXACT_FLIPS = 18  # pairs: the means of their 2^18 subsets take milliseconds
 EXACT_RANKS = 200  # pairs: beyond, the normal approximation is right to three digits
 CHUNK = 1 << 20
 
@@ -25,110 +25,202 @@ class PairedTest(NamedTuple):
     """A paired difference and the chance of one at least as large if there were none.
 
     `smallest` is the smallest p value that so many pairs could have given: if that exceeds the
-    level, the test cannot find anything, whatever the data.
+    level, the test cannot find anything, whatever the data. `low` and `high` are the ends of the
+    interval of the differences that the same test would not reject: it leaves out 0 if and only if
+    p < 1 - level.
     """
 
     value: float
     p_value: float
     smallest: float
     method: Literal["exact", "Monte Carlo", "normal approximation", "t"]
+    low: float
+    high: float
 
 
 def sign_flip_test(
-    a: ArrayLike, b: ArrayLike, *, rng: np.random.Generator, resamples: int = 9999
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    rng: np.random.Generator,
+    level: float = 0.95,
+    resamples: int = 9999,
 ) -> PairedTest:
     """Permutation test of the mean difference a - b: were a and b exchanged in some of the runs?
 
     If the methods are alike, every difference could as well have had the other sign. Two-sided p:
-    the share of all sign patterns with a sum at least as far from 0. Exact up to 20 pairs that
-    differ; beyond, (1 + hits) / (1 + resamples) of random patterns, which keeps the level too
-    (Phipson & Smyth 2010, doi:10.2202/1544-6115.1585). Equal pairs carry no sign and drop out.
+    the share of all sign patterns with a sum at least as far from 0. Exact up to 18 pairs; beyond,
+    (1 + hits) / (1 + resamples) of random patterns, which keeps the level too (Phipson & Smyth
+    2010, doi:10.2202/1544-6115.1585).
+
+    A pattern gives a larger sum than observed if the differences whose sign it turns have a mean
+    below 0. So all that matters are the means of all subsets of the differences, and the interval
+    runs between two of them: any two neighbours of the 2^n - 1 hold the middle of a symmetric
+    distribution equally often (Hartigan 1969, Journal of the American Statistical Association
+    64:1303-1317). In simulation of 6 to 25 runs 95 % intervals cover 95 % to 97 % if differences
+    are symmetric, more if they tie, and 90 % to 93 % if they are skewed like an exponential, where
+    Student's cover 89 % to 93 %.
 
     >>> test = sign_flip_test([3, 4, 5, 6, 7], [1, 1, 1, 1, 1], rng=np.random.default_rng(0))
     >>> test.value, test.p_value
     (4.0, 0.0625)
     """
     check_generator(rng)
+    check_level(level)
+    check_count(resamples, "resamples")
     first, second = paired_values(a, b)
     differences = first - second
-    check_count(resamples, "resamples")
+    differences[np.abs(differences) <= 1e-12 * np.abs([first, second]).max()] = 0.0  # rounding
+    size = differences.size
     value = float(differences.mean())
-    sizes = np.abs(differences[differences != 0.0])
-    if not sizes.size:
-        return PairedTest(value, 1.0, 1.0, "exact")
-    sizes /= sizes.max()
-    differences = differences[differences != 0.0] / np.abs(differences).max()
-    # A hair less than observed: equal sums differ by rounding.
-    reached = abs(float(differences.sum())) - 1e-12 * sizes.size
-    smallest = 2.0 ** (1 - sizes.size)
-    if sizes.size <= EXACT_FLIPS:
-        sums = sizes[:1]  # the other sign of the first gives the same sums, negated
-        for size in sizes[1:]:
-            sums = np.concatenate([sums + size, sums - size])
-        return PairedTest(value, float((np.abs(sums) >= reached).mean()), smallest, "exact")
-    hits = 0
-    step = max(1, CHUNK // sizes.size)
-    for start in range(0, resamples, step):
-        number = min(step, resamples - start)
-        signs = rng.integers(2, size=(number, sizes.size)) * 2.0 - 1.0
-        hits += int((np.abs(signs @ sizes) >= reached).sum())
-    p_value = (1.0 + hits) / (1.0 + resamples)
-    return PairedTest(value, p_value, max(smallest, 1.0 / (1.0 + resamples)), "Monte Carlo")
+    unit = float(np.abs(differences).max()) or 1.0
+    differing = int((differences != 0.0).sum())
+    smallest = 2.0 ** (1 - max(1, differing))
+    scaled = differences / unit
+    if size <= EXACT_FLIPS:
+        means, patterns = _subset_means(scaled), 2.0 ** (size - 1)
+        below = above = means
+    else:
+        below, above = _random_means(scaled, resamples, rng)
+        patterns = 1.0 + resamples
+        smallest = max(smallest, 1.0 / patterns)
+    zero = 1e-12 * size  # rounding parts what is equal, such as sums of differences that cancel
+    hits = min(np.count_nonzero(below <= zero), np.count_nonzero(above >= -zero))
+    # The signs as observed are a pattern, too, but turn no subset.
+    p_value = min(1.0, (1.0 + float(hits)) / patterns) if differing else 1.0
+    needed = math.ceil((1.0 - level) * patterns * (1.0 - 1e-12)) - 1
+    low, high = -math.inf, math.inf
+    if needed > 0:
+        low = float(np.partition(below, needed - 1)[needed - 1])
+        high = float(np.partition(above, -needed)[-needed])
+    low, high = (unit * end if abs(end) > zero else 0.0 for end in (low, high))
+    method: Literal["exact", "Monte Carlo"] = "exact" if size <= EXACT_FLIPS else "Monte Carlo"
+    return PairedTest(value, p_value, smallest, method, min(low, value), max(high, value))
 
 
-def wilcoxon_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
+def _subset_means(differences: Floats) -> Floats:
+    """Means of all subsets that are not empty."""
+    sums, sizes = np.zeros(1), np.zeros(1)
+    for difference in differences:
+        sums = np.concatenate([sums, sums + difference])
+        sizes = np.concatenate([sizes, sizes + 1.0])
+    return np.asarray(sums[1:] / sizes[1:])
+
+
+def _random_means(
+    differences: Floats, number: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Smaller and larger of the means of random subsets and of what each leaves out.
+
+    A subset and its complement are one two-sided pattern. If one is empty, the signs are those
+    observed, which no shift parts.
+    """
+    total, size = float(differences.sum()), differences.size
+    below, above = np.full(number, -math.inf), np.full(number, math.inf)
+    step = max(1, CHUNK // size)
+    for start in range(0, number, step):
+        part = slice(start, min(number, start + step))
+        chosen = rng.integers(2, size=(part.stop - start, size)).astype(np.float64)
+        sums, sizes = chosen @ differences, chosen.sum(axis=1)
+        mixed = (sizes > 0.0) & (sizes < size)
+        means = sums[mixed] / sizes[mixed]
+        others = (total - sums[mixed]) / (size - sizes[mixed])
+        below[part][mixed] = np.minimum(means, others)
+        above[part][mixed] = np.maximum(means, others)
+    return below, above
+
+
+def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
     """Wilcoxon's signed rank test of a - b, exact with ties and zeros.
 
     The ranks of |a - b| get the signs of the differences; the two-sided p is the share of all sign
     patterns whose positive ranks sum to something as far from the middle. Ties share the mean of
     their ranks; zeros take part in the ranking and then drop out (Pratt 1959). The distribution is
     counted rank by rank, up to 200 pairs; beyond, its normal approximation with the tie-corrected
-    variance. `value` is the median of the means of all pairs of differences (Hodges & Lehmann).
+    variance. `value` is the median of the means of all pairs of differences (Hodges & Lehmann
+    1963), and the interval runs between two of these means (Tukey 1949).
     """
+    check_level(level)
     first, second = paired_values(a, b)
     differences = first - second
-    means = (differences[:, None] + differences)[np.triu_indices(differences.size)] / 2.0
+    size = differences.size
+    means = np.sort((differences[:, None] + differences)[np.triu_indices(size)] / 2.0)
     value = float(np.median(means))
     # Values with few digits tie in their differences; in floats only nearly so.
-    sizes = np.round(np.abs(differences) / (np.abs([first, second]).max() or 1.0), 12)
+    largest = float(np.abs([first, second]).max()) or 1.0
+    sizes = np.round(np.abs(differences) / largest, 12)
     ranks = _midranks(sizes) * np.sign(differences)
     ranks = ranks[ranks != 0.0]
     if not ranks.size:
-        return PairedTest(value, 1.0, 1.0, "exact")
+        return PairedTest(value, 1.0, 1.0, "exact", *_ends(means, 1.0, level, largest))
     smallest = 2.0 ** (1 - ranks.size)
     reached = abs(float(ranks.sum()))
     if ranks.size > EXACT_RANKS:
-        p_value = 2.0 * float(ndtr(-max(0.0, reached - 1.0) / np.sqrt(ranks @ ranks)))
-        return PairedTest(value, min(1.0, p_value), smallest, "normal approximation")
-    doubled = np.rint(2.0 * np.abs(ranks)).astype(np.intp)  # whole numbers, ties or not
-    total = int(doubled.sum())
-    chances = np.zeros(total + 1)  # of each sum of the positive doubled ranks
-    chances[0] = 1.0
-    for rank in doubled:
-        chances[rank:] += chances[:-rank].copy()
-        chances *= 0.5
+        p_value = min(1.0, 2.0 * float(ndtr(-max(0.0, reached - 1.0) / np.sqrt(ranks @ ranks))))
+        low, high = _ends(means, p_value, level, largest)
+        return PairedTest(value, p_value, smallest, "normal approximation", low, high)
+    # Twice the ranks are whole numbers, ties or not.
+    chances = _chances_of_sums(np.rint(2.0 * np.abs(ranks)).astype(np.intp))
+    total = chances.size - 1
     far = np.abs(2 * np.arange(total + 1) - total) >= round(2.0 * reached)
-    return PairedTest(value, min(1.0, float(chances[far].sum())), smallest, "exact")
+    p_value = min(1.0, float(chances[far].sum()))
+    low, high = _ends(means, p_value, level, largest)
+    return PairedTest(value, p_value, smallest, "exact", low, high)
 
 
-def t_test(a: ArrayLike, b: ArrayLike) -> PairedTest:
+def _chances_of_sums(numbers: NDArray[np.intp]) -> Floats:
+    """Chance of each sum if every one of these numbers is taken or left by a coin."""
+    chances = np.zeros(int(numbers.sum()) + 1)
+    chances[0] = 1.0
+    for number in numbers:
+        chances[number:] += chances[:-number].copy()
+        chances *= 0.5
+    return chances
+
+
+def _ends(means: Floats, p_value: float, level: float, largest: float) -> tuple[float, float]:
+    """Ends of the interval of signed ranks between the sorted means of all pairs.
+
+    Ties and zeros at 0 change the p value there alone: an end is then moved to the other side.
+    """
+    size = (math.isqrt(8 * means.size + 1) - 1) // 2
+    if size <= EXACT_RANKS:
+        at_most = np.cumsum(_chances_of_sums(np.arange(1, size + 1)))
+        cut = int(np.argmax(2.0 * at_most >= 1.0 - level - 1e-12))
+    else:
+        spread = math.sqrt(size * (size + 1) * (2 * size + 1) / 24.0)
+        cut = math.ceil(0.5 * means.size - 0.5 + spread * float(ndtri(0.5 - 0.5 * level)))
+    low, high = (means[cut - 1], means[-cut]) if cut else (-math.inf, math.inf)
+    zero = 1e-12 * largest
+    if p_value >= 1.0 - level - 1e-12:
+        return min(0.0, float(low)), max(0.0, float(high))
+    if np.median(means) > 0.0:
+        return max(float(low), float(means[means > zero].min())), float(high)
+    return float(low), min(float(high), float(means[means < -zero].max()))
+
+
+def t_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
     """Student's paired t test of the mean of a - b, for so few runs that no permutation test can.
 
     It takes the differences to be normal, which a few runs cannot show. Differences that are the
-    same in every run leave t undefined; their p value is then that of `sign_flip_test`, 2^(1 - n).
+    same in every run leave t undefined; their p value is then that of `sign_flip_test`, 2^(1 - n),
+    and unless that is below 1 - level they have no interval.
     """
     first, second = paired_values(a, b)
     differences = first - second
     size = differences.size
-    value = float(differences.mean())
+    value, low, high = difference_interval(a, b, level=level)
     error = float(differences.std(ddof=1)) / math.sqrt(size) if size > 1 else 0.0
     rounding = 1e-12 * float(np.abs([first, second]).max())
     if abs(value) <= rounding and error <= rounding:
-        return PairedTest(value, 1.0, 1.0, "exact")
+        return PairedTest(value, 1.0, 1.0, "exact", min(0.0, low), max(0.0, high))
     if error <= rounding:
-        return PairedTest(value, 2.0 ** (1 - size), 2.0 ** (1 - size), "exact")
+        p_value = 2.0 ** (1 - size)
+        if p_value >= 1.0 - level - 1e-12:
+            low, high = -math.inf, math.inf
+        return PairedTest(value, p_value, p_value, "exact", low, high)
     p_value = 2.0 * float(stdtr(size - 1, -abs(value) / error))
-    return PairedTest(value, min(1.0, p_value), 0.0, "t")
+    return PairedTest(value, min(1.0, p_value), 0.0, "t", low, high)
 
 
 def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:
@@ -153,11 +245,12 @@ def win_probability(
 ) -> Estimate:
     """Chance that a beats b in another run, ties counting one half, with its interval.
 
-    Paired: a and b in the same run; the share of runs with Wilson's interval, which covers 95 % on
-    average over all chances but, as few runs can have few shares, 83 % to 99 % at a single one; it
-    is wider than needed if there are ties. Not paired: a in one run against b in another; the
-    share of all pairs of runs, which is AUROC, with DeLong's interval (`metrics.auroc_interval`):
-    97 % to 100 % in simulation of 3 to 30 runs each.
+    Paired: a and b in the same run; the share of runs with Blaker's exact interval, which never
+    covers less than its level (`binomial.share_interval`) and leaves out 1/2 if and only if the
+    exact sign test rejects. Half a win, from an odd number of ties, is rounded away from the
+    middle at each end, and ties make the interval wider than needed. Not paired: a in one run
+    against b in another; the share of all pairs of runs, which is AUROC, with DeLong's interval
+    (`metrics.auroc_interval`): 97 % to 100 % in simulation of 3 to 30 runs each.
     """
     check_level(level)
     if not paired:
@@ -165,9 +258,9 @@ def win_probability(
     first, second = paired_values(a, b)
     differences = first - second
     wins = float((differences > 0.0).sum() + 0.5 * (differences == 0.0).sum())
-    share = wins / differences.size
-    down, up = wilson(wins, differences.size, level)
-    return Estimate(share, max(0.0, share - down), min(1.0, share + up))
+    low, _ = share_interval(math.floor(wins), differences.size, level)
+    _, high = share_interval(math.ceil(wins), differences.size, level)
+    return Estimate(wins / differences.size, low, high)
 
 
 def _midranks(values: Floats) -> Floats:

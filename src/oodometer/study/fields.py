@@ -54,7 +54,7 @@ class TrainSpec(BaseModel):
     ood_draw: Annotated[StrictInt, Field(ge=0)] | None = None  # which subset of each outlier set
     features: Literal["forward", "skip_stem_relu"] = "forward"  # how detectors' features are taken
     network: str = "small_cnn"
-    width: Annotated[StrictInt, Field(ge=1)] | None = None  # None: the network's own
+    width: Annotated[StrictInt, Field(ge=1, le=2**16)] | None = None  # None: the network's own
     optimizer: str = "adam"
     learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: the optimizer's own
     epochs: Annotated[StrictInt, Field(ge=1)] = 10

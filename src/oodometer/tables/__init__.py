@@ -1,4 +1,4 @@
-"""Anybody's results table: CSV, Markdown, LaTeX, Parquet or JSON in, Results out."""
+"""Anybody's results table: CSV, workbooks, Markdown, LaTeX, Parquet or JSON in, Results out."""
 
 from oodometer.tables.reading import Reading, read_results
 

@@ -10,28 +10,41 @@ from typing import NamedTuple
 _REMEMBERED = 1 << 18  # cells: each is asked for several times, and many are equal
 _GAPS = frozenset(
     {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",
-     "missing", "oom", "error", "fail", "failed", "tbd", "not available", "#n/a", "#div/0!",
-     "timeout", "diverged", "n.r.", "nr", "not reported", "✗", "#value!", "#ref!"}
+     "missing", "oom", "error", "fail", "failed", "tbd", "not available", "timeout", "diverged",
+     "n.r.", "nr", "not reported", "✗", "✘", "×", "∅", "…", "...", ".", "*", "n/d", "n.d.",
+     "k.a.", "s.o.", "dnf", "unknown", "not run", "running", "pending", "skipped", "crashed",
+     "killed", "not applicable"}
 )  # fmt: skip
+_FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
 _NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)
+_NO_SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\(\s*±?)\s*(?:n/?a|nan|[-–—?])\s*\)?$", re.IGNORECASE)
+# A footnote's mark in superscript.
+_MARK = r"\^\s*\{?\s*(?:\\(?!pm(?![a-zA-Z]))[a-zA-Z]+|[a-zA-Z*†‡§,]|\d(?![\d.]))+\s*\}?"
 _DECORATION = re.compile(
-    r"\\(?:cellcolor|color|textcolor|rowcolor|cite[a-z]*|footnote|tablefootnote)"
+    r"\\(?:cellcolor|color|textcolor|colorbox|rowcolor|cite[a-z]*|footnote|tablefootnote)"
     r"(?:\[[^]]*\])?\{[^}]*\}"
+    rf"|{_MARK}"
     r"|\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?"  # \textbf and whatever else a paper defines; not \pm
-    r"|<sup>[^<]*</sup>|<[/a-z]+>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓]|\\(?=%)|\*+$|^[*_]+|(?<=\d)_$"
+    r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff]"
+    r"|\\(?=%)|\*+(?=\s|$)|^[*_]+|(?<=\d)_$|^['\"]|['\"]$"
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
-    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\(\s*\d+\s*\)|[\[(][^\[\]()±]*\d\s*(?:[;–]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
+    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
+_SCRIPT = re.compile(r"(?<=\d)\$?[_^]\{?\s*(\d*\.\d+)\s*\}?\$?$")  # 91.2$_{0.3}$
 _CELL = re.compile(
-    rf"^(?P<value>{_NUMBER})\s*(?P<sign>%)?"
-    rf"(?:\s*(?:_?\s*{_PLUS_MINUS}\s*(?P<spread>{_NUMBER})|"
+    rf"^(?P<value>{_NUMBER})\s*(?P<sign>%|percent\b|pct\b)?"
+    rf"(?:\s*(?:_?\s*(?:{_PLUS_MINUS}|std\.?|sd)\s*(?P<spread>{_NUMBER})|"
     rf"\(\s*(?:{_PLUS_MINUS}|(?:std|sd|σ)\b\.?\s*[:=]?)?\s*(?P<bracket>{_NUMBER})\s*\)))?"
-    rf"\s*(?P<end>%)?$"
+    rf"\s*(?P<end>%|percent\b|pct\b)?$"
 )
+_PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
+_LOOKED_AT = 5000  # cells of a column, evenly, to tell whether it holds numbers
+_WIDE = str.maketrans("０１２３４５６７８９．，％＋－\u00a0\u2009\u202f", "0123456789.,%+-   ")
 
 
 class Cell(NamedTuple):
@@ -50,7 +63,12 @@ def is_gap(text: str) -> bool:
     >>> [is_gap(text) for text in ("", " n/a ", "–", "0")]
     [True, True, True, False]
     """
-    return text.strip().casefold() in _GAPS or bool(_NO_MEAN.fullmatch(text.strip()))
+    bare = text.strip()
+    if bare.strip("*\\ ").casefold() in _GAPS or bare.casefold() in _GAPS:
+        return True
+    spaceless = bare.casefold().replace(" ", "")
+    known = spaceless in _GAPS or _FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare)
+    return bool(known)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -65,9 +83,12 @@ def read_cell(text: str) -> Cell | None:
     Cell(value=91.2, spread=None, percent=False, remark='(+1.3)')
     >>> read_cell("svhn")
     """
-    remark = _REMARK.search(text.strip())
-    bare = text.strip()[: remark.start()] if remark and remark.start() else text
-    plain = _DECORATION.sub("", bare).replace("\u00a0", " ").strip()
+    if _PLAIN.fullmatch(text):
+        return Cell(float(text))
+    text = _SCRIPT.sub(r"±\1", _NO_SPREAD.sub("", text.translate(_WIDE).strip()))
+    remark = _REMARK.search(text)
+    bare = text[: remark.start()] if remark and remark.start() else text
+    plain = _DECORATION.sub("", bare).strip()
     found = _CELL.match(plain)
     if found is None:
         return None
@@ -82,7 +103,11 @@ def read_cell(text: str) -> Cell | None:
 
 def numeric_share(texts: Iterable[str]) -> float:
     """Return the share of cells that are numbers, of those that are no gaps; 0 if all are gaps."""
-    filled = [text for text in texts if not is_gap(text)]
+    given = list(texts)
+    some = given[:: 1 + len(given) // _LOOKED_AT]
+    filled = [text for text in some if not is_gap(text)]
+    if not filled and len(some) < len(given):
+        filled = [text for text in given if not is_gap(text)]
     return sum(read_cell(text) is not None for text in filled) / len(filled) if filled else 0.0
 
 

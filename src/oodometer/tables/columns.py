@@ -31,6 +31,7 @@ from oodometer.tables.roles import SINGLE, Roles
 if TYPE_CHECKING:
     import pandas as pd
 
+OTHER_METRIC = "another kind of metric"
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
 
@@ -126,7 +127,7 @@ def _metrics(frame: pd.DataFrame, columns: list[str], roles: Roles, given: bool)
         what = " ".join(word for word in words if plain(word) not in (MEANS | SPREADS))
         statistics = {plain(word) for word in words}
         if metric == "":
-            roles.ignored[column] = "another kind of metric"
+            roles.ignored[column] = OTHER_METRIC
         elif given and metric in {m for m, _ in roles.measured.values()}:
             roles.ignored[column] = f"--columns names {metric}"
         elif statistics & SPREADS:
@@ -197,7 +198,8 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             or (title != "score" and title != "id" and _are_labels(frame[column]))
         )
         words = {plain(word) for word in re.split(r"[\W_]+", column)}
-        if words & _NO_SETTINGS and title not in SPREADS:
+        described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and bool(MEANS & set(titles))
+        if (words & _NO_SETTINGS and title not in SPREADS) or (described and numeric):
             roles.ignored[column] = "another statistic"
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
@@ -207,6 +209,8 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.metric = column
         elif title in DETECTOR_TITLES and roles.detector is None and names:
             roles.detector = column
+        elif title == "id" and _names_lines(frame, column, titles):
+            roles.ignored[column] = "names of lines"
         elif title in ID_TITLES and roles.id is None and names:
             roles.id = column
         elif title in OOD_TITLES and roles.ood is None and names and _is_first(title, titles):
@@ -214,6 +218,13 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         else:
             rest.append(column)
     return rest
+
+
+def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> bool:
+    """Tell whether a column called ID names every line, as trackers of experiments do."""
+    texts = frame[column]
+    several = len(texts) > 2 and texts.is_unique and any(t in DETECTOR_TITLES for t in titles)
+    return several and 2 * sum(map(is_set, texts)) < len(texts)
 
 
 def _are_labels(texts: Iterable[str]) -> bool:

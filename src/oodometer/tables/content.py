@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.names import (
+    MEANS,
     NO_RESULTS,
     OOD_TITLES,
     OTHER_STATISTICS,
@@ -19,7 +20,7 @@ from oodometer.tables.names import (
     metric_named,
     plain,
 )
-from oodometer.tables.roles import Roles
+from oodometer.tables.roles import SECTION, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,12 +44,17 @@ def untitled_results(
     named = [c for c in whole if is_set(c) or is_detector(c)]
     if measured or named or len(alike) > 1:
         measured = [c for c in numeric if c in measured or c in alike or c in named]
+    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
+        quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
+        roles.ignored |= dict.fromkeys(quantiles, "another statistic")
+        measured = [c for c in measured if c not in quantiles]
     proper = [column for column in measured if not is_average(column)]
     for column in measured:
         if proper and column not in proper:
             roles.ignored[column] = "a mean of other columns"
         else:
-            what = "" if len(measured) == 1 or plain(column) == "value" else column
+            alone = len(measured) == 1 and not (roles.ood is None and is_set(column))
+            what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
             roles.measured[column] = (metric, what)
 
 
@@ -67,7 +73,7 @@ def _may_measure(frame: pd.DataFrame, column: str) -> bool:
     within = all(0 <= cell.value <= 100 for cell in cells)
     known = title in (*SPREADS, *OTHER_STATISTICS, *REPLICATE_TITLES, *OOD_TITLES)
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
-    gains = any(text.startswith("+") for text in frame[column])
+    gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
     return within and not (known or gains or words & NO_RESULTS or _SETTINGS.match(title))
 
 
@@ -103,6 +109,8 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
         roles.id, roles.ood = roles.ood, None  # the columns are the outlier sets
     elif roles.ood is None and not wide_sets and len(sets) == 1:
         roles.ood = sets[0]
+    elif roles.id is None and SECTION in sets:
+        roles.id = SECTION
     elif roles.ood is None and not wide and untitled:
         roles.ood = untitled[0]
 

@@ -1,46 +1,95 @@
-"""Files with results, as a table of texts: CSV of any dialect, Markdown, LaTeX, Parquet, JSON."""
+"""Files with results, as tables of texts: CSV of any dialect, Markdown, JSON, workbooks."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
+import re
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError, no_file
-from oodometer.tables.grid import read_grid
+from oodometer.tables.grid import Grid, read_grid
 from oodometer.tables.json_lines import json_lines
+from oodometer.tables.workbooks import is_workbook, workbook_grids
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".tex", ".parquet", ".json", ".jsonl")
-_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".tex", ".parquet", ".json", ".jsonl", ".ndjson",
+            ".xlsx", ".xlsm")  # fmt: skip
+_OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
+_GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
+_NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
 
 
-def read_file(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return a file's table, every cell a text, and notes on what had to be done to read it."""
+def read_file(path: Path) -> dict[str, tuple[pd.DataFrame, list[str]]]:
+    """Return a file's tables, every cell a text, each with notes on what was done to read it.
+
+    There is one, called "", except in a workbook with several sheets of the same columns.
+    """
     import pandas as pd
 
-    suffix = path.suffix.casefold()
-    if suffix in _SPREADSHEETS and path.exists():
-        raise UserError(f"'{path}' is a spreadsheet: export it as CSV, and give that.")
-    if path.is_file() and path.stat().st_size > _LARGEST:
-        raise UserError(f"'{path}' is larger than 1 GiB: a table of results is expected.")
+    file, sheet = _sheet_named(path)
+    suffix = file.suffix.casefold()
+    if suffix in _OTHER_SPREADSHEETS and file.exists():
+        raise UserError(f"'{file}' is a spreadsheet: save it as .xlsx or CSV, and give that.")
+    if file.is_file() and file.stat().st_size > _LARGEST:
+        raise UserError(f"'{file}' is larger than 1 GiB: a table of results is expected.")
     try:
         if suffix == ".parquet":
-            return texts(pd.read_parquet(path)), []
-        content = path.read_bytes()
+            return {"": (texts(pd.read_parquet(file)), [])}
+        content = file.read_bytes()
     except FileNotFoundError:
-        raise no_file("Table", path, SUFFIXES) from None
+        raise no_file("Table", file, SUFFIXES) from None
     except OSError as problem:
-        raise UserError(f"'{path}' cannot be read: {problem.strerror or problem}.") from None
+        raise UserError(f"'{file}' cannot be read: {problem.strerror or problem}.") from None
     except ValueError:
-        raise UserError(f"'{path}' is no Parquet file, though its name says so.") from None
-    text = _decoded(content, path)
-    if suffix in (".json", ".jsonl"):
-        return _from_json(text, path), []
-    return _from_text(text, path)
+        raise UserError(f"'{file}' is no Parquet file, though its name says so.") from None
+    if content[:2] in (_GZIP, _BZIP2, _XZ):
+        content = _unpacked(content, file)
+        suffix = Path(file.stem).suffix.casefold() or suffix
+    if is_workbook(content):
+        return {name: _framed(grid) for name, grid in workbook_grids(content, file, sheet).items()}
+    if suffix in (".xlsx", ".xlsm"):
+        raise UserError(f"'{file}' is no workbook, though its name says so.")
+    text = _decoded(content, file)
+    if suffix in (".json", ".jsonl", ".ndjson") or text.lstrip()[:2] in ("[{", '{"'):
+        return {"": (_from_json(text, file), [])}
+    if text.lstrip()[:200].casefold().startswith(("<!doctype html", "<html", "<table")):
+        raise UserError(f"'{file}' is a web page: copy its table into a text file or spreadsheet.")
+    return {"": _framed(read_grid(text, f"'{file}'"))}
+
+
+def _sheet_named(path: Path) -> tuple[Path, str]:
+    """Part results.xlsx#Sheet into the file and the name of the sheet."""
+    name, sign, sheet = path.name.partition("#")
+    if sign and not path.exists() and path.with_name(name or "#").is_file():
+        return path.with_name(name), sheet
+    return path, ""
+
+
+def _unpacked(content: bytes, file: Path) -> bytes:
+    try:
+        with _opened(content) as packed:
+            inside = packed.read(_LARGEST + 1)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
+        raise UserError(f"'{file}' is compressed and damaged: it cannot be unpacked.") from None
+    if len(inside) > _LARGEST:
+        raise UserError(f"'{file}' holds more than 1 GiB: a table of results is expected.")
+    return inside
+
+
+def _opened(content: bytes) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    stream = io.BytesIO(content)
+    if content[:2] == _GZIP:
+        return gzip.GzipFile(fileobj=stream)
+    return bz2.BZ2File(stream) if content[:2] == _BZIP2 else lzma.LZMAFile(stream)
 
 
 def texts(frame: pd.DataFrame) -> pd.DataFrame:
@@ -74,10 +123,12 @@ def _text(value: object) -> str:
 def _decoded(content: bytes, path: Path) -> str:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
-    elif content[:2] == b"\x1f\x8b":
-        raise UserError(f"'{path}' is compressed: unpack it, and give what is inside.")
+    elif content[:4] == b"PK\x03\x04":
+        raise UserError(f"'{path}' is an archive: unpack it, and give what is inside.")
     elif b"\0" in content and 4 * content[1::2].count(0) > len(content):
         encoding = "utf-16-le"  # without the mark that should begin it
+    elif _NO_TEXT.search(content[:4096]):
+        raise UserError(f"'{path}' is no table in text form.")
     elif b"\0" in content:
         raise UserError(f"'{path}' holds zero bytes: it is no table in text form.")
     else:
@@ -91,28 +142,25 @@ def _decoded(content: bytes, path: Path) -> str:
 def _from_json(text: str, path: Path) -> pd.DataFrame:
     import pandas as pd
 
+    lines = [line for line in text.splitlines() if line.strip()]
+    by_line = len(lines) > 1 and all(line.strip()[-1] == "}" for line in lines[:2])
     try:
-        content = (
-            [json.loads(line) for line in text.splitlines() if line.strip()]
-            if path.suffix.casefold() == ".jsonl"
-            else json.loads(text)
-        )
+        content = [json.loads(line) for line in lines] if by_line else json.loads(text)
         if "\\ud" in text.casefold():  # half a character passes as JSON, but cannot be written
             json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
-    lines = json_lines(content)
-    if lines is None:
+    records = json_lines(content)
+    if records is None:
         raise UserError(f"'{path}' must hold a list of objects, one per line of the table.")
-    if not lines:
+    if not records:
         raise UserError(f"'{path}' holds an empty list.")
-    return texts(pd.DataFrame(lines))
+    return texts(pd.DataFrame(records))
 
 
-def _from_text(text: str, path: Path) -> tuple[pd.DataFrame, list[str]]:
+def _framed(grid: Grid) -> tuple[pd.DataFrame, list[str]]:
     import pandas as pd
 
-    grid = read_grid(text, f"'{path}'")
     frame = pd.DataFrame(grid.rows, columns=grid.titles, dtype=object)
     frame.attrs["about"] = grid.about
     return frame, grid.notes

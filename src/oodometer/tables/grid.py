@@ -1,4 +1,4 @@
-"""A table in text form as rows of cells: header lines, headings, footnotes."""
+"""Rows of cells as a table: what is its header, a heading between lines, a footnote."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import is_gap, read_cell
-from oodometer.tables.names import (
-    DETECTOR_TITLES,
-    ID_TITLES,
-    OOD_TITLES,
-    REPLICATE_TITLES,
-    is_set,
-    metric_named,
-    plain,
+from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.headers import (
+    header_depth,
+    is_turned,
+    joined_titles,
+    knows_titles,
+    names_the_index,
+    under_headings,
 )
-from oodometer.tables.splitting import Rows, split
+from oodometer.tables.roles import SECTION
+from oodometer.tables.splitting import Rows, numbered, split
 
-_HEADER_LINES = 3  # at most: groups of groups of columns
 _CAPTION = re.compile(r"\\caption\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _SHOWN = 60  # characters of a line that a note quotes
-SECTION = "section"  # title of a column for headings between the lines
 
 
 class Grid(NamedTuple):
@@ -40,14 +38,29 @@ def read_grid(text: str, where: str) -> Grid:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise UserError(f"{where} is empty.")
-    rows = split(lines, where)
     about = " ".join(_CAPTION.findall(text))
+    return grid_of(split(lines, where), where, about)
+
+
+def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
+    """Find titles and lines among rows of cells; `about` is what is said around the table."""
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        raise UserError(f"{where} is empty.")
+    notes: list[str] = []
     width = Counter(len(row) for row in rows).most_common(1)[0][0]
     if width < 2:
         raise UserError(f"{where} has one column only: it is no table with , ; tab or | between.")
-    notes: list[str] = []
-    about += " ".join(cell for row in rows if _is_comment(row, width) for cell in row)
-    rows = [row for row in rows if not _is_comment(row, width)]
+    comments = [row for n, row in enumerate(rows) if _is_comment(rows, n, width)]
+    about += " ".join(cell for row in comments for cell in row)
+    rows = under_headings(rows, width)
+    rows = [row for n, row in enumerate(rows) if not _is_comment(rows, n, width)]
+    if len(rows) > 1 and len(rows[0]) == width - 1 and numbered(rows[1:]):
+        rows[0] = ["", *rows[0]]
+    if is_turned(rows, width):
+        rows = [list(column) for column in zip(*rows, strict=True)]
+        width = len(rows[0])
+        notes.append("titles stand in the first column: the table was turned")
     start = next((number for number, row in enumerate(rows) if len(row) == width), len(rows))
     above = [len(row) for row in rows[:start] if len(row) > 1]
     if above and start < len(rows) and any(map(read_cell, rows[start])):
@@ -58,13 +71,13 @@ def read_grid(text: str, where: str) -> Grid:
     if start:
         notes.append(f"lines above the header were left out: {start}")
         about += " ".join(cell for row in rows[:start] for cell in row)
-    rows = [row for row in rows[start:] if any(row)]
+    rows = rows[start:]
     if len(rows) < 2:
         raise UserError(f"{where} has a header and no lines below it.")
     numeric = _numeric_columns(rows, width)
-    depth = _header_depth(rows, numeric)
-    titles = _titles(rows[:depth], numeric, width)
-    if depth < len(rows) - 1 and _names_the_index(rows[depth], numeric):
+    depth = header_depth(rows, numeric)
+    titles = joined_titles(rows[:depth], numeric, width)
+    if depth < len(rows) - 1 and names_the_index(rows[depth]):
         # pandas writes what the lines are below the titles of several levels.
         titles = [cell or title for cell, title in zip(rows[depth], titles, strict=False)]
         depth += 1
@@ -87,81 +100,23 @@ def read_grid(text: str, where: str) -> Grid:
     return Grid(titles, [(row + [""] * len(titles))[: len(titles)] for row in body], notes, about)
 
 
-def _is_comment(row: Sequence[str], width: int) -> bool:
-    return row[0].startswith("#") and (len(row) != width or not any(row[1:]))
+def _is_comment(rows: Rows, number: int, width: int) -> bool:
+    """Tell whether a line is a remark; "# one, two" may have as many cells as the table."""
+    row = rows[number]
+    if not row[0].startswith("#"):
+        return False
+    below = rows[number + 1] if number + 1 < len(rows) else []
+    by_chance = row[0].startswith("# ") and knows_titles(below, 1) and not knows_titles(row, 1)
+    return len(row) != width or not any(row[1:]) or by_chance
 
 
 def _numeric_columns(rows: Rows, width: int) -> list[int]:
     """Columns in which most cells below the first line are numbers."""
     found = []
     for column in range(width):
-        cells = [row[column] for row in rows[1:] if len(row) > column]
-        filled = [cell for cell in cells if not is_gap(cell)]
-        if filled and 2 * sum(read_cell(cell) is not None for cell in filled) > len(filled):
+        if numeric_share(row[column] for row in rows[1:] if len(row) > column) > 0.5:
             found.append(column)
     return found
-
-
-def _header_depth(rows: Rows, numeric: Sequence[int]) -> int:
-    """Count the lines of the header: below the first, those with words where numbers stand."""
-    depth = 1
-    while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
-        cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
-        words = [cell for cell in cells if cell and read_cell(cell) is None]
-        if not words or len(words) < len([cell for cell in cells if cell]) or len(words) < 2:
-            break
-        depth += 1
-    return depth
-
-
-def _names_the_index(row: Sequence[str], numeric: Sequence[int]) -> bool:
-    """Tell whether a line below the header holds nothing but titles of columns without any."""
-    known = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPLICATE_TITLES
-    filled = [column for column, cell in enumerate(row) if cell]
-    return bool(filled) and all(c not in numeric and plain(row[c]) in known for c in filled)
-
-
-def _titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
-    """Join the lines of a header; a title above several columns belongs to all of them."""
-    levels: list[list[str]] = [[] for _ in range(width)]
-    groups = [""] * len(header)
-    for column in range(width):
-        for level, row in enumerate(header):
-            cell = (row[column] if column < len(row) else "").removeprefix("#").strip()
-            if cell:
-                groups[level:] = [""] * (len(header) - level)
-            last = level == len(header) - 1
-            if column in numeric and not last:
-                groups[level] = cell or groups[level]
-                cell = groups[level]
-            levels[column].append(cell)
-    for level in range(len(header) if len(header) > 1 else 0):
-        if _tells_nothing([levels[column] for column in numeric], level):
-            for column in numeric:
-                levels[column][level] = ""
-    titles = []
-    for column, parts in enumerate(levels):
-        told = [part for part in parts if part]
-        joined = " ".join(dict.fromkeys(told)) if column in numeric else (told or [""])[-1]
-        titles.append(joined or f"column {column + 1}")
-    return titles
-
-
-def _tells_nothing(columns: Sequence[Sequence[str]], level: int) -> bool:
-    """Tell whether one line of the header says the same of all results, such as "OOD data sets"."""
-    said = {parts[level] for parts in columns}
-    if len(said) != 1 or len(columns) < 2:
-        return False
-    word = said.pop()
-    if not plain(word):  # such as a line of percent signs
-        return True
-    metrics_below = all(metric_named(parts[-1]) is not None for parts in columns)
-    return (
-        level < len(columns[0]) - 1
-        and not metrics_below
-        and metric_named(word) is None
-        and not is_set(word)
-    )
 
 
 def _sections(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from oodometer.tables.names import metric_named
+
+_SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
+             "hyperparameters", "options", "meta", "metadata")  # fmt: skip
 Json = object  # whatever `json.loads` gives
 Line = dict[str, Json]
 
@@ -35,13 +39,36 @@ def json_lines(content: Json) -> list[Line] | None:
         return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
     records = [value for value in lists if value and _are_objects(value)]
     if len(records) == 1:  # the table among facts about it
-        return json_lines(records[0])
-    if not all(isinstance(value, dict) for value in content.values()):
+        return _with_facts(records[0], content)
+    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
+    facts = {name: value for name, value in content.items() if _is_fact(name, value)}
+    results = {name: value for name, value in inner.items() if name not in facts}
+    if facts and results and len(facts) + len(results) == len(content):  # one run, and its settings
+        return _with_facts(results, facts)
+    if len(inner) < len(content):
         return None
+    while len(content) == 1 and not metric_named(next(iter(content))):
+        below = next(iter(content.values()))
+        if not isinstance(below, dict) or not all(isinstance(v, dict) for v in below.values()):
+            break
+        content = below  # {"results": {...}} says no more than what is inside
     if all(key.isdigit() for value in content.values() for key in value):  # pandas: columns
         keys = dict.fromkeys(key for value in content.values() for key in value)
         return [{name: value.get(key) for name, value in content.items()} for key in keys]
     return list(_nested(content, ())) or None
+
+
+def _is_fact(name: str, value: Json) -> bool:
+    """Tell whether an entry is about the whole run: one value, or an object of settings."""
+    settings = isinstance(value, dict) and name.casefold() in _SETTINGS
+    return settings or value is None or isinstance(value, str | int | float)
+
+
+def _with_facts(content: Json, facts: Line) -> list[Line] | None:
+    """Return the lines of a table, each with what is known of all of them."""
+    lines = json_lines(content)
+    known = _flat({name: value for name, value in facts.items() if _is_fact(name, value)})
+    return None if lines is None else [{**known, **line} for line in lines]
 
 
 def _are_lists(entries: list[Json]) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
-from oodometer.tables.names import is_average, metric_named, plain
+from oodometer.tables.names import SPREADS, is_average, metric_named, plain
 from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is n
 _ROW, _PERCENT = "\0row", "\0percent"  # no title of a user's can be equal to these
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(r"(seed|run|fold|trial|repetition|repeat|split)[\s_#=\-]*(\w+)", re.IGNORECASE)
+_RUN_OF = re.compile(r"(.*\S)[\s_/\-]+(seed|run|fold|trial|repeat)[\s_#=\-]*(\d+)", re.IGNORECASE)
+_ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
 
 
 def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]:
@@ -31,39 +33,48 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     import pandas as pd
 
     notes: list[str] = []
-    parts = []
+    parts: list[dict[str, list[object]]] = []
     gaps: dict[str, int] = {}
     remarks: dict[str, None] = {}
     wide = _what_is_wide(roles)
+    runs = _run_in_titles(roles)
     for column, (metric, what) in roles.measured.items():
         cells = _cells(column, frame[column].tolist())
         gaps[column] = sum(cell is None for cell in cells)
-        part = pd.DataFrame({_ROW: np.arange(len(frame)), "metric": metric})
-        if what:
-            part[wide] = _REPEAT.sub(r"\2", what) if wide not in ("ood", "detector") else what
-        part["value"] = [np.nan if cell is None else cell.value for cell in cells]
+        labels = {} if not what else {wide: what}
+        if what and wide in ("ood", "detector") and runs:
+            labels = {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
+        elif what and wide not in ("ood", "detector"):
+            labels = {wide: _REPEAT.sub(r"\2", what)}
         stated = roles.spreads.get(column)
         spreads = cells if stated is None else _cells(stated, frame[stated].tolist())
-        part["spread"] = [
-            np.nan if cell is None else cell.spread if stated is None else cell.value
-            for cell in spreads
-        ]
-        part["spread"] = part["spread"].astype(float)
         by_title = bool(_PERCENT_TITLE.search(column)) and not any(
             cell.percent for cell in cells if cell
         )
-        part[_PERCENT] = [cell is not None and (cell.percent or by_title) for cell in cells]
         if by_title and max(cell.value for cell in cells if cell) <= 1 and "auroc" in metric:
             raise UserError(
                 f"The title of column '{column}' says percent, but no value is above 1: percent or "
                 "fractions?"
             )
-        parts.append(part[part["value"].notna()])
+        filled = [row for row, cell in enumerate(cells) if cell is not None]
+        parts.append(
+            {
+                _ROW: [*filled],
+                "metric": [metric] * len(filled),
+                **{name: [label] * len(filled) for name, label in labels.items()},
+                "value": [cell.value for cell in cells if cell is not None],
+                "spread": [_spread(spreads[row], stated is not None) for row in filled],
+                _PERCENT: [cell.percent or by_title for cell in cells if cell is not None],
+            }
+        )
         remarks |= {cell.remark: None for cell in cells if cell is not None and cell.remark}
     if remarks:
         shown = ", ".join(list(remarks)[:3])
         notes.append(f"what cells say behind their number is no spread and not used: {shown}")
-    long = pd.concat(parts, ignore_index=True)
+    names = dict.fromkeys(name for part in parts for name in part)
+    long = pd.DataFrame(
+        {n: [v for part in parts for v in part.get(n) or [np.nan] * len(part[_ROW])] for n in names}
+    ).astype({_ROW: int, "value": float, "spread": float, _PERCENT: bool})
     if long.empty:
         raise UserError("All cells that should hold results are empty.")
     missing = {column: number for column, number in gaps.items() if number}
@@ -77,6 +88,12 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     return _one_unit(long, notes).drop(columns=[_ROW, _PERCENT]), notes
 
 
+def _spread(cell: Cell | None, stated: bool) -> float:
+    """Return the spread behind ±, or the number in a column of spreads."""
+    spread = None if cell is None else cell.value if stated else cell.spread
+    return np.nan if spread is None else spread
+
+
 def _what_is_wide(roles: Roles) -> str:
     """Say what the titles of several columns of one metric tell apart."""
     titles = [what for _, what in roles.measured.values() if what]
@@ -88,6 +105,14 @@ def _what_is_wide(roles: Roles) -> str:
     if are_detectors(roles):
         return "detector"
     return "ood" if roles.ood is None else "condition"
+
+
+def _run_in_titles(roles: Roles) -> str | None:
+    """Say what the ends of wide titles number, as in SVHN seed0, SVHN seed1."""
+    found = [_RUN_OF.fullmatch(what) for _, what in roles.measured.values() if what]
+    kinds = {match[2].casefold() for match in found if match}
+    taken = {plain(column) for column in roles.factors}
+    return kinds.pop() if found and all(found) and len(kinds) == 1 and not kinds & taken else None
 
 
 def _cells(column: str, texts: list[str]) -> list[Cell | None]:
@@ -198,7 +223,7 @@ def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     for column in ("ood", "detector"):
-        means = long[column].isin([n for n in long[column].unique() if is_average(str(n))])
+        means = long[column].isin([n for n in long[column].unique() if _is_statistic(str(n))])
         if means.any() and not means.all():
             names = ", ".join(dict.fromkeys(long.loc[means, column]))
             notes.append(f"lines that are means of others were left out: {names}")
@@ -206,12 +231,18 @@ def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return long
 
 
+def _is_statistic(name: str) -> bool:
+    """Tell whether a line is computed from others: a mean, a spread, a gain."""
+    return is_average(name) or plain(name) in (*SPREADS, "δ", "delta", "gain", "improvement")
+
+
 def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Bring percent and fractions to fractions; where they are mixed, say which is which."""
     percent = long[_PERCENT].to_numpy(dtype=bool, copy=True)
-    values = long["value"].to_numpy()
+    values = long["value"].to_numpy(copy=True)
     for metric in long["metric"].unique():
         here = (long["metric"] == metric).to_numpy()
+        _round(values, here)
         bad = np.flatnonzero(here & ((values < 0) | (values > 100)))
         if len(bad):
             line = long.iloc[bad[0]]
@@ -250,7 +281,14 @@ def _one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             f"{worst['detector']} has a spread of {worst['spread']:g} behind {worst['value']:g}, "
             "more than such numbers can have."
         )
-    return long.assign(value=long["value"] / unit, spread=spreads)
+    return long.assign(value=values / unit, spread=spreads)
+
+
+def _round(values: NDArray[np.float64], here: NDArray[np.bool_]) -> None:
+    """Bring what lies beyond 0, 1 and 100 by rounding only back to them."""
+    for limit, beyond in ((0.0, -_ROUNDING), (1.0, 1 + _ROUNDING), (100.0, 100 + 100 * _ROUNDING)):
+        low, high = min(limit, beyond), max(limit, beyond)
+        values[here & (low <= values) & (values <= high)] = limit
 
 
 def _require_percent(

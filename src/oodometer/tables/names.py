@@ -13,14 +13,16 @@ DETECTOR_TITLES = frozenset(
 )  # fmt: skip
 ID_TITLES = frozenset(
     {"id", "iid", "iddataset", "iiddataset", "indataset", "indistribution", "indist", "idset",
-     "indistributiondataset", "source", "sourcedataset", "din", "idata", "iddata", "trainedon"}
+     "indistributiondataset", "source", "sourcedataset", "din", "idata", "iddata", "trainedon",
+     "train", "trainset"}
 )  # fmt: skip
 OOD_TITLES = frozenset(
     {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
      "dataset", "datasets", "testset", "testdataset", "target", "targetdataset", "outlier",
      "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset", "set",
      "datensatz", "datensätze", "testdatensatz", "donnéesood", "données", "jeudedonnées",
-     "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "outofdist", "oodtestset"}
+     "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "outofdist", "oodtestset",
+     "test", "testedon"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -31,8 +33,14 @@ COVARIATE_TITLES = frozenset(
 # Titles that tell runs apart without being a condition that anybody chose.
 REPLICATE_TITLES = frozenset(
     {"seed", "run", "runs", "trial", "repetition", "repeat", "replicate", "fold", "split",
-     "checkpointid", "runid", "modelid"}
+     "checkpointid", "runid", "modelid", "randomseed", "rngseed", "seedid", "runidx", "runindex",
+     "rep", "cvfold", "graine", "semilla", "essai", "lauf", "durchlauf", "wiederholung", "试验"}
 )  # fmt: skip
+# What each kind of them is called in Results, so that every protocol knows it.
+_REPLICATES = {
+    "seed": "seed", "graine": "seed", "semilla": "seed", "fold": "fold", "split": "split",
+    "rep": "repeat", "wiederholung": "repeat", "": "run",
+}  # fmt: skip
 # Titles of columns that say over how many runs a mean is.
 RUN_COUNT_TITLES = frozenset(
     {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
@@ -43,9 +51,11 @@ RUN_COUNT_TITLES = frozenset(
 # Metric -> how it is called, and whether higher is better. The first match wins.
 _METRICS: tuple[tuple[str, str, bool], ...] = (
     (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", "", True),  # other points of the curve
+    (r"(?:^|_)(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", "", True),
     (r"failure_?(?:detection_?)?auroc|auroc_?failure", "failure_auroc", True),
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", "incorrect_auroc", True),
     (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?", "correct_auroc", True),
+    (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", "aupr_out", True),
     (r"au_?roc|roc_?auc|auc_?roc|^auc$|^au_?c(?=_|$)|(?:^|_)auc$", "auroc", True),
     (r"aupr_?in|pr_?auc_?in|aupr_?id", "aupr_in", True),
     (r"aupr|pr_?auc|average_?precision|^ap$", "aupr_out", True),
@@ -84,17 +94,25 @@ AVERAGES = frozenset(
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
+_AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
+    r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
+    r"(?:over|of|across|for|on|all|the|ood|id|near|far|out|outlier|sets?|data|datasets?|methods?|"
+    r"detectors?|outliers?|\d+)*"
+)
 _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
 )
 _REMARKS = re.compile(
-    r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]", re.IGNORECASE
+    r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
+    re.IGNORECASE,
 )
+# What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
+_NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
 MEANS = frozenset({"mean", "avg", "average", "mu"})
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
 OTHER_STATISTICS = frozenset(
     {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
-     "high", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
+     "high", "lo", "hi", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
 )  # fmt: skip
 # Words of titles whose numbers are no results of detectors.
 NO_RESULTS = frozenset(
@@ -158,14 +176,34 @@ def without_metric(title: str) -> str:
     ('SVHN', 'svhn', '')
     """
     bare = _REMARKS.sub("", title)
-    words = [word for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare) if word]
     metric = metric_named(title)
+    words = [
+        part
+        for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare)
+        if word
+        for part in _apart(word, metric)
+    ]
     spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
     for _, start, end in sorted(spans):  # the shortest part of the title that says as much
         if metric_named(" ".join(words[start:end])) == metric:
             words = words[:start] + words[end:]
             break
-    return " ".join(word for word in words if not _AROUND_METRICS.fullmatch(word.casefold()))
+    said = [word for word in words if plain(word) or word in ("Ø", "∅")]
+    return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
+
+
+def _apart(word: str, metric: str | None) -> list[str]:
+    """Part a word such as SVHN.auroc, AUROC-SVHN or SVHNAUROC; FPR-95 and auroc.1 stay whole."""
+    best = [word]
+    shortest = len(word)
+    for cut in range(1, len(word)):
+        signed = word[cut] in ".-"
+        front, back = word[:cut], word[cut + signed :]
+        for named, other in ((front, back), (back, front)):
+            name = plain(other) and not _NO_NAME.match(other) if signed else is_set(other)
+            if name and len(named) < shortest and metric_named(named) == metric:
+                best, shortest = [front, back], len(named)
+    return best
 
 
 def is_set(name: str) -> bool:
@@ -184,7 +222,20 @@ def is_average(title: str) -> bool:
     (True, True, False)
     """
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
-    return plain(title) in AVERAGES or plain(last) in ("avg", "average", "mean", "moyenne")
+    if plain(title) in AVERAGES or plain(last) in ("avg", "average", "mean", "moyenne"):
+        return True
+    return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
+
+
+def replicate_name(title: str) -> str | None:
+    """Return the common name of a column that merely numbers repeats, else None.
+
+    >>> replicate_name("Random seed"), replicate_name("Lauf"), replicate_name("optimizer")
+    ('seed', 'run', None)
+    """
+    if plain(title) not in REPLICATE_TITLES:
+        return None
+    return next(name for part, name in _REPLICATES.items() if part in plain(title))
 
 
 def is_detector(name: str) -> bool:

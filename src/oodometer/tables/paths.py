@@ -24,7 +24,11 @@ from oodometer.tables.names import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_SEED = re.compile(r"(?:^|(?<=[/_\-.]))(?:seed|run|s)[_=\-]?(\d+)(?=[/_\-.]|$)", re.IGNORECASE)
+_SEED = re.compile(
+    r"(?:^|(?<=[/_\-.,]))(seed|run|s|fold|trial|rep|repeat)[_=\- ]?(\d+)(?=[/_\-.,]|$)",
+    re.IGNORECASE,
+)
+_OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
 
 def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
@@ -61,11 +65,31 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
             if name not in frame.columns:
                 frame[name] = level
                 taken.setdefault(name)
-    notes.append(f"{len(files)} files were read as one table")
+    of_sheets = any(file.parent.is_file() for file in files)
+    notes.append(f"{len(files)} {'sheets' if of_sheets else 'files'} were read as one table")
     table = pd.concat(frames.values(), ignore_index=True).fillna("")
+    for name in [name for name in ("file", "folder") if name in taken]:
+        if _tells_nothing(table, name):
+            table = table.drop(columns=name)
+            del taken[name]
     if taken:
-        notes.append(f"known by the names of files and folders only: {', '.join(taken)}")
+        names = "sheets" if of_sheets else "files and folders"
+        notes.append(f"known by the names of {names} only: {', '.join(taken)}")
     return table
+
+
+def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
+    """Tell whether lines are told apart without the names of files; repeated lines may be in two.
+
+    Only names and numbers of repeats tell lines apart: accuracies differ from file to file, too.
+    """
+    rest = table.drop(columns=name).drop_duplicates()
+    labels = [
+        column
+        for column in rest.columns
+        if plain(column) in REPLICATE_TITLES or numeric_share(rest[column].unique()) <= 0.5
+    ]
+    return bool(labels) and not rest.duplicated(labels).any()
 
 
 def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFrame]:
@@ -73,20 +97,20 @@ def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFram
     frames: dict[Path, pd.DataFrame] = {}
     for path in paths:
         if not path.is_dir():
-            frames[path] = _read(path, notes)
+            frames |= _read(path, notes)
             continue
-        inside = sorted(f for f in path.rglob("*") if f.suffix.casefold() in SUFFIXES)
+        inside = sorted(file for file in path.rglob("*") if _is_table(file.relative_to(path)))
         if not inside:
             raise UserError(f"Folder '{path}' holds no table ({', '.join(SUFFIXES)}).")
         refused: dict[Path, str] = {}
         for file in inside:
             try:
-                frame = _read(file, notes)
+                found = _read(file, notes)
             except UserError as problem:
                 refused[file] = str(problem)
                 continue
-            if any(numeric_share(frame[column]) > 0.5 for column in frame.columns):
-                frames[file] = frame
+            if all(_has_numbers(frame) for frame in found.values()):
+                frames |= found
             else:
                 refused[file] = f"'{file}' holds no column of numbers."
         if len(refused) == len(inside):
@@ -97,10 +121,24 @@ def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFram
     return frames
 
 
-def _read(file: Path, notes: list[str]) -> pd.DataFrame:
-    frame, remarks = read_file(file)
-    notes += [f"{file.name}: {remark}" for remark in remarks]
-    return frame
+def _is_table(file: Path) -> bool:
+    """Tell whether a file in a folder may be a table: not those that programs keep beside it."""
+    bare = file.with_suffix("") if file.suffix.casefold() in (".gz", ".bz2", ".xz") else file
+    hidden = any(part.startswith((".", "~$", "__MACOSX")) for part in file.parts)
+    return bare.suffix.casefold() in SUFFIXES and not hidden
+
+
+def _has_numbers(frame: pd.DataFrame) -> bool:
+    return any(numeric_share(frame[column]) > 0.5 for column in frame.columns)
+
+
+def _read(file: Path, notes: list[str]) -> dict[Path, pd.DataFrame]:
+    """Read the tables of a file; those of a workbook count as files in a folder of its name."""
+    frames = {}
+    for sheet, (frame, remarks) in read_file(file).items():
+        notes += [f"{file.name}: {remark}" for remark in remarks]
+        frames[file / sheet.replace("/", "-") if sheet else file] = frame
+    return frames
 
 
 def _tells_detectors(frame: pd.DataFrame) -> bool:
@@ -125,12 +163,17 @@ def _told_by_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
     for file in files:
         inside = file.absolute().relative_to(root)
         levels: dict[str, str] = {}
-        text = inside.with_suffix("").as_posix()
+        text = inside.with_suffix("").as_posix() if file.suffix in SUFFIXES else inside.as_posix()
+        for key, value in _OVERRIDE.findall(text):
+            name = key.rpartition(".")[2]
+            levels["detector" if plain(name) in DETECTOR_TITLES else name] = value
+        text = _OVERRIDE.sub("", text)
         seed = _SEED.search(text)
         if seed:
-            levels["seed"] = seed[1]
+            kind = seed[1].casefold()
+            levels["seed" if kind in ("s", "run") else kind] = seed[2]
             text = text[: seed.start()] + text[seed.end() :]
-        detector = _detector_in(inside)
+        detector = None if "detector" in levels else _detector_in(inside)
         if detector:
             levels["detector"] = detector
             text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)

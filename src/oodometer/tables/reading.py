@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +12,24 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, read_cell
-from oodometer.tables.columns import guess
+from oodometer.tables.columns import OTHER_METRIC, guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.files import texts
 from oodometer.tables.long import COVARIATE, to_long
 from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, parse_columns, with_joined
-from oodometer.tables.runs import once, one_spelling, promote, telling
+from oodometer.tables.runs import once, one_spelling, promote, repeats_named, telling
+from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
 
 if TYPE_CHECKING:
     import pandas as pd
 
     PathLike = str | os.PathLike[str]
+
+
+_PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +55,16 @@ def read_results(
     notes: list[str] = []
     frame, stem = _frame(given, notes)
     about = str(frame.attrs.get("about", ""))
+    frame = tidied(frame)
+    titles = frame.attrs["titles"]
     frame = unfolded(frame, notes)
     double = frame.duplicated()
     if double.any():
         notes.append(f"lines that occur again, word for word, were left out: {int(double.sum())}")
         frame = frame[~double].reset_index(drop=True)
     default, source = _default_metric(stem, about)
-    frame = with_joined(columns, frame)
-    told = parse_columns(columns, frame)
+    frame = with_joined(columns, frame, titles)
+    told = parse_columns(columns, frame, titles)
     roles = guess(frame, told, default)
     _require(roles, frame)
     if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
@@ -69,9 +76,9 @@ def read_results(
     long, more = to_long(frame, roles)
     notes += more
     long = one_spelling(long, notes)
-    long = promote(long)
+    long, renamed = repeats_named(promote(long))
     long, factors, set_aside = telling(
-        long, notes, {c for c, role in told.items() if role == "factor"}
+        long, notes, {renamed.get(c, c) for c, role in told.items() if role == "factor"}
     )
     long, factors = once(long, factors, notes)
     found = [
@@ -79,7 +86,9 @@ def read_results(
         for name, part in long.groupby("metric", sort=False)
     ]
     found.sort(key=lambda part: part.metric != "auroc")
-    listing = _listing(roles, factors, {_title(n, frame): why for n, why in set_aside.items()})
+    known = {name: title for title, name in renamed.items()}
+    left = {_title(known.get(n, n), frame): why for n, why in set_aside.items()}
+    listing = _listing(roles, factors, left, renamed)
     return Reading(tuple(found), listing, tuple(dict.fromkeys(notes)))
 
 
@@ -105,11 +114,13 @@ def _frame(
 
 
 def _listing(
-    roles: Roles, factors: Sequence[str], set_aside: Mapping[str, str]
+    roles: Roles, factors: Sequence[str], set_aside: Mapping[str, str], renamed: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """Every column with what it was taken for in the end."""
     used = [
-        (column, "factor" if column in roles.covariates and column in factors else role)
+        (column, f"factor, called {renamed[column]}")
+        if column in renamed
+        else (column, "factor" if column in roles.covariates and column in factors else role)
         for column, role in roles.listing()
         if column not in set_aside
     ]
@@ -141,6 +152,18 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
                     f"Column '{column}' should hold results, but most of its cells are no numbers, "
                     f"such as '{wrong[0]}'."
                 )
+        pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
+        if pairs:
+            raise UserError(
+                f"Cells such as '{pairs[0]}' hold two numbers: say in the titles what they are, "
+                "such as 'SVHN (FPR95/AUROC)'."
+            )
+        other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
+        if other:
+            raise UserError(
+                f"Column '{other[0]}' holds another kind of metric; known are "
+                f"{', '.join(HIGHER_IS_BETTER)}: --columns auroc=COLUMN says where one of them is."
+            )
         raise UserError(
             f"No column holds results; the columns are {titles}: say which with --columns "
             "auroc=COLUMN."

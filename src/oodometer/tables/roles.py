@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SINGLE = ("detector", "id", "ood", "metric", "runs")  # roles that one column has
+SECTION = "section"  # title of a column for headings between the lines
 MANY = ("factor", "covariate", "ignore")  # roles that several may have
 _PARTS = re.compile(r",(?=\s*\w+\s*=)|,\s*$")  # titles may hold commas
 
@@ -48,8 +50,11 @@ class Roles:
         ]  # fmt: skip
 
 
-def parse_columns(text: str, frame: pd.DataFrame) -> dict[str, str]:
-    """Read ``detector=Method, auroc=AUC, factor=Batch`` into column -> role."""
+def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
+    """Read ``detector=Method, auroc=AUC, factor=Batch`` into column -> role.
+
+    `titles` tells which were changed on reading: a user may say what stands in the file.
+    """
     allowed = [*SINGLE, *MANY, *HIGHER_IS_BETTER]
     told: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in _PARTS.split(text))):
@@ -58,6 +63,7 @@ def parse_columns(text: str, frame: pd.DataFrame) -> dict[str, str]:
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
         if role not in allowed:
             raise unknown("role of a column", role, allowed)
+        column = titles.get(column, column)
         if column not in frame.columns:
             raise unknown("column", column, frame.columns)
         if role in SINGLE and role in told.values():
@@ -66,13 +72,13 @@ def parse_columns(text: str, frame: pd.DataFrame) -> dict[str, str]:
     return told
 
 
-def with_joined(text: str, frame: pd.DataFrame) -> pd.DataFrame:
+def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
     """Join the columns that ``detector=Training+Method`` names into one of that title."""
     for part in _PARTS.split(text):
         name = part.partition("=")[2].strip()
-        if "+" not in name or name in frame.columns:
+        if "+" not in name or titles.get(name, name) in frame.columns:
             continue
-        parts = [title.strip() for title in name.split("+")]
+        parts = [titles.get(title.strip(), title.strip()) for title in name.split("+")]
         for title in parts:
             if title not in frame.columns:
                 raise unknown("column", title, frame.columns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.long import COVARIATE
-from oodometer.tables.names import REPLICATE_TITLES, plain
+from oodometer.tables.names import REPLICATE_TITLES, plain, replicate_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +50,16 @@ def promote(long: pd.DataFrame) -> pd.DataFrame:
         if per_cell > 1:
             long[name] = long.pop(column).map(lambda value: f"{value:g}")
     return long
+
+
+def repeats_named(long: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Call columns that number repeats seed, run, fold, split or repeat, as protocols know them."""
+    renamed: dict[str, str] = {}
+    for column in factor_columns(long):
+        name = replicate_name(column)
+        if name and name not in long.columns and name not in renamed.values():
+            renamed[column] = name
+    return long.rename(columns=renamed), renamed
 
 
 def telling(

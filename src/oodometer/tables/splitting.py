@@ -28,11 +28,16 @@ _MULTIROW = re.compile(
 )
 _SIGNS = {r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", "~": " "}
 _COMMANDS = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
+_FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|[*†‡§])\s*\}?\$?")
 _JOINED = re.compile(r"\s*(±|\+/-)\s*")
+# Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
+_DRAWN = {n: "|" if chr(n) in "│┃║╎┆┊" else "-" for n in range(0x2500, 0x2580)}
 
 
 def split(lines: Sequence[str], where: str) -> Rows:
     """Split lines at the delimiter by which most of them have the same number of cells."""
+    if any(bar in line for line in lines[:_LOOKED_AT] for bar in "│┃║"):
+        lines = [line.translate(_DRAWN) for line in lines]
     lines = [line for line in lines if not _RULE.fullmatch(line)]
     best: tuple[float, str] = (0.0, "")
     for delimiter in _DELIMITERS:
@@ -93,6 +98,7 @@ def _latex_rows(lines: Sequence[str]) -> Rows:
 def _latex_text(cell: str) -> str:
     if read_cell(" ".join(cell.split())) is not None:
         return " ".join(cell.split())
+    cell = _FOOTNOTE.sub("", cell)
     for command, sign in _SIGNS.items():
         cell = cell.replace(command, sign)
     return " ".join(_COMMANDS.sub("", cell).split())
@@ -100,13 +106,17 @@ def _latex_text(cell: str) -> str:
 
 def _aligned(lines: Sequence[str]) -> Rows | None:
     """Split columns that are aligned with spaces, or copied from a page."""
-    for gap in (r"\s{2,}", r"\s+"):
-        rows = [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
+    quoted = sum(line.count('"') for line in lines[:_LOOKED_AT]) >= len(lines[:_LOOKED_AT])
+    for gap in (None,) if quoted else (r"\s{2,}", r"\s+"):
+        if gap is None:  # names in quotation marks, which may hold spaces
+            rows = list(csv.reader(map(str.strip, lines), delimiter=" ", skipinitialspace=True))
+        else:
+            rows = [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
         header, *body = rows
         if not body or len(lines) < 2:
             continue
         widths = {len(row) for row in body}
-        if lines[0][0].isspace() and widths == {len(header) + 1}:
+        if widths == {len(header) + 1} and (lines[0][0].isspace() or numbered(body)):
             header.insert(0, "")  # of names that have no title
         width = len(header)
         if width > 1 and widths == {width}:
@@ -116,6 +126,11 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
             if all(row is not None for row in joined):
                 return [header, *(row for row in joined if row is not None)]
     return None
+
+
+def numbered(rows: Sequence[Sequence[str]]) -> bool:
+    """Tell whether each line begins with its number, as R writes tables: its header does not."""
+    return [row[0].strip('"') for row in rows if row] == [str(n + 1) for n in range(len(rows))]
 
 
 def _with_long_name(row: list[str], width: int) -> list[str] | None:

@@ -56,6 +56,8 @@ def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Split a column of cells such as CIFAR-10 → SVHN into ID set and outlier set."""
     for title in map(str, frame.columns):
+        if not re.match(_ARROW, frame[title].iloc[0]):
+            continue
         parts = frame[title].str.extract(_ARROW)
         if parts.notna().all(axis=None) and not {"id", "ood"} & set(frame.columns):
             frame = frame.drop(columns=title).assign(id=parts[0], ood=parts[1])
@@ -68,6 +70,8 @@ def _join_statistics(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Join lines of means with those of their spreads, where a column says which is which."""
     known = {*MEANS, *SPREADS, *OTHER_STATISTICS}
     for title in map(str, frame.columns):
+        if plain(frame[title].iloc[0]) not in known:
+            continue
         kinds = frame[title].map(plain)
         if not (kinds.isin(known).all() and kinds.isin(MEANS).any()):
             continue

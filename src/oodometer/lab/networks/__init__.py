@@ -85,4 +85,11 @@ def build_network(
             f"{given}: {others}."
         )
     width = known.default_width if units is None else units
-    return known.build(*inputs_of(shape).values(), classes, width)
+    try:
+        return known.build(*inputs_of(shape).values(), classes, width)
+    except RuntimeError as problem:
+        if "allocate memory" not in str(problem):
+            raise
+        raise UserError(
+            f"Network '{name}' of width {width} is too large for the memory of this machine."
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -12,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, nearest
 from oodometer.lab.extract import extract
 from oodometer.lab.words import WORDS
 
@@ -33,8 +32,8 @@ def load_factory(name: str) -> Callable[..., object]:
         ) from problem
     for part in path.split("."):
         if not hasattr(found, part):
-            close = difflib.get_close_matches(part, dir(found), n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
+            close = nearest(part, dir(found))
+            hint = f" Did you mean '{close}'?" if close is not None else ""
             raise UserError(
                 f"Network '{name}' does not exist: '{module_name}' has nothing called "
                 f"'{path}'.{hint}"

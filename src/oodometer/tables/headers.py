@@ -1,0 +1,138 @@
+"""The header of a table: how many lines it has, and what they call each column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.tables.cells import read_cell
+from oodometer.tables.names import (
+    DETECTOR_TITLES,
+    ID_TITLES,
+    OOD_TITLES,
+    REPLICATE_TITLES,
+    is_set,
+    metric_named,
+    plain,
+)
+from oodometer.tables.splitting import Rows
+
+_HEADER_LINES = 3  # at most: groups of groups of columns
+_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPLICATE_TITLES
+_MOST_TURNED = 60  # lines: a table that lies on its side has one per column
+
+
+def knows_titles(row: Sequence[str], least: int = 2) -> bool:
+    """Tell whether a line looks like a header: titles of roles or metrics, and no number."""
+    known = sum(plain(cell) in _TITLES or metric_named(cell) is not None for cell in row)
+    return known >= least and not any(map(read_cell, row))
+
+
+def is_turned(rows: Rows, width: int) -> bool:
+    """Tell whether titles stand in the first column, and lines beside each other."""
+    first = [plain(row[0]) for row in rows]
+    return (
+        2 < len(rows) <= _MOST_TURNED
+        and all(len(row) == width for row in rows)
+        and len(set(first)) == len(first)
+        and any(name in DETECTOR_TITLES for name in first)
+        and any(metric_named(row[0]) is not None for row in rows)
+        and knows_titles([row[0] for row in rows])
+        and not knows_titles(rows[0])
+    )
+
+
+def under_headings(rows: Rows, width: int) -> Rows:
+    """Move the heading above each of several equal headers below it, where it names its lines."""
+    whole = next((row for row in rows if len(row) == width and any(row[1:])), None)
+    if whole is None or rows.count(whole) < 2 or any(map(read_cell, whole)):
+        return rows
+    moved: Rows = []
+    for number, row in enumerate(rows):
+        heads = number + 1 < len(rows) and rows[number + 1] == whole
+        name = row[0].lstrip("#").strip()
+        if heads and name and not any(row[1:]):
+            continue
+        moved.append(row)
+        above = rows[number - 1] if row == whole and number else [""]
+        name = above[0].lstrip("#").strip()
+        if name and not any(above[1:]):
+            moved.append([name, *[""] * (width - 1)])
+    return moved
+
+
+def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
+    """Count the lines of the header: below the first, those with words where numbers stand."""
+    depth = 1
+    while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
+        cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
+        words = [cell for cell in cells if cell and read_cell(cell) is None]
+        named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
+        if not named and not _numbers_repeats(rows, depth, numeric):
+            break
+        depth += 1
+    return depth
+
+
+def _numbers_repeats(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
+    """Tell whether a line below equal titles numbers runs: SVHN, SVHN above 0, 1."""
+    above, here = rows[depth - 1], rows[depth]
+    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in {"", *REPLICATE_TITLES}:
+        return False
+    titles = [above[column] for column in numeric]
+    numbers = [here[column] for column in numeric]
+    pairs = set(zip(titles, numbers, strict=True))
+    return len(set(titles)) < len(titles) == len(pairs) and all(map(str.isdigit, numbers))
+
+
+def names_the_index(row: Sequence[str]) -> bool:
+    """Tell whether a line below the header holds nothing but titles of columns without any."""
+    filled = [cell for cell in row if cell]
+    leading = list(row[: len(filled)]) == filled and len(filled) < len(row)
+    known = any(plain(cell) in _TITLES for cell in filled)
+    return leading and known and not any(map(read_cell, filled))
+
+
+def joined_titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
+    """Join the lines of a header; a title above several columns belongs to all of them."""
+    levels: list[list[str]] = [[] for _ in range(width)]
+    results = set(numeric)
+    groups = [""] * len(header)
+    for column in range(width):
+        for level, row in enumerate(header):
+            cell = (row[column] if column < len(row) else "").removeprefix("#").strip()
+            if cell:
+                groups[level:] = [""] * (len(header) - level)
+            last = level == len(header) - 1
+            if column in results and not last:
+                groups[level] = cell or groups[level]
+                cell = groups[level]
+            if level and column in results and cell.isdigit():
+                cell = f"{row[0] or 'run'} {cell}"  # the number of a run
+            levels[column].append(cell)
+    for level in range(len(header) if len(header) > 1 else 0):
+        if _tells_nothing([levels[column] for column in numeric], level):
+            for column in numeric:
+                levels[column][level] = ""
+    titles = []
+    for column, parts in enumerate(levels):
+        told = [part for part in parts if part]
+        joined = " ".join(dict.fromkeys(told)) if column in results else (told or [""])[-1]
+        titles.append(joined or f"column {column + 1}")
+    return titles
+
+
+def _tells_nothing(columns: Sequence[Sequence[str]], level: int) -> bool:
+    """Tell whether one line of the header says the same of all results, such as "OOD data sets"."""
+    said = {parts[level] for parts in columns}
+    if len(said) != 1 or len(columns) < 2:
+        return False
+    word = said.pop()
+    if not plain(word):  # such as a line of percent signs
+        return True
+    metrics_below = all(metric_named(parts[-1]) is not None for parts in columns)
+    return (
+        level < len(columns[0]) - 1
+        and not metrics_below
+        and metric_named(word) is None
+        and not is_set(word)
+    )
