@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from engine_studies import run_inside
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 import oodometer as om
 from oodometer.engine.codecs import bytes_to_arrays, bytes_to_table
-from oodometer.engine.executors.in_process import InProcess
-from oodometer.engine.notes import Outcome
+from oodometer.engine.failures import remember_failure
+from oodometer.engine.notes import Outcome, recall
 from oodometer.engine.plan import Plan
-from oodometer.engine.run import count_done, make_plan, read_contents, run_study
+from oodometer.engine.run import count_done, make_plan, read_contents
 from oodometer.engine.store import FolderStore
 from oodometer.engine.survey import find_prunable
 from oodometer.engine.verify import recompute
@@ -26,7 +28,7 @@ from oodometer.lab.samples import Images, Samples, Tokens
 from oodometer.lab.schedules import make_stopping
 from oodometer.lab.sources import Source
 from oodometer.lab.train import Training
-from oodometer.scores import ScoreTable, validation_half
+from oodometer.scores import Missing, ScoreTable, validation_half
 from oodometer.scoring import choices
 from oodometer.study import Study, TrainSpec, parse_study
 
@@ -99,6 +101,22 @@ def test_of_a_smaller_training_set_all_is_known_and_nothing_else():
     assert not seen & set(range(150, 170))
 
 
+def test_what_the_split_sets_aside_is_known_if_the_classifier_validates_on_it():
+    both = sides(known(validation=images("a", 150, 20)), images("b", 200, 10))
+    assert both.validation is not None
+    seen = numbers(both.train) | numbers(both.validation)
+    assert set(range(60)) | set(range(150, 170)) <= seen
+
+
+@pytest.mark.parametrize("outliers", range(4, 12))
+@pytest.mark.parametrize("others", range(40, 50))
+def test_both_sides_are_held_out_however_few_there_are(outliers, others):
+    both = sides(known(train=images("a", 0, others)), images("b", 200, outliers), balanced=False)
+    assert both.validation is not None
+    for part in (both.train, both.validation):
+        assert np.bincount(part.labels, minlength=2).min() >= 1
+
+
 def test_bytes_and_floats_together_are_floats_and_texts_stay_numbers():
     floats = Images("b", np.full((8, 1, 2, 2), 0.5, np.float32), np.full(8, -1))
     bytes_alone = known(train=images("a", 0, 60, np.uint8), test=images("a", 100, 40, np.uint8))
@@ -113,7 +131,7 @@ def test_bytes_and_floats_together_are_floats_and_texts_stay_numbers():
 
 
 def test_too_few_outliers_are_refused():
-    with pytest.raises(UserError, match="from 1 of 'b': half of the set is for testing"):
+    with pytest.raises(UserError, match="half of the 3 of 'b': it needs a set of at least 4"):
         sides(known(), images("b", 200, 3))
 
 
@@ -138,6 +156,9 @@ def test_training_stops_when_a_measure_is_reached():
     assert make_stopping("reached(on=train_loss, value=0.1)").done({"train_loss": [0.1]})
     with pytest.raises(UserError, match="Unknown measure"):
         make_stopping("reached(on=accuracy)")
+    for never in ("value=99.99", "value=-0.1", "on=train_loss, value=-1"):
+        with pytest.raises(UserError, match="must be (between 0 and 1|at least 0)"):
+            make_stopping(f"reached({never})")
 
 
 # --- in studies -----------------------------------------------------------------------------------
@@ -177,11 +198,6 @@ def make_study(folder: Path, **changes: object) -> Study:
     return parse_study(content | changes, "study")
 
 
-def run(study: Study, store: FolderStore) -> Outcome:
-    with contextlib.closing(InProcess()) as executor:
-        return run_study(study, store, executor=executor)
-
-
 def plan(study: Study) -> Plan:
     return make_plan(study, read_contents(study))
 
@@ -195,7 +211,7 @@ def scores(table: ScoreTable, setting: str, name: str) -> np.ndarray:
         row.scores
         for row in table.rows
         if (row.detector, row.dataset) == ("binary_network", name)
-        and row.setting.startswith(f"outliers={setting},")
+        and row.setting == f"outliers={setting}, balanced=True"
     ]
     return found
 
@@ -207,7 +223,7 @@ def test_it_tells_what_it_has_learned_as_well_as_can_be_and_nothing_else(folder,
     write(folder / "dark.npz", -far, 2)
     store = FolderStore(tmp_path / "store")
     study = make_study(folder, base={"epochs": 25, "width": 8})
-    table = table_of(run(study, store), store)
+    table = table_of(run_inside(study, store), store)
     best = norm.cdf(far / np.sqrt(2))
     tested = ~validation_half(400)
     for learned, other in (("bright", "dark"), ("dark", "bright")):
@@ -222,7 +238,7 @@ def test_it_tells_what_it_has_learned_as_well_as_can_be_and_nothing_else(folder,
 def test_scores_are_the_log_odds_of_the_network_in_the_store(folder, tmp_path):
     store = FolderStore(tmp_path / "store")
     study = make_study(folder)
-    table = table_of(run(study, store), store)
+    table = table_of(run_inside(study, store), store)
     (only,) = plan(study).runs
     rival = only.rivals["probe:outlier_network/dark"]
     arrays = bytes_to_arrays(store.load("models", rival.model))
@@ -243,7 +259,7 @@ def test_od_test_has_it_and_the_ranking_has_not(folder, tmp_path):
         write(folder / f"{name}.npz", shift, 5)
     store = FolderStore(tmp_path / "store")
     ood = [str(folder / f"{name}.npz") for name in ("bright", "dark", "left", "right")]
-    ranking, od_test = run(make_study(folder, ood=ood), store).findings
+    ranking, od_test = run_inside(make_study(folder, ood=ood), store).findings
     methods = {row[0] for table in od_test.tables for row in table.rows}
     assert "binary_network" in methods
     assert "binary_network" not in {row[0] for table in ranking.tables for row in table.rows}
@@ -252,8 +268,8 @@ def test_od_test_has_it_and_the_ranking_has_not(folder, tmp_path):
 def test_a_study_has_the_same_bytes_again_and_all_of_it_is_accounted_for(folder, tmp_path):
     study = make_study(folder)
     first, second = (FolderStore(tmp_path / name) for name in ("one", "two"))
-    run(study, first)
-    run(study, second)
+    run_inside(study, first)
+    run_inside(study, second)
     made = plan(study)
     assert [training.label for training in made.trainings[1:]] == [
         f"{made.runs[0].label}, against {name}" for name in ("bright", "dark")
@@ -274,21 +290,92 @@ def test_a_study_has_the_same_bytes_again_and_all_of_it_is_accounted_for(folder,
 
 def test_a_new_outlier_set_trains_one_more_network_and_no_other(folder, tmp_path):
     store = FolderStore(tmp_path / "store")
-    run(make_study(folder), store)
+    run_inside(make_study(folder), store)
     before = set(store.keys("models"))
     write(folder / "left.npz", 5.0, 6)
     ood = [str(folder / f"{name}.npz") for name in ("bright", "left", "dark")]
-    run(make_study(folder, ood=ood), store)
+    run_inside(make_study(folder, ood=ood), store)
     assert len(set(store.keys("models")) - before) == 1
 
 
-def test_what_has_no_part_in_it_shares_its_networks(folder):
-    factors = [{"field": "label_noise", "levels": ["none", "uniform(rate=0.3)"]}]
-    trainings = plan(make_study(folder, factors=factors)).trainings
-    assert len(trainings) == 6 and len({training.model for training in trainings}) == 4
-    for field, levels in (("seed", [0, 1]), ("train_size", [50, 100])):
-        trainings = plan(make_study(folder, factors=[{"field": field, "levels": levels}])).trainings
-        assert len({training.model for training in trainings}) == 6
+@pytest.mark.parametrize(
+    ("field", "levels"),
+    [
+        ("label_noise", ["none", "uniform(rate=0.3)"]),
+        ("loss", ["cross_entropy", "logistic"]),
+        ("features", ["forward", "skip_stem_relu"]),
+        ("epoch", [1, 2]),
+        ("best_by", ["train_loss", "validation_loss"]),
+        ("adversarial", [0.0, 0.1]),
+        ("epochs", [40, 60]),
+    ],
+)
+def test_what_has_no_part_in_it_shares_its_networks(folder, field, levels):
+    made = plan(make_study(folder, factors=[{"field": field, "levels": levels}]))
+    one, two = made.runs
+    assert one.rivals == two.rivals
+    assert len(made.trainings) == 4, "each is one task"
+
+
+@pytest.mark.parametrize(
+    ("field", "levels"),
+    [
+        ("seed", [0, 1]),
+        ("split", [0, 1]),
+        ("train_size", [50, 100]),
+        ("validation", [0.1, 0.2]),
+        ("test_size", [100, 200]),
+        ("ood_draw", [0, 1]),
+        ("network", ["mlp", "small_cnn"]),
+        ("augment", ["none", "crop_flip"]),
+        ("epochs", [1, 2]),
+    ],
+)
+def test_what_has_a_part_in_it_trains_others(folder, field, levels):
+    made = plan(make_study(folder, factors=[{"field": field, "levels": levels}]))
+    rivals = made.trainings[len(made.runs) :]
+    assert len({rival.model for rival in rivals}) == len(rivals) == 4
+
+
+def test_the_same_outliers_under_two_names_are_learned_once(folder, tmp_path):
+    shutil.copy(folder / "bright.npz", folder / "bright, clear.npz")
+    names = ("bright", "bright, clear", "dark")
+    study = make_study(folder, ood=[str(folder / f"{name}.npz") for name in names])
+    assert len(plan(study).trainings) == 3
+    store = FolderStore(tmp_path / "store")
+    outcome = run_inside(study, store)
+    assert "tuned" not in json.dumps([table.rows for table in outcome.findings[1].tables])
+    table = table_of(outcome, store)
+    for name in (table.id, *names):
+        one, two = (scores(table, learned, name) for learned in names[:2])
+        assert np.array_equal(one, two)
+
+
+def test_a_set_that_is_too_small_to_learn_from_leaves_the_others(folder, tmp_path):
+    write(folder / "few.npz", 5.0, 6, test=3)
+    ood = [str(folder / f"{name}.npz") for name in ("bright", "few", "dark")]
+    study, store = make_study(folder, ood=ood), FolderStore(tmp_path / "store")
+    outcome = run_inside(study, store)
+    (part,) = outcome.missing
+    assert (part.detector, part.setting) == ("binary_network", "outliers=few")
+    assert "needs 2 samples of each side, got 200 in-distribution and 1 outliers" in part.reason
+    assert scores(table_of(outcome, store), "dark", "few").size == 3
+    assert recall(study, read_contents(study), store) is not None, "nothing to try again"
+
+
+def test_what_its_networks_cannot_do_is_said_before_anything_is_trained(folder):
+    base = {"epochs": 40, "schedule": "cosine(warm_up=30)"}
+    with pytest.raises(UserError, match="binary_network cannot be trained: .* training has 29"):
+        plan(make_study(folder, base=base))
+    plan(make_study(folder, base=base, detectors=["max_softmax"]))
+
+
+def test_a_network_tells_what_it_has_learned(folder, tmp_path):
+    study, store = make_study(folder, base={"train_size": 50}), FolderStore(tmp_path / "store")
+    run_inside(study, store)
+    rival = plan(study).runs[0].rivals["probe:outlier_network/dark"]
+    told = store.record("models", rival.model)["made_from"]["learned to tell"]
+    assert told == {"outliers": "dark", "balanced": True, "train_size": 50, "validation": 0.0}
 
 
 def test_unbalanced_is_another_network(folder):
@@ -303,12 +390,12 @@ def test_unbalanced_is_another_network(folder):
 
 def test_lost_networks_are_trained_again(folder, tmp_path):
     study, store = make_study(folder), FolderStore(tmp_path / "store")
-    run(study, store)
+    run_inside(study, store)
     rival = plan(study).runs[0].rivals["probe:outlier_network/bright"]
     kept = {key: store.load("models", key) for key in store.keys("models")}
     for kind, key in (("models", rival.model), ("outputs", rival.outputs["dark"])):
         store.discard(kind, key)
-        run(study, store)
+        run_inside(study, store)
         assert store.has(kind, key)
     assert {key: store.load("models", key) for key in store.keys("models")} == kept
 
@@ -324,14 +411,33 @@ def test_one_that_fails_is_told_and_tried_again(folder, tmp_path, monkeypatch):
         train(self)
 
     monkeypatch.setattr(Training, "run_epoch", fail)
-    told = {(part.run, part.detector): part.reason for part in run(study, store).missing}
+    told = {(part.run, part.detector): part.reason for part in run_inside(study, store).missing}
     assert (
         told[label, "binary_network"] == f"it needs run {label}, against bright too, which failed."
     )
     monkeypatch.setattr(Training, "run_epoch", train)
-    outcome = run(study, store)
+    outcome = run_inside(study, store)
     assert not outcome.missing
     assert len({row.setting for row in table_of(outcome, store).rows}) == 3
+
+
+def test_an_old_failure_says_nothing_about_what_is_there(folder, tmp_path):
+    study, store = make_study(folder), FolderStore(tmp_path / "store")
+    run_inside(study, store)
+    (only,) = plan(study).runs
+    rival = only.rivals["probe:outlier_network/dark"]
+    # Another runner failed for lack of memory, while this one went on.
+    remember_failure(store, rival, Missing("MemoryError", run=rival.label))
+    for key in (*only.probe_keys, *only.score_keys):
+        store.discard("probes", key)
+        store.discard("scores", key)
+    assert not run_inside(study, store).missing
+
+
+def test_if_all_fails_the_run_of_the_study_is_named(folder, tmp_path):
+    base = {"optimizer": "sgd", "learning_rate": 1e30}
+    with pytest.raises(UserError, match="could be scored. run base: Training diverged"):
+        run_inside(make_study(folder, base=base), FolderStore(tmp_path / "store"))
 
 
 # --- elsewhere ------------------------------------------------------------------------------------

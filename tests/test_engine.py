@@ -10,56 +10,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from engine_studies import DETECTORS, make_study, payloads, run_here
 
 from oodometer.engine import collect as collecting
 from oodometer.engine import training
 from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table, table_to_bytes
 from oodometer.engine.run import count_done, make_plan, read_contents, run_study
 from oodometer.engine.runner import Progress
-from oodometer.engine.steps import execute
 from oodometer.engine.store import FolderStore
 from oodometer.errors import UserError
 from oodometer.lab.portions import split_portions
 from oodometer.lab.sources import load_source
 from oodometer.lab.train import Training, train
 from oodometer.scores import Missing, ScoreRow, ScoreTable
-from oodometer.study import Factor, Study, parse_study
-
-DETECTORS = ["max_softmax", "energy", "knn(k=3)", "mahalanobis"]
-
-
-def make_study(data: str, **changes: object) -> Study:
-    content = {
-        "name": "tiny",
-        "base": {"data": data, "network": "mlp", "width": 4, "epochs": 2},
-        "factors": [{"field": "seed", "levels": [0, 1]}],
-        "detectors": DETECTORS,
-        "ood": ["uniform_noise", "inverted"],
-    }
-    return parse_study(content | changes, "study")
-
-
-def run_here(study: Study, store: FolderStore) -> collecting.Outcome:
-    """Run a study in this process."""
-    contents = read_contents(study)
-    made = make_plan(study, contents)
-    failed: list[Missing] = []
-    for run in made.runs:
-        failed += execute(run, study.ood, made.named_detectors, store)
-    collected = collecting.collect(made, store, failed)
-    assert collected is not None
-    return collecting.conclude(study, *collected, store)
-
-
-def payloads(store: FolderStore) -> dict[str, bytes]:
-    """Everything in a store but the records, which tell times, and what kills left half done."""
-    return {
-        str(path.relative_to(store.folder)): path.read_bytes()
-        for path in store.folder.rglob("*")
-        if path.is_file()
-        and path.suffix != ".json"
-        and not {"studies", "reports", "unfinished"} & set(path.parts)
-    }
+from oodometer.study import Factor, Study
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -13,16 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from engine_studies import make_study, payloads, run_here, run_inside
 
 from oodometer.engine import probing
 from oodometer.engine.codecs import array_to_text, bytes_to_arrays, bytes_to_table
-from oodometer.engine.collect import collect, conclude
-from oodometer.engine.executors.in_process import InProcess
-from oodometer.engine.notes import Outcome, announce, recall
+from oodometer.engine.notes import announce, recall
 from oodometer.engine.plan import ENSEMBLE
-from oodometer.engine.run import count_done, make_plan, read_contents, run_study
+from oodometer.engine.run import count_done, make_plan, read_contents
 from oodometer.engine.runner import Progress
-from oodometer.engine.steps import execute
 from oodometer.engine.store import FolderStore
 from oodometer.engine.survey import find_prunable, prune
 from oodometer.engine.verify import recompute
@@ -30,48 +27,9 @@ from oodometer.lab.portions import split_portions
 from oodometer.lab.sources import load_source
 from oodometer.lab.train import Training
 from oodometer.lab.votes import summarize_votes
-from oodometer.study import Study, parse_study
+from oodometer.study import Study
 
 DETECTORS = ["max_softmax", "odin", "mc_dropout", "gram", "score_svm", "deep_ensemble"]
-
-
-def make_study(data: str, **changes: object) -> Study:
-    content = {
-        "name": "tiny",
-        "base": {"data": data, "network": "mlp", "width": 4, "epochs": 2},
-        "factors": [{"field": "seed", "levels": [0, 1]}],
-        "detectors": DETECTORS,
-        "ood": ["uniform_noise", "inverted"],
-    }
-    return parse_study(content | changes, "study")
-
-
-def run_here(study: Study, store: FolderStore) -> Outcome:
-    """Run a study in this process, run after run."""
-    made = make_plan(study, read_contents(study))
-    failed = []
-    for run in made.runs:
-        failed += execute(run, study.ood, made.named_detectors, store)
-    collected = collect(made, store, failed)
-    assert collected is not None
-    return conclude(study, *collected, store)
-
-
-def run_inside(study: Study, store: FolderStore, **given: object) -> Outcome:
-    """Run a study as always, but all of it in this process."""
-    with contextlib.closing(InProcess()) as executor:
-        return run_study(study, store, executor=executor, **given)
-
-
-def payloads(store: FolderStore) -> dict[str, bytes]:
-    """Everything in a store but the records, which tell times, and what kills left half done."""
-    return {
-        str(path.relative_to(store.folder)): path.read_bytes()
-        for path in store.folder.rglob("*")
-        if path.is_file()
-        and path.suffix != ".json"
-        and not {"studies", "plans", "claims", "unfinished"} & set(path.parts)
-    }
 
 
 @pytest.fixture

@@ -48,7 +48,8 @@ def whole(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]:
 def probed(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]:
     """The store of a finished study of two runs with all kinds of artefacts, and what is in it."""
     folder = tmp_path_factory.mktemp("probed")
-    study = load_study(torture.write_study(folder, 2, ["energy", "odin"], epochs=2))
+    detectors = ["energy", "odin", "binary_network"]
+    study = load_study(torture.write_study(folder, 2, detectors, epochs=2))
     run_study(study, FolderStore(folder / "store"), executor=InProcess())
     return folder / "store", study, torture.content(folder / "store")
 

@@ -10,6 +10,8 @@ import pytest
 from oodometer.errors import UserError
 from oodometer.protocols.instability import instability, instability_of
 from oodometer.protocols.instability_field import deviation, spreads
+from oodometer.protocols.robustness import robustness_of
+from oodometer.protocols.standing import standing_of
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
@@ -104,6 +106,11 @@ def test_a_winner_that_changes_with_another_factor_is_not_blamed_on_the_seed():
 def test_two_runs_are_too_few_to_claim_that_nothing_changes():
     told = claims(instability_of(made({"a": [0.9, 0.9], "b": [0.8, 0.8]}, {"seed": [0, 1]})))
     assert ("undecided", "Changing only the seed never changes the best detector.") in told
+
+
+def test_equal_moves_name_no_detector_twice():
+    told = claims(instability_of(made({"a": [0.91, 0.92], "b": [0.94, 0.95]}, {"seed": [0, 1]})))
+    assert ("undecided", "The seed moves every detector by 1.0 points of AUROC on far.") in told
 
 
 def test_equal_detectors_are_never_ranked_apart_and_names_do_not_matter():
@@ -282,6 +289,41 @@ def test_training_again_is_not_blamed_on_the_optimizer():
     assert ("flips", text) in told(turned)
     seeds = claims(instability_of(grid(rng, sets=2), ["seed"]))
     assert any(verdict == "flips" for verdict, _ in seeds)  # another seed is training again
+
+
+def test_all_pages_agree_that_a_condition_changes_the_best_detector():
+    """A lead of 1.4 points in five runs is found on each page, and not within chance on another."""
+    rng = np.random.default_rng(20)
+    means = {"msp": 0.86, "odin": 0.88, "energy": 0.89, "knn": 0.92, "vim": 0.935, "maha": 0.85}
+    lines = [
+        {"detector": name, "ood": ood, "optimizer": optimizer, "seed": seed,
+         "value": mean + own + turn * (name == "knn") + rng.normal(0, 0.002)}
+        for name, mean in means.items()
+        for optimizer, turn in (("sgd", 0.0), ("adam", 0.05), ("sam", 0.0))
+        for seed in range(5)
+        for own in (rng.normal(0, 0.004),)
+        for ood in ("near", "far")
+    ]  # fmt: skip
+    table = Results(pd.DataFrame(lines), ("optimizer", "seed"))
+    unstable = claims(instability_of(table, ["optimizer"]))
+    text = "Changing only the optimizer changes the best detector on 2 of 2 outlier sets."
+    assert ("flips", text) in unstable
+    assert [v for v, t in unstable if "turns the order" in t] == ["flips"]  # which it implies
+    elsewhere = [standing_of(table, rng), robustness_of(table)]
+    told = [
+        [v for v, t in claims(finding) if "depends on the optimizer" in t or "with the optim" in t]
+        for finding in elsewhere
+    ]
+    assert told == [["flips"], ["flips"]]
+
+
+def test_equal_values_tell_nothing_about_their_spread():
+    finding = instability_of(
+        made({"a": [0.92] * 5, "b": [0.7, 0.9, 0.8, 0.6, 0.95]}, {"seed": range(5)})
+    )
+    (claim,) = [c for c in finding.claims if c.text.startswith("The seed moves")]
+    assert claim.verdict == "undecided" and "a 0.00 points, without an interval" in claim.evidence
+    assert finding.tables[0].rows[0][2] == 0.0  # not a rounding error of 1e-16
 
 
 def test_one_training_per_level_cannot_tell_the_level_from_training_again():

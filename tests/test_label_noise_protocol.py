@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.protocols.label_noise import label_noise, label_noise_of
 from oodometer.protocols.label_noise_choices import find_choices
 from oodometer.protocols.label_noise_claims import claims
+from oodometer.protocols.label_noise_errors import ask_accuracy
 from oodometer.protocols.label_noise_field import noise_field, of_scores
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
@@ -253,3 +255,146 @@ def test_without_any_difference_a_page_rarely_claims_one():
         assert len(told) == 9
         held += any(claim.verdict != "undecided" for claim in told)
     assert held <= worlds * 0.05 + 3 * np.sqrt(worlds * 0.05 * 0.95)
+
+
+def world(**by_question):
+    """Results by question, each a function of detector, labels, seed and epoch; known accuracy."""
+    looks = {"epoch": ["best", "last"]}
+    tables = {
+        name: grid_of(value, seeds=8, detectors="abc", looks=looks)["auroc"]
+        for name, value in by_question.items()
+    }
+    frame = tables["auroc"].frame
+    noisy = frame["label_noise"] != "none"
+    accuracy = 0.9 - 0.3 * noisy - 0.01 * frame["seed"]
+    return tables | {"auroc": replace(tables["auroc"], frame=frame.assign(accuracy=accuracy))}
+
+
+def test_every_question_is_answered_as_the_world_was_made():
+    """Noise raises 'a' and lowers 'c'; 'a' finds outliers, 'c' errors; only 'a' is hurt by errors;
+    the last epoch is better for 'a' and 'b' where labels are noisy, and with clean ones for none.
+    """
+    rng = np.random.default_rng(8)
+    moved = {"a": 0.05, "b": 0.0, "c": -0.05}
+
+    def outliers(detector, noise, seed, look):
+        late = 0.04 * (look == "last" and noise != "none" and detector != "c")
+        level = {"a": 0.85, "b": 0.7, "c": 0.75}[detector]
+        # Accuracy falls with noise, and the value of 'c' alone with it.
+        return level + (noise != "none") * moved[detector] + late + rng.normal(0, 0.002)
+
+    def correct(detector, noise, seed, look):
+        return 0.8 + 0.1 * (detector == "a") + 0.001 * (-1) ** seed
+
+    def incorrect(detector, noise, seed, look):
+        return 0.8 - 0.2 * (detector == "a")
+
+    def failure(detector, noise, seed, look):
+        return {"a": 0.6, "b": 0.65, "c": 0.9}[detector] + rng.normal(0, 0.002)
+
+    finding = judged(world(auroc=outliers, correct_auroc=correct, incorrect_auroc=incorrect,
+                           failure_auroc=failure))  # fmt: skip
+
+    def told(part):
+        (claim,) = [c for c in finding.claims if part in c.text]
+        return claim
+
+    drop = told("is lower than with clean ones")
+    assert drop.verdict == "flips" and "for 1 of 3 detectors and higher for 2" in drop.text
+    assert "c loses most, 5.0 points" in drop.text
+    assert "almost stochastically better for 1 " in drop.evidence
+    errors = told("from misclassified ones")
+    assert errors.verdict == "undecided" and "beyond chance for 1 of 3 detectors." in errors.text
+    assert "(median AUROC 0.801) better" in errors.text and "ones (0.800)" in errors.text
+    assert "least for a" not in errors.evidence
+    better = told("errors better than outliers")
+    assert better.verdict == "flips"
+    assert "1 of 3 detectors find the classifier's errors better" in better.text
+    assert "2 find outliers better" in better.text
+    finder = told("The best detector of outliers")
+    assert finder.verdict == "flips"
+    assert finder.text == (
+        "The best detector of outliers is a, the best of the classifier's own errors c."
+    )
+    ground = told("more accurate classifier")
+    assert ground.verdict == "flips" and "for 1 of 3 detectors and a worse one for 2" in ground.text
+    late = told("epoch last is better than best")
+    assert late.verdict == "holds" and "for 2 of 3 detectors, and worse for 0" in late.text
+    assert "mean over all detectors 2.7 points [2." in late.evidence
+    assert "with clean labels better for 0, worse for 0" in late.evidence
+    assert told("whatever the labels").text.startswith("a has the highest")
+
+
+def test_noise_that_only_helps_holds_too_and_clean_labels_are_counted_the_same_way_round():
+    rng = np.random.default_rng(9)
+
+    def value(detector, noise, seed, look):
+        late = 0.05 if (look == "last") == (noise != "none") else 0.0  # clean: the best is better
+        return 0.7 + 0.1 * (noise != "none") + late + rng.normal(0, 0.002)
+
+    finding = judged(grid_of(value, looks={"epoch": ["best", "last"]}))
+    drop = finding.claims[0]
+    assert drop.verdict == "holds" and "for 0 of 2 detectors and higher for 2" in drop.text
+    (late,) = [c for c in finding.claims if "epoch last is better than best" in c.text]
+    assert "with clean labels better for 0, worse for 2" in late.evidence
+
+
+def test_correlations_with_accuracy_are_scipys_by_holms_rule():
+    rng = np.random.default_rng(10)
+    made = world(auroc=lambda d, n, s, e: 0.7 + {"a": 0.0, "b": -0.01, "c": 0.004}[d] * s
+                 + rng.normal(0, 0.02))  # fmt: skip
+    field = noise_field(made)
+    (asked,) = ask_accuracy(field)
+    means = made["auroc"].frame.groupby(["detector", "label_noise", "seed"])
+    lines = means[["value", "accuracy"]].mean().reset_index()  # two sets: the median is the mean
+    raw = [spearmanr(lines[lines["detector"] == d][["accuracy", "value"]]).pvalue for d in "abc"]
+    assert asked.p_values == pytest.approx(multiple(raw))
+    overall = lines.groupby(["label_noise", "seed"])[["accuracy", "value"]].mean()
+    assert asked.overall == pytest.approx(spearmanr(overall).pvalue)
+
+
+def multiple(p_values):
+    """Holm's rule as it is told: take the smallest times all that are left, one after another."""
+    adjusted, largest = {}, 0.0
+    for left, place in zip(range(len(p_values), 0, -1), np.argsort(p_values), strict=True):
+        largest = max(largest, min(1.0, left * p_values[place]))
+        adjusted[place] = largest
+    return [adjusted[place] for place in range(len(p_values))]
+
+
+def test_leads_just_within_chance_are_not_claimed():
+    """Four seeds whose differences are 1, 1, 1 and -0.5 points: t = 1.67, p = 0.19."""
+    moves = (0.01, 0.01, 0.01, -0.005)
+
+    def value(detector, noise, seed, look):
+        return 0.8 + 0.003 * seed + (moves[seed] if noise == "none" else 0.0)
+
+    finding = judged(grid_of(value, seeds=4, detectors="a"))
+    assert finding.claims[0].verdict == "undecided"
+    assert "for 0 of 1 detector, beyond chance" in finding.claims[0].text
+
+
+def test_an_accuracy_that_is_known_of_some_labels_only():
+    made = world(auroc=lambda d, n, s, e: 0.8 + 0.001 * s)["auroc"]
+    known = made.frame["accuracy"].where(made.frame["label_noise"] == "none")
+    finding = judged({"auroc": replace(made, frame=made.frame.assign(accuracy=known))})
+    kinds = {t.name: t for t in finding.tables}["kinds"]
+    assert [row[3] for row in kinds.rows] == [pytest.approx(0.865), None]
+    nowhere = replace(made, frame=made.frame.assign(accuracy=np.nan))
+    assert "accuracy" not in {t.name: t for t in judged({"auroc": nowhere}).tables}["kinds"].columns
+
+
+def test_many_kinds_of_noise_are_told_in_one_sentence():
+    rng = np.random.default_rng(11)
+    levels = ("none", *(f"uniform(rate=0.{rate})" for rate in range(1, 6)))
+
+    def value(detector, noise, seed, look):
+        lost = 0.0 if noise in levels[:2] else 0.1 + 0.05 * (noise == levels[3])
+        return 0.9 - lost + 0.001 * (-1) ** (seed + (noise == "none")) + rng.normal(0, 1e-5)
+
+    claim = judged(grid_of(value, seeds=8, levels=levels)).claims[0]
+    assert claim.verdict == "holds"
+    assert "in 8 of 10 cases (of 5 kinds of noise and 2 detectors) and raise it in 0" in claim.text
+    assert "loses most, 15.0 points with uniform(rate=0.3) labels" in claim.text
+    assert "least often with uniform(rate=0.1) labels, for 0 of 2" in claim.evidence
+    assert "almost stochastically better in 8 (" in claim.evidence

@@ -68,3 +68,13 @@ def test_metrics_that_share_their_luck_do_not_make_a_winner():
 def test_one_metric_is_refused():
     with pytest.raises(UserError, match="one only"):
         metric_agreement(tables({"auroc": {"a": 0.5, "b": 0.6}}))
+
+
+def test_nobody_is_first_by_a_metric_that_tells_nobody_apart():
+    auroc, flat = tables(
+        {"auroc": {"a": 0.9, "b": 0.7, "c": 0.6}, "fpr95": dict.fromkeys("abc", 0)}
+    )
+    flat = Results(flat.frame.assign(value=0.3), ("seed",), "fpr95", False)
+    (claim,) = metric_agreement([auroc, flat]).claims
+    assert claim.text == "By FPR@95TPR all detectors of this table are equal."
+    assert claim.verdict == "undecided"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import ndtr
+from scipy.stats import ttest_1samp
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from oodometer.errors import UserError
@@ -16,8 +17,9 @@ from oodometer.finding import Finding, from_json, to_json
 from oodometer.lab.compatibility import outliers_for, triplets
 from oodometer.metrics import Estimate
 from oodometer.protocols.od_test import od_test, od_test_over_sources
+from oodometer.protocols.od_test_claims import claims
 from oodometer.protocols.od_test_effects import Field, mean_effect
-from oodometer.protocols.od_test_experiments import experiment
+from oodometer.protocols.od_test_experiments import Method, Outcome, Source, experiment
 from oodometer.protocols.od_test_threshold import (
     accepting_threshold,
     exact_threshold,
@@ -323,7 +325,9 @@ def test_what_overfits_its_outliers_is_unmasked():
     assert cells[3].low > 0.4
     optimism = claim(finding, "Two data sets flatter")
     assert optimism.verdict == "holds" and "most for svm" in optimism.evidence
-    assert claim(finding, "Two data sets choose svm, three choose knn").verdict == "flips"
+    chosen = claim(finding, "Two data sets choose svm, three choose knn")
+    cost = rows(finding)["knn"][0].value - cells[0].value
+    assert chosen.verdict == "flips" and f"costs {100 * cost:.1f} points" in chosen.evidence
 
 
 def test_one_kind_of_outliers_has_no_optimism():
@@ -711,3 +715,33 @@ def test_validation_sets_are_compared_on_the_same_source():
     assert told.verdict == "undecided"
     assert not ("only_easy" in told.text and "only_hard" in told.text)
     assert "of 9 pairs" in told.evidence  # of 10: these two share no source
+
+
+def made_of(accuracy, *, samples=10_000):
+    """A source whose one method has this accuracy (runs, test sets), whatever it learned on."""
+    sets = [f"o{number}" for number in range(accuracy.shape[1])]
+    pairs = tuple(permutations(sets, 2))
+    cells = accuracy[:, [sets.index(test) for _, test in pairs]]
+    outcome = Outcome(cells, tuple(np.ones(samples) for _ in accuracy))
+    method = Method(outcome, outcome, None)
+    runs = tuple(f"seed={run}" for run in range(len(accuracy)))
+    return Source("id", runs, pairs, {"m": method}, (), samples, True)
+
+
+def test_the_variance_over_outlier_sets_is_that_of_their_mean():
+    """If the test set alone matters, leaving out sets is the jackknife of a mean: s^2 / m."""
+    accuracy = np.array([[0.9, 0.7, 0.8, 0.65, 0.85, 0.75]])
+    effect = Field((made_of(accuracy),)).three["m"]
+    variance, freedom = effect._over_sets()
+    assert variance == pytest.approx(accuracy.var(ddof=1) / 6) and freedom == 5.0
+    low, high = ttest_1samp(accuracy[0], 0).confidence_interval()
+    found = effect.difference()
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_surely_worse_than_a_coin_is_not_better_than_chance():
+    accuracy = np.array([[0.30, 0.31, 0.29, 0.30, 0.32, 0.28]])
+    told = {c.text: c.verdict for c in claims(Field((made_of(accuracy),)))}
+    assert told["m may be no better than chance on yet other outlier sets."] == "undecided"
+    better = {c.text: c.verdict for c in claims(Field((made_of(1.0 - accuracy),)))}
+    assert any(text.startswith("m is better than chance") for text in better)

@@ -106,7 +106,7 @@ def test_a_condition_that_turns_the_order_is_named_and_chance_is_not():
         return conclude(ScoreTable("id", tuple(rows), labels))
 
     told = [c for c in turned(0.5, 0).claims if "depends on the optimizer" in c.text]
-    assert [c.verdict for c in told] == ["flips"] and "a with sgd and b with adam" in told[0].text
+    assert [c.verdict for c in told] == ["flips"] and "a with sgd; b with adam" in told[0].text
     assert "points" in told[0].evidence
     found = [turned(0.0, seed) for seed in range(25)]
     assert sum("depends on the" in c.text for f in found for c in f.claims) <= 2

@@ -602,6 +602,16 @@ def test_bars_on_the_terminal_name_their_range_and_keep_order():
     assert plain.isascii() and re.search(r"\d-\d", plain), "ranges keep a dash"
 
 
+@pytest.mark.parametrize("ends", [(-3900.0, 1.02e5), (-1.234e-7, 1.234e-7), (-9.99e99, 9.99e101)])
+def test_the_ends_of_a_wide_range_do_not_run_together(ends):
+    rows = (("a", Estimate(sum(ends) / 2, *ends)),)
+    finding = Finding("p", "t", "q", (), tables=(Table("n", "t", ("detector", "gap"), rows),))
+    low, high = value_range(list(ends))
+    head = next(line for line in shown(finding, 120).split("\n") if line.startswith("detector"))
+    shown_ends = [float(word) for word in head.split()[2:]]
+    assert shown_ends == pytest.approx([low, high], rel=0.1)
+
+
 @pytest.mark.parametrize("width", [40, 60, 70, 80, 100, 120, 140, 200])
 def test_no_number_on_the_terminal_is_cut(width):
     columns = ("detector", "mean", "uniform noise", "Gaussian noise", "pixel-shuffled digits")

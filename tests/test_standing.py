@@ -6,7 +6,9 @@ import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
+from oodometer.protocols.blocks import blocks
 from oodometer.protocols.standing import standing, standing_of
+from oodometer.protocols.standing_shares import dominance_claims, shares_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.stats.power import power
@@ -35,7 +37,8 @@ def judged(results, seed=0):
 
 def test_a_best_detector_is_found_although_runs_differ_more_than_detectors():
     finding = judged(world({"a": 0.85, "b": 0.83, "c": 0.7}, runs=12, spread=0.004, shared=0.05))
-    assert ("holds", "a is ahead of every other detector.") in texts(finding)
+    ahead = "a is ahead of every other detector on the mean over runs like these."
+    assert ("holds", ahead) in texts(finding)
     assert texts(finding)[0][0] == "holds"
 
 
@@ -57,8 +60,8 @@ def test_one_run_is_never_a_finding():
 def test_with_one_run_the_outlier_sets_are_the_cases():
     finding = judged(world({"a": 0.9, "b": 0.5}, runs=1, spread=0.01, sets=tuple("uvwxyz")))
     assert any("nothing about retraining" in caveat for caveat in finding.caveats)
-    ahead = "a is ahead of every other detector in this one run, over outlier sets like these."
-    assert ("holds", ahead) in texts(finding)
+    ahead = "a is ahead of every other detector on the mean over outlier sets like these"
+    assert ("holds", f"{ahead}, in the one run.") in texts(finding)
 
 
 def test_single_numbers_on_each_set_do_not_flip():
@@ -66,9 +69,37 @@ def test_single_numbers_on_each_set_do_not_flip():
     finding = judged(
         world({"a": 0.8, "b": 0.8, "c": 0.8}, runs=1, spread=0.02, sets=list("uvwxyz"))
     )
-    (claim,) = [c for c in finding.claims if "has the best mean on" in c.text]
-    assert claim.verdict == "undecided" and "may be chance" in claim.text
-    assert "in the one run" in finding.claims[0].text
+    (claim,) = [c for c in finding.claims if "another is best on" in c.text]  # said once
+    assert claim is finding.claims[0] and claim.verdict == "undecided"
+    assert "in the one run, but ranks first on " in claim.text
+
+
+def test_a_shared_first_place_does_not_flip():
+    values = {"A": (0.88, 1.0), "B": (0.88, 0.88), "C": (0.8, 0.81)}
+    lines = [{"detector": name, "ood": ood, "value": value}
+             for name, own in values.items()
+             for ood, value in zip("st", own, strict=True)]  # fmt: skip
+    finding = judged(Results(pd.DataFrame(lines), ()))
+    verdict, text = texts(finding)[0]
+    assert verdict == "undecided"
+    assert text.endswith("ranks first on both outlier sets (once together with another).")
+    (means,) = [table for table in finding.tables if table.name == "means"]
+    assert means.rows[1][1] == 0.88  # two equal values tell nothing about their spread
+
+
+def test_few_runs_without_exception_say_why_they_do_not_decide():
+    finding = judged(world({"a": 0.9, "b": 0.5}, runs=3, spread=0.001))
+    assert finding.claims[0].verdict == "undecided" and finding.claims[1].verdict == "holds"
+    assert "3 runs are too few to say that it always does" in finding.claims[0].evidence
+
+
+def test_stated_means_are_not_called_one_run():
+    table = pd.DataFrame(
+        [["msp", "91.2±0.3", "90.1±0.2"], ["knn", "93.1±0.2", "89.0±0.5"]],
+        columns=["method", "svhn", "dtd"],
+    )
+    said = [f.claims[0].text for f in analyze(table) if f.protocol == "standing"]
+    assert said and all("by the stated means" in t and "one run" not in t for t in said)
 
 
 def test_a_difference_too_small_to_find_is_not_called_none():
@@ -104,10 +135,54 @@ def test_one_dominating_factor_is_named_with_its_share():
         for seed in range(6)
     ]  # fmt: skip
     finding = judged(Results(pd.DataFrame(lines), ("optimizer", "seed")))
-    (claim,) = [c for c in finding.claims if "of the variance of" in c.text]
+    claim, other = [c for c in finding.claims if "of the variance of" in c.text]
+    assert other.text.startswith("Of the other detectors, optimizer explains most")
     assert claim.text.startswith("optimizer explains") and claim.verdict == "holds"
     share = int(claim.text.split("explains ")[1].split("%")[0])
     assert share >= 97  # truth: 0.0067 / (0.0067 + 0.000004)
+
+
+def dominated(shifts, *, seed, seeds=5, spread=0.008):
+    """Three optimizers; `shifts` says which detectors they move, and how far."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        {"detector": name, "ood": "far", "optimizer": optimizer, "seed": run,
+         "value": mean + turn * shifts.get(name, 0.0) + rng.normal(0, spread)}
+        for name, mean in (("vim", 0.93), ("knn", 0.9), ("energy", 0.85), ("msp", 0.8))
+        for optimizer, turn in (("sgd", 0.0), ("adam", 1.0), ("sam", -1.0))
+        for run in range(seeds)
+    ]  # fmt: skip
+    return Results(pd.DataFrame(lines), ("optimizer", "seed"))
+
+
+def test_a_factor_that_dominates_other_detectors_than_the_best_is_named():
+    finding = judged(dominated({"energy": 0.04, "msp": 0.05}, seed=1))
+    texts_ = [c.text for c in finding.claims]
+    assert any(t.startswith("seed explains") and "vim's" in t for t in texts_)
+    (claim,) = [c for c in finding.claims if c.text.startswith("Of the other detectors")]
+    assert "optimizer" in claim.text and "of energy and msp (9" in claim.text
+    assert claim.verdict == "holds" and "allow for all 4 detectors" in claim.evidence
+
+
+def test_a_factor_that_does_nothing_dominates_no_detector_by_chance():
+    found = 0
+    for seed in range(25):
+        rng, field = np.random.default_rng(seed), blocks(dominated({}, seed=seed))
+        claims = dominance_claims(field, shares_of(field, rng), rng)
+        found += any("optimizer" in claim.text for claim in claims)
+    assert found <= 1
+
+
+def test_runs_agree_less_on_the_order_if_the_condition_turns_it():
+    turned = judged(dominated({"msp": 0.19}, seed=0, spread=0.002))  # first with adam, else last
+    (table,) = [t for t in turned.tables if t.name == "order-optimizer"]
+    assert table.columns == ("optimizer", "sgd", "adam", "sam")
+    same = [row[1 + place] for place, row in enumerate(table.rows)]
+    assert same == [1.0, 1.0, 1.0]
+    assert table.rows[1][3] == pytest.approx(0.0)  # 3 of 6 pairs turn
+    alike = judged(dominated({}, seed=0, spread=0.002))
+    (table,) = [t for t in alike.tables if t.name == "order-optimizer"]
+    assert all(cell == 1.0 for row in table.rows for cell in row[1:])
 
 
 def trained(by, *, seed, looks=1, seeds=5):
@@ -128,7 +203,7 @@ def trained(by, *, seed, looks=1, seeds=5):
 
 def test_a_condition_that_turns_the_order_is_named_and_chance_is_not():
     told = [c for c in judged(trained(0.1, seed=0)).claims if "depends on the optimizer" in c.text]
-    assert [c.verdict for c in told] == ["flips"] and "a with sgd and b with adam" in told[0].text
+    assert [c.verdict for c in told] == ["flips"] and "a with sgd; b with adam" in told[0].text
     found = [judged(trained(0.0, seed=seed)) for seed in range(25)]
     assert sum("depends on the" in c.text for f in found for c in f.claims) <= 2
     only = [c for f in found for c in f.claims if c.text.startswith("Changing only the optimizer")]
@@ -153,7 +228,7 @@ def test_looks_at_one_training_explain_no_variance():
     assert covered >= 20 and led <= 2
     alone = trained(0.0, seed=0, looks=6).frame.query("optimizer == 'sgd'")
     finding = judged(Results(alone.drop(columns="optimizer"), ("seed", "epoch")))
-    (claim,) = [c for c in finding.claims if "explains" in c.text]
+    (claim,) = [c for c in finding.claims if "explains" in c.text and "'s AUROC" in c.text]
     assert claim.text.startswith("seed explains 100%") and claim.verdict == "holds"
     uneven = alone[(alone["seed"] > 0) | (alone["epoch"] > 0)].drop(columns="optimizer")
     (claim,) = [c for c in judged(Results(uneven, ("seed", "epoch"))).claims
@@ -247,6 +322,10 @@ def test_designs_without_a_grid_get_ranges_instead_of_shares():
     finding = judged(Results(pd.DataFrame(lines), ("optimizer", "augment", "seed")))
     (claim,) = [claim for claim in finding.claims if "change one at a time" in claim.text]
     assert "augment moves a farthest: 20." in claim.text or "farthest: 19.9" in claim.text
+    assert claim.verdict == "holds"  # beyond the interval of every other factor
+    (table,) = [table for table in finding.tables if table.name == "ranges"]
+    augment = table.rows[0][table.columns.index("augment")]
+    assert augment.low <= 0.2 <= augment.high < 0.21  # the truth
     assert not any("of the variance" in claim.text for claim in finding.claims)
     assert "ranges" in [table.name for table in finding.tables]
 
@@ -261,7 +340,8 @@ def test_a_study_is_judged_like_a_table():
     ]
     table = ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(6)})
     finding = standing(table, np.random.default_rng(0))
-    assert ("holds", "good is ahead of every other detector.") in texts(finding)
+    ahead = "good is ahead of every other detector on the mean over runs like these."
+    assert ("holds", ahead) in texts(finding)
 
 
 def about_detectors(finding):
@@ -298,7 +378,7 @@ def test_shared_values_never_hold():
 def test_pairs_of_a_few_runs_are_no_independent_cases():
     finding = judged(world({"a": 0.9, "b": 0.5}, runs=4, spread=0.001))
     (claim,) = [c for c in finding.claims if c.text.startswith("Changing only the seed")]
-    assert "0 of 6 pairs" in claim.text and claim.verdict == "undecided"
+    assert "none of 6 pairs" in claim.text and claim.verdict == "undecided"
 
 
 def test_checkpoints_of_one_training_are_one_case():

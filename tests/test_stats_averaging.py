@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from oodometer.errors import UserError
-from oodometer.stats.averaging import average_over_sets
+from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements, auroc_difference, mean_auroc
 
 
@@ -84,3 +84,22 @@ def test_refusals():
     two = Placements.of_runs([(rng.normal(size=6), rng.normal(size=5))])
     with pytest.raises(UserError, match="same ID samples"):
         average_over_sets([one, two])
+
+
+def test_looks_at_different_numbers_of_samples_are_as_certain_as_the_smallest():
+    rng = np.random.default_rng(7)
+    runs = [(rng.normal(size=n), rng.normal(1.0, size=n)) for n in (40, 10)]
+    placed = Placements.of_runs(runs, shared_samples=False)
+    one = average_over_looks(placed, [[0, 1]])
+    assert one.values == pytest.approx([placed.values.mean()])
+    assert one.id_sizes.tolist() == one.ood_sizes.tolist() == [10]
+    alone = Placements.of_runs(runs[1:])
+    assert one.id - one.id.mean() == pytest.approx(alone.id - alone.id.mean())
+
+
+def test_the_variance_of_a_mean_over_sets_is_that_of_strata():
+    """Outliers of each set vary on their own: the sum of the sets' variances over K^2."""
+    sets = [Placements.of_runs(runs) for runs in draw(np.random.default_rng(8), runs=1)]
+    ood = average_over_sets(sets).ood
+    strata = sum(part.ood.var() / part.ood.size for part in sets) / len(sets) ** 2
+    assert ood.var() / ood.size == pytest.approx(strata)

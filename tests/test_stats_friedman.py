@@ -278,3 +278,40 @@ def test_correlations_hold_0_wherever_their_test_does_not_reject():
                 assert not excluded or found.p_value < 0.05
                 outside += excluded
     assert 0 < outside < 0.07 * 1200
+
+
+def test_the_quick_test_is_the_analysis_of_variance_of_the_ranks():
+    """Iman & Davenport's F is that of methods beside blocks, computed here by least squares."""
+    table = generator(8).normal(size=(4, 12)) + 0.3 * np.arange(4)[:, None]
+    ranks = scipy.stats.rankdata(-table, axis=0)
+    method, block = (place.ravel() for place in np.indices(ranks.shape))
+
+    def left(*parts):
+        design = np.hstack(parts)
+        fitted = design @ np.linalg.lstsq(design, ranks.ravel(), rcond=None)[0]
+        return float(((ranks.ravel() - fitted) ** 2).sum())
+
+    without, whole = left(np.eye(12)[block]), left(np.eye(12)[block], np.eye(4)[method])
+    ratio = (without - whole) / 3 / (whole / 33)
+    found = friedman(table, rng=generator(), resamples=10_000_000)
+    assert found.method == "F approximation"
+    assert found.p_value == pytest.approx(scipy.stats.f.sf(ratio, 3, 33))
+
+
+def test_correlations_of_many_values_take_no_table_of_all_pairs():
+    rng = generator(9)
+    first = rng.integers(0, 1000, 60_000)
+    second = first + rng.integers(-500, 500, 60_000)
+    assert tau_b(first, second).value == pytest.approx(scipy.stats.kendalltau(first, second)[0])
+    assert spearman(first, second).value == pytest.approx(scipy.stats.spearmanr(first, second)[0])
+
+
+def test_the_error_of_tau_is_fiellers():
+    """Far from 1, the interval of ten items is atanh(tau) -+ 1.96 sqrt(0.437 / 6)."""
+    second = [3, 1, 5, 10, 2, 9, 4, 7, 8, 6]
+    signs = [np.sign(second[j] - second[i]) for i in range(10) for j in range(i + 1, 10)]
+    value = sum(signs) / 45
+    reach = scipy.stats.norm.ppf(0.975) * np.sqrt(0.437 / 6)
+    expected = np.tanh(np.arctanh(value) + np.array([-reach, reach]))
+    found = tau_b(range(1, 11), second)
+    assert found[:3] == pytest.approx((value, *expected))

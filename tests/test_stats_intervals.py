@@ -286,3 +286,11 @@ def test_standard_deviations_are_covered(runs, least):
     )
     assert found.low <= plain[0] and plain[1] <= found.high
     assert held >= least * 400
+
+
+def test_median_of_few_runs_has_the_error_of_a_median_of_normal_values():
+    values = [0.91, 0.93, 0.90, 0.95, 0.92]
+    found = runs_interval(values, rng=np.random.default_rng(0), statistic=np.median)
+    error = np.sqrt(np.pi / 2.0) * scipy.stats.sem(values)
+    reach = scipy.stats.t.ppf(0.975, 4) * error
+    assert found[:3] == pytest.approx((0.92, 0.92 - reach, 0.92 + reach))

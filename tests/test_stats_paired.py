@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.errors import UserError
+from oodometer.stats.binomial import share_interval
 from oodometer.stats.comparison import holm
 from oodometer.stats.paired import (
     difference_interval,
@@ -334,3 +335,21 @@ def test_refusals():
     ):
         with pytest.raises(UserError, match=message):
             call()
+
+
+def test_ends_of_many_runs_are_where_the_approximate_test_begins_to_reject():
+    differences = np.random.default_rng(12).gamma(2.0, size=230) - 1.9
+    found = wilcoxon_test(differences, np.zeros(230))
+    assert found.method == "normal approximation"
+    for end, outwards in ((found.low, -1e-6), (found.high, 1e-6)):
+        assert wilcoxon_test(differences, np.full(230, end + outwards)).p_value < 0.05
+        assert wilcoxon_test(differences, np.full(230, end - outwards)).p_value >= 0.05
+
+
+def test_a_million_runs_are_refused_where_all_pairs_of_them_are_needed():
+    with pytest.raises(UserError, match="t_test takes any number"):
+        wilcoxon_test(np.arange(1e6), np.zeros(1_000_000))
+    with pytest.raises(UserError, match="wins must be at most"):
+        share_interval(6, 5, 0.95)
+    with pytest.raises(UserError, match="cases must be at least 1"):
+        share_interval(0, 0, 0.95)

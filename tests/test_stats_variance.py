@@ -318,3 +318,12 @@ def test_refusals():
     ):
         with pytest.raises(UserError, match=message):
             call()
+
+
+def test_what_repeats_do_to_uneven_cells_is_the_variance_of_a_difference_of_means():
+    """Two levels with 2 and 6 lines: (m1 - m2) / 2 varies by s^2 (1 / 2 + 1 / 6) / 4 on its own."""
+    one, other = [0.0, 2.0], [4.0, 6.0, 5.0, 5.0, 4.5, 5.5]
+    found = variance_shares(one + other, {"f": [0] * 2 + [1] * 6}, rng=np.random.default_rng(0))
+    noise = (np.var(one) * 2 + np.var(other) * 6) / 6
+    effect = 2.0**2 - noise * (1 / 2 + 1 / 6) / 4
+    assert found.of("f").share == pytest.approx(effect / (effect + noise))

@@ -6,9 +6,16 @@ from scipy.special import ndtr
 
 from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
+from oodometer.metrics import auroc
 from oodometer.protocols import PROTOCOLS
-from oodometer.protocols.tuning import tuning
-from oodometer.scores import ScoreRow, ScoreTable
+from oodometer.protocols.tuning import _claim_sensitivity, tuning
+from oodometer.protocols.tuning_field import (
+    TunedDetector,
+    TuningField,
+    average_over_detectors,
+    tuning_field,
+)
+from oodometer.scores import ScoreRow, ScoreTable, validation_half
 
 SIZE = 60
 
@@ -189,3 +196,47 @@ def test_equal_settings_that_differ_by_chance_are_no_dependence():
     assert all(claim.text.startswith("loose depends most") for claim in found)
     assert sum(claim.verdict == "holds" for claim in found) <= 3
     assert wavering(0, slope=0.1).claims[3].verdict == "holds"
+
+
+def test_cases_of_one_training_are_its_outlier_sets_judged_on_the_other_half():
+    made = world({"knn": {"k=1": 0.5, "k=5": 1.5}, "vim": {"d=1": 2.0, "d=2": 0.1}}, runs=1)
+    field = tuning_field(made)
+    unseen = ~validation_half(SIZE)
+    for detector, setting in zip(field.detectors, ("k=1", "d=1"), strict=True):
+        rows = {r.dataset: r.scores for r in made.rows
+                if (r.detector, r.setting) == (detector.name, setting)}  # fmt: skip
+        expected = [auroc(rows["id"][unseen], rows[ood]) for ood in ("a", "b", "c")]
+        assert detector.default == pytest.approx(expected)
+        assert detector.samples["default"].values == pytest.approx([np.mean(expected)])
+        assert detector.samples["tuned"].values == pytest.approx([detector.tuned.mean()])
+    both = average_over_detectors([d.samples["tuned"] for d in field.detectors])
+    # Placements of ID and of OOD samples have the same mean, AUROC.
+    assert both.values == pytest.approx([np.mean([d.tuned.mean() for d in field.detectors])])
+    assert both.id.mean() == pytest.approx(both.ood.mean())
+
+
+def test_what_the_test_promises_is_told_against_the_default_and_against_tuning():
+    (row,) = (found := judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, runs=5))).tables[0].rows
+    default, tuned, oracle = row[2:5]
+    assert f"{100 * (tuned - default):.1f} points on average" in found.claims[0].text
+    assert f"would promise {100 * (oracle - default):.1f} points" in found.claims[0].text
+    assert f"promises {100 * (oracle - tuned):.1f} points more" in found.claims[1].text
+    few = judged(world({"knn": {f"k={k}": 0.5 for k in range(4)}}, runs=2)).claims[1]
+    assert few.verdict == "undecided" and "[−" in few.evidence  # two trainings show no more
+
+
+def test_a_dependence_is_the_largest_only_if_intervals_part():
+    """Spans of 0.30, 0.31, 0.32 have a 95 % interval down to 0.285; 0.20, 0.29, 0.23 up to 0.35."""
+
+    def detector(name, spans):
+        curve = {"low": np.zeros(3), "high": np.array(spans)}
+        return TunedDetector(name, *[np.zeros(3)] * 3, (), curve, 0, {})
+
+    def claim(*others):
+        first = detector("first", [0.30, 0.31, 0.32])
+        made = (first, *(detector(f"other{n}", spans) for n, spans in enumerate(others)))
+        return _claim_sensitivity(TuningField(made, {}, {}, (), (), 3, True, 3, 2))
+
+    assert claim([0.20, 0.29, 0.23]).verdict == "undecided"
+    told = claim([0.20, 0.21, 0.22])
+    assert told.verdict == "holds" and "first 31.0 points [28.5, 33.5]" in told.evidence

@@ -63,12 +63,12 @@ class Results:
     @cached_property
     def detectors(self) -> tuple[str, ...]:
         """Detectors, in the order of their first line."""
-        return tuple(dict.fromkeys(self.frame["detector"]))
+        return tuple(self.frame["detector"].unique().tolist())
 
     @cached_property
     def ood(self) -> tuple[str, ...]:
         """Outlier sets, in the order of their first line."""
-        return tuple(dict.fromkeys(self.frame["ood"]))
+        return tuple(self.frame["ood"].unique().tolist())
 
 
 def results(table: ScoreTable, metric: str = "auroc") -> Results:

@@ -43,7 +43,12 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
         if key in there
     ]
     if not cells:
-        telling = sorted(failed, key=lambda part: bool(part.setting))
+        runs_wanted = {run.label for run in made.runs}
+        # What fails first tells most: a run of the study, a network for its detectors, a detector.
+        telling = sorted(
+            failed,
+            key=lambda part: (bool(part.setting), bool(part.detector), part.run not in runs_wanted),
+        )
         reason = f" {telling[0]}" if telling else ""
         raise UserError(f"Nothing of study '{made.study.name}' could be scored.{reason}")
     # What failed, and why, belongs to the key: repaired, it is another table.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
 from oodometer.engine.keys import code_version, digest, function_version
-from oodometer.lab.binary import Against, binary_spec
+from oodometer.lab.binary import FEWEST_OUTLIERS, Against, binary_spec
 from oodometer.lab.portions import split_seed
 from oodometer.study import Level, Study, TrainSpec
 
@@ -45,6 +45,7 @@ class DataContent:
     ood: Mapping[str, str]  # name of the outlier set -> digest
     noise: str = ""  # digest of the file that the label noise is read from, if it is
     validation: str = ""  # digest of what the split sets aside for validation, if it does
+    sizes: Mapping[str, int] = field(default_factory=dict)  # samples of each outlier set
 
     @property
     def scored(self) -> dict[str, str]:
@@ -133,7 +134,8 @@ class Plan:
     @property
     def trainings(self) -> tuple[RunPlan, ...]:
         """The runs of the study, and the networks that are trained for detectors of theirs."""
-        return (*self.runs, *(rival for run in self.runs for rival in run.rivals.values()))
+        rivals = {rival.label: rival for run in self.runs for rival in run.rivals.values()}
+        return (*self.runs, *rivals.values())
 
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
@@ -158,6 +160,8 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, _) in specs.items():
         key = trainings[label]
         checkpoints.setdefault(key, {})[spec.checkpoint] = checkpoint_key(key, spec.checkpoint)
+    binary_needs = sorted({n for choice in choices for n in choice.probes if n in BINARY})
+    shared: dict[object, RunPlan] = {}  # networks that several runs ask are trained once
     runs = []
     for label, (spec, levels) in specs.items():
         content = contents[label]
@@ -177,8 +181,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
             correct=digest("correct", _STEPS["extract"], outputs[content.id]),
             scores={},
         )
-        wanted = {need for choice in choices for need in choice.probes if need in BINARY}
-        runs.append(replace(run, rivals=_rivals(run, sorted(wanted), extraction)))
+        runs.append(replace(run, rivals=_rivals(run, binary_needs, extraction, shared)))
     groups = _ensembles(runs) if any(ENSEMBLE in c.detector.needs for c in choices) else {}
     runs = [_with_scores(run, choices, recipes, groups.get(run.label, ())) for run in runs]
     first = next(iter(contents.values()))
@@ -219,21 +222,26 @@ def _with_scores(
     return replace(run, scores=scores, probes=probes, needs=needs, ensemble=group)
 
 
-def _rivals(run: RunPlan, needs: Sequence[str], extraction: object) -> dict[str, RunPlan]:
-    """Plan a network against every outlier set, for each of these needs."""
+def _rivals(
+    run: RunPlan, needs: Sequence[str], extraction: object, shared: dict[object, RunPlan]
+) -> dict[str, RunPlan]:
+    """Plan a network against every outlier set that is large enough, for each of these needs."""
+    if not needs:
+        return {}
+    spec, content = binary_spec(run.spec), run.content
+    # Which samples are known, the classifier's own specification tells.
+    known = [run.spec.train_size, run.spec.validation, split_seed(run.spec), content.test]
+    validation = "" if run.spec.validation else content.validation
+    own = _training_key(spec, replace(content, noise="", validation=validation))
+    code = code_version("lab/binary", apart_from=_READING)
+    few = {name for name, size in content.sizes.items() if size < FEWEST_OUTLIERS}
     rivals = {}
-    for need, name in itertools.product(needs, run.content.ood):
+    for need, name in itertools.product(needs, (name for name in content.ood if name not in few)):
         against = Against(name, BINARY[need], run.spec)
-        spec = binary_spec(run.spec)
-        # Which samples are known, the classifier's own specification tells.
-        portions = [run.spec.train_size, run.spec.validation, split_seed(run.spec)]
-        content, code = run.content, code_version("lab/binary", apart_from=_READING)
-        learned_from = [content.test, content.ood[name], against.balanced]
-        own = _training_key(spec, replace(content, noise="", validation=""))
-        training = digest("binary", own, code, portions, learned_from)
+        training = digest("binary", own, code, known, content.ood[name], against.balanced)
         model = checkpoint_key(training, spec.checkpoint)
         outputs = _output_keys(extraction, "logits", model, content)
-        rivals[f"{need}/{name}"] = RunPlan(
+        rival = RunPlan(
             label=f"{run.label}, {'' if against.balanced else 'unbalanced '}against {name}",
             spec=spec,
             levels=run.levels,
@@ -247,6 +255,7 @@ def _rivals(run: RunPlan, needs: Sequence[str], extraction: object) -> dict[str,
             scores={},
             against=against,
         )
+        rivals[f"{need}/{name}"] = shared.setdefault((model, *outputs.items()), rival)
     return rivals
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
 from oodometer.engine.mending import drop_damaged
 from oodometer.engine.notes import Outcome, announce, recall, remember
-from oodometer.engine.plan import DataContent, Plan, plan
+from oodometer.engine.plan import DataContent, Plan, RunPlan, plan
 from oodometer.engine.runner import Progress, Runner, Settings
 from oodometer.engine.store import Kind, MemoryStore, Store
 from oodometer.engine.tasks import forget, lend, warm_up
@@ -64,6 +65,7 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
                 test=source.test.digest,
                 ood={images.name: images.digest for images in sets},
                 validation="" if source.validation is None else source.validation.digest,
+                sizes={images.name: len(images) for images in sets},
             )
             known_sizes[reads] = _size(source, sets)
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
@@ -98,7 +100,15 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
     _check_protocols(study)
     for spec, _ in study.runs().values():
         check_spec(spec)
-    return plan(study, contents, choices(study.detectors))
+    made = plan(study, contents, choices(study.detectors))
+    for spec in dict.fromkeys(rival.spec for run in made.runs for rival in run.rivals.values()):
+        try:
+            check_spec(spec, validated=True)
+        except UserError as problem:
+            raise UserError(
+                f"The networks of binary_network cannot be trained: {problem}"
+            ) from None
+    return made
 
 
 def _check_protocols(study: Study) -> None:
@@ -184,10 +194,21 @@ def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
         size, detectors = sizes[run.label], len(run.scores)
         keeps = "probe:pixel_neighbors" in run.probes
         costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
-        both = 2 * min(size.train, run.spec.train_size or size.train)  # sides, as many of each
         for rival in run.rivals.values():
-            costs[rival.label] = estimate(rival.spec, replace(size, train=both, classes=2), 0)
+            costs[rival.label] = estimate(rival.spec, _size_of_sides(rival, size), 0)
     return costs
+
+
+def _size_of_sides(rival: RunPlan, size: DataSize) -> DataSize:
+    """How much a network reads that learns to tell outliers: a copy of both sides besides."""
+    against = rival.against
+    assert against is not None, "a rival is trained against something"
+    known = min(size.train, against.spec.train_size or size.train)
+    strange = rival.content.sizes[against.outliers] // 2
+    samples = 2 * max(known, strange) if against.balanced else known + strange
+    # As floats, four bytes each, if one side has them; what is read counts twice in an estimate.
+    copied = 4 * samples * math.prod(size.shape) // 2
+    return replace(size, train=samples, classes=2, bytes=size.bytes + copied)
 
 
 def _open_executor(workers: int | None, cluster: str | None, store: Store, runs: int) -> Executor:

@@ -226,7 +226,8 @@ class Bench:
         if companion.label == self.run.label:
             return self.outputs(name)
         if companion.label not in self._companions:
-            if self.store.has("failures", companion.model):
+            done = self.store.has("outputs", companion.outputs[name])
+            if not done and self.store.has("failures", companion.model):
                 raise UserError(f"it needs run {companion.label} too, which failed.")
             other = Bench(companion, self.ood, self._detectors, self.store, self.device)
             self._companions[companion.label] = other
@@ -320,12 +321,15 @@ class Bench:
         started: float,
     ) -> None:
         """Keep arrays, with how they came about."""
+        against = self.run.against
+        learned = {} if against is None else {"learned to tell": against.in_words}
         self.store.save(
             kind,
             key,
             arrays_to_bytes(arrays),
             {
                 **about,
+                **learned,
                 "run": self.run.label,
                 "seconds": round(time.monotonic() - started, 3),
                 "specification": self.run.spec.model_dump(mode="json"),

@@ -111,6 +111,8 @@ def early(*, on: str = "validation_loss", patience: int = 10) -> Stopping:
 def reached(*, on: str = "validation_accuracy", value: float = 1.0) -> Stopping:
     """Stop when a measure is as good as `value`: an accuracy no lower, a loss no higher."""
     check_measure(on)
+    most, allowed = (1.0, "between 0 and 1") if "accuracy" in on else (math.inf, "at least 0")
+    require(0 <= value <= most, f"The value of reached for {on}", value, allowed)
     goal = badness({on: [value]}, on)[0]
     return Stopping(lambda curve: any(bad <= goal for bad in badness(curve, on)[-1:]), reads=on)
 

@@ -59,6 +59,18 @@ class Blocks:
         """What a unit is."""
         return "run" if self.are_runs else "outlier set"
 
+    @property
+    def one(self) -> str:
+        """What there is one of, if the outlier sets are the units."""
+        stated = "spread" in self.results.frame.columns
+        return "one mean of each detector on each outlier set" if stated else "one run"
+
+    @property
+    def of_one(self) -> str:
+        """Where something is so, if the outlier sets are the units."""
+        stated = "spread" in self.results.frame.columns
+        return "by the stated means" if stated else "in the one run"
+
     def oriented(self, row: int) -> NDArray[np.float64]:
         """Values of a detector, turned so that higher is better."""
         values: NDArray[np.float64] = self.values[row]

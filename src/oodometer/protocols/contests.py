@@ -117,7 +117,7 @@ def told_flips(held: Mapping[str, Sequence[Contest]]) -> list[Claim]:
             for there in own
             if here.surely(here.first, there.first) and there.surely(there.first, here.first)
         ]
-        text = f"Which detector is best depends on the {factor}: {listing(named)}."
+        text = f"Which detector is best depends on the {factor}: {'; '.join(named)}."
         told.append(Claim(text, "flips", "; ".join(list(dict.fromkeys(shown))[:SHOWN])))
     return told
 

@@ -15,6 +15,7 @@ import numpy as np
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.protocols.contests import NO_REPEATS, WITHIN_CHANCE
+from oodometer.protocols.instability_contests import winner_flips
 from oodometer.protocols.instability_field import Spread, compared, over_sets, spreads
 from oodometer.protocols.instability_views import (
     extremes_table,
@@ -123,10 +124,11 @@ def _count_runs(table: Results) -> int:
 
 def _claims(parts: Sequence[Spread]) -> list[Claim]:
     """What one factor does, over all outlier sets."""
-    return [*_claim_winner(parts), *_claim_pairs(parts), *_claim_farthest(parts)]
+    turned = parts[0].is_condition and winner_flips(parts)
+    return [*_claim_winner(parts, turned), *_claim_pairs(parts, turned), *_claim_farthest(parts)]
 
 
-def _claim_winner(parts: Sequence[Spread]) -> list[Claim]:
+def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
     """Does the best detector stay the best, if this factor changes and nothing else does?"""
     factor = parts[0].factor
     changing = {part.set: part.changing_winners for part in parts if part.changing_winners}
@@ -139,12 +141,12 @@ def _claim_winner(parts: Sequence[Spread]) -> list[Claim]:
         for name, winners in list(changing.items())[:6]
     )
     where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
-    verdict, doubt = _owed_to_the_factor(parts, winners=True)
+    verdict, doubt = _owed_to_the_factor(parts, turned, any_two=False)
     text = f"Changing only the {factor} changes the best detector{where}{doubt}."
     return [Claim(text, verdict, evidence)]
 
 
-def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
+def _claim_pairs(parts: Sequence[Spread], turned: bool) -> list[Claim]:
     """How many pairs of detectors change places?"""
     flips = {part.set: part.flips for part in parts}
     pairs = next(iter(flips.values()))[1]
@@ -152,7 +154,7 @@ def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
     told = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
     most = flips[worst][0]
     verdict, doubt = (
-        _owed_to_the_factor(parts, winners=False)
+        _owed_to_the_factor(parts, turned, any_two=True)
         if most
         else (never_otherwise(0, parts[0].changes), "")
     )
@@ -167,26 +169,26 @@ def _claim_pairs(parts: Sequence[Spread]) -> list[Claim]:
     ]
 
 
-def _owed_to_the_factor(parts: Sequence[Spread], *, winners: bool) -> tuple[Verdict, str]:
+def _owed_to_the_factor(
+    parts: Sequence[Spread], turned: bool, *, any_two: bool
+) -> tuple[Verdict, str]:
     """Judge a change that was seen, and say what it may be owed to if not to the factor.
 
     Under another condition the network was trained anew, which changes the order by itself: the
     factor is to blame only if beyond chance one detector is ahead at one level, and another at
-    another. P values are divided by the number of all pairs, levels, contexts and outlier sets.
+    another: the best ones, which says `turned`, or any two, by p values that are multiplied by the
+    number of all pairs, levels, contexts and outlier sets.
     """
     if not parts[0].is_condition:
         return "flips", ""
     places = sum(len(part.places) for part in parts)
     if not places:
         return "undecided", NO_REPEATS
-    pairs = parts[0].flips[1]
-    for part in parts:
-        flipped = part.surely_flipped(SIGNIFICANT / (pairs * places))
-        if winners:
-            best = [part.detectors.index(name) for name in part.changing_winners]
-            flipped = flipped[np.ix_(best, best)]
-        if flipped.any():
-            return "flips", ""
+    if turned:
+        return "flips", ""
+    chance = SIGNIFICANT / (parts[0].flips[1] * places)
+    if any_two and any(part.surely_flipped(chance).any() for part in parts):
+        return "flips", ""
     return "undecided", WITHIN_CHANCE
 
 
@@ -197,10 +199,14 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
     if not part.deltas[far]:
         text = f"The {part.factor} moves no detector at all."
         return [Claim(text, never_otherwise(0, part.changes), _sets(parts))]
+    alike = len(part.detectors) > 1 and bool(np.isclose(part.deltas[far], part.deltas[near]))
+    moved = "every detector" if alike else part.detectors[far]
     text = (
-        f"The {part.factor} moves {part.detectors[far]} by {100 * part.deltas[far]:.1f} points of "
-        f"{part.metric} on {part.set}, and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
+        f"The {part.factor} moves {moved} by {100 * part.deltas[far]:.1f} points of {part.metric} "
+        f"on {part.set}"
     )
+    if far != near and not alike:
+        text += f", and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
     if part.accuracy is not None:
         text += f"; the accuracy by {100 * part.largest_move(part.accuracy):.1f}"
     evidence = "; ".join(
@@ -220,6 +226,8 @@ def _deviation(part: Spread, row: int) -> str:
     spread = part.deviation(row, LEVEL)
     if spread is None:
         return "unknown"
+    if not spread.value:
+        return "0.00 points, without an interval, as its values are all equal"
     low, high = 100 * spread.low, 100 * spread.high
     return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
 
@@ -227,7 +235,9 @@ def _deviation(part: Spread, row: int) -> str:
 def _apart(part: Spread, far: int, near: int, level: float) -> bool:
     """Whether the two spreads differ beyond their intervals."""
     one, other = part.deviation(far, level), part.deviation(near, level)
-    return one is not None and other is not None and one.low > other.high
+    if one is None or other is None or not other.value:  # equal values have no interval
+        return False
+    return one.low > other.high
 
 
 def _caveats(

@@ -190,7 +190,8 @@ def _variance(
     freedom = 0
     for group in np.unique(groups):
         part = values[:, groups == group]
-        squares += ((part - part.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        own = ((part - part.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+        squares += np.where(np.ptp(part, axis=1) > 0.0, own, 0.0)  # equal values, but for rounding
         freedom += part.shape[1] - unbiased
     return squares / max(freedom, 1)
 

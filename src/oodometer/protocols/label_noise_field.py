@@ -242,7 +242,7 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     for name in QUESTIONS:
         if name != "auroc" and name in tables:
             frame[name] = tables[name].frame.groupby(keys, sort=False)["value"].median()
-    accuracy = "accuracy" in main.frame.columns
+    accuracy = "accuracy" in main.frame.columns and main.frame["accuracy"].notna().any()
     if accuracy:
         frame["accuracy"] = main.frame.groupby(keys, sort=False)["accuracy"].mean()
     frame = frame.reset_index()
@@ -260,7 +260,7 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         questions=tuple(name for name in QUESTIONS if name in frame.columns),
         frame=frame,
         sets=len(main.ood),
-        has_accuracy=accuracy,
+        has_accuracy=bool(accuracy),
         rates=_rates(main, factor),
     )
 

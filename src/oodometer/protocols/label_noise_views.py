@@ -95,7 +95,11 @@ def kind_table(field: NoiseField) -> Table:
                 level,
                 labels.kind,
                 DOES_NOT_APPLY if labels.rate is None else f"{100 * labels.rate:.1f} %",
-                *((_mean(here["accuracy"].to_numpy(float)),) if field.has_accuracy else ()),
+                *(
+                    (_mean(here["accuracy"].dropna().to_numpy(float)),)
+                    if field.has_accuracy
+                    else ()
+                ),
                 _mean(here["auroc"].to_numpy(float)),
                 loss,
             )

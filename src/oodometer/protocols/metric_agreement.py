@@ -61,6 +61,8 @@ def _claims(
 ) -> list[Claim]:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
+    if any(np.ptp(own) == 0.0 for own in means.values()):
+        return [_orders(main.metric, other.metric, means)]  # nobody is first
     places = {
         metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
         for metric, own in means.items()
@@ -94,7 +96,8 @@ def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
     """Whether two metrics order the detectors of this table alike, whoever owes it to chance."""
     tau = tau_b(means[main], means[other], level=LEVEL)
     if tau.value is None:
-        text = f"By {main} or {other} all detectors of this table are equal."
+        equal = [name for name, own in means.items() if np.ptp(own) == 0.0]
+        text = f"By {listing(equal)} all detectors of this table are equal."
         return Claim(text, "undecided", "Kendall's tau is undefined")
     alike = "alike" if tau.value > 0 else "the other way round" if tau.value < 0 else "otherwise"
     sure = tau.low > 0 or tau.high < 0

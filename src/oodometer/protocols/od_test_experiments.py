@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -134,7 +134,8 @@ def _methods(
 
     A setting that was learned with an outlier set takes part with that validation set only.
     """
-    learned = {name: [s for s in grid if _learned_with(s, name)] for name in sets}
+    teachers = {setting: _learned_with(setting, cells) for setting, cells in grid.items()}
+    learned = {name: [s for s, teacher in teachers.items() if teacher == name] for name in sets}
     if any(setting.startswith(LEARNED) for setting in (default, *grid)):
         whole = learned
         plain = {name: settings[:1] for name, settings in learned.items()}
@@ -145,8 +146,10 @@ def _methods(
     return {detector: plain} | ({detector + TUNED: whole} if several else {})
 
 
-def _learned_with(setting: str, name: str) -> bool:
-    return setting == LEARNED + name or setting.startswith(f"{LEARNED}{name},")
+def _learned_with(setting: str, names: Iterable[str]) -> str:
+    """The outlier set that a setting was learned with, or ""; names may hold commas."""
+    fitting = [name for name in names if f"{setting},".startswith(f"{LEARNED}{name},")]
+    return max(fitting, key=len, default="")
 
 
 def _one_run(

@@ -29,6 +29,7 @@ from oodometer.protocols.words import (
     not_applicable,
     number,
     points_and_p,
+    together,
 )
 from oodometer.scores import ScoreTable
 from oodometer.stats.comparison import (
@@ -101,12 +102,11 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
     first = int(leads.sum())
     place = in_all(first, len(field.trainings), "training")
-    together = f" ({int(shared.sum())} times together with another)" if shared.any() else ""
     tied = _tied(comparisons)
     claims = [
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, "
-            f"{'and' if leads.all() else 'but'} ranks first {place}{together}.",
+            f"{'and' if leads.all() else 'but'} ranks first {place}{together(int(shared.sum()))}.",
             never_otherwise(
                 int((~leads).sum()), len(field.trainings), surely=not tied and not shared.any()
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from oodometer.protocols.robustness_views import (
     score_map,
     score_table,
 )
+from oodometer.protocols.standing_factors import is_repeat
 from oodometer.protocols.words import (
     SHOWN,
     SIGNIFICANT,
@@ -116,13 +118,24 @@ def _claims(fields: Sequence[Field]) -> list[Claim]:
         lacking = all(field.lacking(p, name) for p in field.pairs for name in field.detectors)
         why = "some of the results of each are missing, see below"
         return [Claim(text, "undecided", why if lacking else "their means are not above 0")]
-    return [
+    found = [
         _claim_detectors(field, own),
         *_claim_best_mean(field, own),
         *_claim_winners(field),
         *_claim_levels(field),
         *_claim_metrics(fields),
     ]
+    return [replace(claim, text=_without(field) + claim.text) for claim in found]
+
+
+def _without(field: Field) -> str:
+    """Name the detectors with gaps, of which nothing is said where they are."""
+    gone = [n for n in field.detectors if any(field.lacking(pair, n) for pair in field.pairs)]
+    if not gone:
+        return ""
+    named = listing(gone) if len(gone) <= SHOWN else count(len(gone), "detector")
+    lack = "lacks" if len(gone) == 1 else "lack"
+    return f"Without {named}, which {lack} values: "
 
 
 def _by_pair(field: Field) -> list[Contest]:
@@ -135,7 +148,6 @@ def _by_pair(field: Field) -> list[Contest]:
 
 def _claim_detectors(field: Field, held: Sequence[Contest]) -> Claim:
     """Which detector varies least, on each outlier set."""
-    sets = count(len(held), "outlier set")
     if all(len(contest.order) == 1 for contest in held):
         text = f"{listing(_firsts(held))}: the only detector with a robustness score over "
         text += f"{field.factor}, so there is nothing to compare."
@@ -144,11 +156,14 @@ def _claim_detectors(field: Field, held: Sequence[Contest]) -> Claim:
     if common:
         text = f"{listing(common)} {'varies' if len(common) == 1 else 'vary'} least over "
         text += f"{field.factor} by {metric_label(field)} on " + (
-            f"all {sets}" if len(held) > 1 else held[0].place
+            in_all(len(held), len(held), "outlier set").removeprefix("in ")
+            if len(held) > 1
+            else held[0].place
         )
     else:
-        text = f"Which detector varies least over {field.factor} by {metric_label(field)} depends "
-        text += f"on the outlier set: {_who_where(held)}"
+        text = f"Which detector varies least over {field.factor} by {metric_label(field)} "
+        text += "depends on the" if judge(held) == "flips" else "is not the same on each"
+        text += f" outlier set: {_who_where(held)}"
     verdict = judge(held)
     return Claim(text + _doubt(held, verdict) + ".", verdict, _spelled(held))
 
@@ -190,7 +205,7 @@ def _doubt(held: Sequence[Contest], verdict: Verdict, near: str = "on") -> str:
 def _spelled(held: Sequence[Contest]) -> str:
     texts = []
     for contest in held[:SHOWN]:
-        text = f"{contest.place}: {contest.first} {contest.values[contest.first]:.4g}"
+        text = f"{contest.place}: {contest.first} ({contest.values[contest.first]:.4g})"
         if len(contest.order) > 1:
             following = contest.order[1]
             text += f", next {following}, {times_and_p(contest.leads[following])}"
@@ -258,6 +273,8 @@ def _placed(field: Field, held: Sequence[Contest]) -> list[tuple[Pair, Contest]]
 
 def _claim_winners(field: Field) -> list[Claim]:
     """Does the detector with the best mean depend on the level, on one and the same set?"""
+    if is_repeat(field.factor):
+        return []  # another seed is chance itself: whether it changes the best is said elsewhere
     label, changing = metric_label(field), 0
     verdicts, places, texts = [], [], []
     for pair, held in mean_contests(field).items():
@@ -292,6 +309,8 @@ def _claim_levels(field: Field) -> list[Claim]:
         places.setdefault(place, {})[level] = score
     if all(len(field.pairs) == 1 or len(named) < 2 for named in places.values()):
         return []
+    if is_repeat(field.factor):
+        return []  # another seed is as good as this one: which of them varies least is chance
     held = score_contests(places)
     wins = {level: sum(level in contest.winners for contest in held) for level in field.levels}
     best = max(wins, key=lambda level: wins[level])

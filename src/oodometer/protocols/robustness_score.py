@@ -66,7 +66,9 @@ def mixture(means: ArrayLike, variances: ArrayLike, epsilon: Epsilon = "printed"
     spread = np.asarray(variances, dtype=np.float64)
     share = weights(spread, epsilon)
     mean = (share * parts).sum(axis=-1)
-    return Moments(mean, (share * (spread + (mean[..., None] - parts) ** 2)).sum(axis=-1))
+    apart = mean[..., None] - parts
+    apart[np.abs(apart) <= 1e-13 * np.abs(parts)] = 0.0  # equal means differ by rounding only
+    return Moments(mean, (share * (spread + apart**2)).sum(axis=-1))
 
 
 def robustness_score(moments: Moments, *, higher_is_better: bool) -> Floats:

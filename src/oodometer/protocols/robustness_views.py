@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import METRICS
-from oodometer.protocols.robustness_field import Field, Pair
+from oodometer.protocols.robustness_field import Field, Pair, Runs
 from oodometer.protocols.robustness_jackknife import Score
 from oodometer.protocols.words import LEVEL, count
 
 SMALLER = "Smaller is more robust."
+WIDEST = 1000.0  # times the lower end: an interval that is wider says nothing
+WIDER = "Intervals whose upper end is over a thousand times the lower one are left out."
 
 
 def metric_label(field: Field) -> str:
@@ -59,7 +61,8 @@ def score_table(field: Field, name: str = "") -> Table:
         ("detector", *(pair_label(field, pair) for pair in field.pairs), "times smallest"),
         tuple(rows),
         f"{SMALLER} Mean and variance of the mixture over {len(field.levels)} levels of "
-        f"{field.factor}, in {unit(field)}, with 95 % intervals where there are runs enough.",
+        f"{field.factor}, in {unit(field)}, with 95 % intervals where there are runs enough."
+        + _note(field.detector_scores.values()),
     )
 
 
@@ -67,7 +70,14 @@ def cell(score: Score | None) -> TableCell:
     """Write a score with its interval if it has one; None if there is no score."""
     if score is None or not math.isfinite(score.value):
         return None
-    return score.interval(LEVEL) or score.value
+    found = score.interval(LEVEL)
+    return score.value if found is None or found.high > WIDEST * found.low else found
+
+
+def _note(scores: Iterable[Score]) -> str:
+    """Say that intervals were left out, if some were."""
+    found = (score.interval(LEVEL) for score in scores if math.isfinite(score.value))
+    return f" {WIDER}" if any(i is not None and i.high > WIDEST * i.low for i in found) else ""
 
 
 def unit(field: Field) -> str:
@@ -116,7 +126,7 @@ def moment_tables(field: Field) -> list[Table]:
             for level in levels:
                 runs = field.cells.get((pair, detector, level))
                 whole = runs is not None and level not in field.lacking(pair, detector)
-                cells.append(_moments(*runs.moments) if runs is not None and whole else None)
+                cells.append(_cell_moments(runs) if runs is not None and whole else None)
             score = field.detector_scores.get((pair, detector))
             rows.append((detector, *cells, None if score is None else _moments(*score.moments)))
         tables.append(
@@ -125,10 +135,24 @@ def moment_tables(field: Field) -> list[Table]:
                 f"{metric_label(field)}, mean | variance over runs, on {pair_label(field, pair)}",
                 ("detector", *(level or "all runs" for level in levels), "mixture"),
                 tuple(rows),
-                f"In {unit(field)}. The mixture weighs each column by 1 / sqrt(variance).",
+                f"In {unit(field)}. The mixture weighs each column by 1 / sqrt(variance)"
+                f"{'; one run has none, which is taken as 0' * _has_single(field, pair)}.",
             )
         )
     return tables
+
+
+def _cell_moments(runs: Runs) -> str:
+    return f"{runs.moments.mean:.3f}" if _is_single(runs) else _moments(*runs.moments)
+
+
+def _has_single(field: Field, pair: Pair) -> bool:
+    return any(_is_single(runs) for (own, _, _), runs in field.cells.items() if own == pair)
+
+
+def _is_single(runs: Runs) -> bool:
+    """Whether there is one run, and nothing is told about others."""
+    return len(runs.labels) == 1 and not runs.spreads.any()
 
 
 def _moments(mean: object, variance: object) -> str:
@@ -159,7 +183,7 @@ def level_tables(field: Field, name: str = "") -> list[Table]:
                 f"{metric_label(field)}, {formula(field)}{where}",
                 (field.factor, *field.detectors),
                 rows,
-                SMALLER,
+                SMALLER + _note(field.level_scores.values()),
             )
         )
     return tables

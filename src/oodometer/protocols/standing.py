@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,8 +15,10 @@ from oodometer.protocols.differences import (
     UNSEEN,
     paired_differences,
 )
-from oodometer.protocols.standing_factors import (
-    factor_claims,
+from oodometer.protocols.standing_factors import factor_claims
+from oodometer.protocols.standing_power import power_claims
+from oodometer.protocols.standing_shares import (
+    dominance_claims,
     range_claims,
     ranges_of,
     set_share_claims,
@@ -28,6 +29,7 @@ from oodometer.protocols.standing_views import (
     difference_table,
     intervals,
     mean_table,
+    order_tables,
     range_table,
     rank_map,
     rank_table,
@@ -36,6 +38,7 @@ from oodometer.protocols.standing_views import (
     strips,
 )
 from oodometer.protocols.words import (
+    FEWEST,
     LEVEL,
     SHOWN,
     SIGNIFICANT,
@@ -47,6 +50,7 @@ from oodometer.protocols.words import (
     never_otherwise,
     number,
     points_and_p,
+    together,
 )
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
@@ -54,10 +58,8 @@ from oodometer.stats.agreement import kendall_w
 from oodometer.stats.comparison import Difference, holm
 from oodometer.stats.intervals import Interval, runs_interval
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
-from oodometer.stats.power import MOST_RUNS, RunsNeeded, runs_needed
 
 MOST_NAMED = 20  # detectors that a caveat names
-POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
 
 
 def standing(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -82,8 +84,9 @@ def standing_of(table: Results, rng: np.random.Generator) -> Finding:
             *factor_claims(field, surely, rng),
             *set_share_claims(field),
             *share_claims(field, shares),
+            *dominance_claims(field, shares, rng),
             *range_claims(ranges),
-            *_claim_power(field, differences),
+            *power_claims(field, _tied(differences)),
         ),
         tables=tuple(
             table
@@ -96,6 +99,7 @@ def standing_of(table: Results, rng: np.random.Generator) -> Finding:
                 set_table(field),
                 share_table(field, shares),
                 range_table(field, ranges),
+                *order_tables(field),
             )
             if table is not None
         ),
@@ -141,26 +145,33 @@ def _claim_best(
         return [Claim(f"{text}{number(mean.value)}.", "undecided", evidence)]
     if len(field.units) < 2:
         text = (
-            f"{best} has the {word} {field.metric}, {number(mean.value)}, in the one run {where}."
+            f"{best} has the {word} {field.metric}, {number(mean.value)}, {field.of_one} {where}."
         )
         return [Claim(text, "undecided", "one number per detector cannot tell chance from merit")]
-    where += "" if field.are_runs else " in the one run"
+    where += "" if field.are_runs else f" {field.of_one}"
     leads = field.order[0] == field.order.min(axis=0)
-    alone = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) == 1)
-    firsts = in_all(int(leads.sum()), len(field.units), field.unit)
+    shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
+    firsts = in_all(int(leads.sum()), len(field.units), field.unit) + together(int(shared.sum()))
+    if not field.are_runs:
+        firsts = firsts.replace("in ", "on ", 1) + _best_elsewhere(field)
     tied = _tied(differences)
-    verdict = never_otherwise(int((~alone).sum()), len(alone), surely=not tied)
+    verdict = never_otherwise(int((~leads).sum()), len(leads), surely=not tied and not shared.any())
+    if verdict == "flips" and not field.are_runs:
+        verdict = "undecided"  # one value on each set cannot tell the set from chance
     means = field.values.mean(axis=1)
     equal = [name for name, other in zip(field.detectors, means, strict=True) if other == means[0]]
-    shared = listing(equal) if len(equal) <= SHOWN else count(len(equal), "detector")
+    named = listing(equal) if len(equal) <= SHOWN else count(len(equal), "detector")
+    evidence = f"{_interval(mean)}, for the mean over {field.unit}s like these"
+    if leads.all() and not tied and len(leads) < FEWEST:
+        evidence += f"; {count(len(leads), field.unit)} are too few to say that it always does"
     claims = [
         Claim(
-            f"{shared} share the {word} mean {field.metric}, {number(mean.value)}, {where}."
+            f"{named} share the {word} mean {field.metric}, {number(mean.value)}, {where}."
             if len(equal) > 1
             else f"{best} has the {word} mean {field.metric}, {number(mean.value)}, {where}, "
             f"{'and ranks' if leads.all() else 'but ranks'} first {firsts}.",
             "undecided" if len(equal) > 1 else verdict,
-            f"{_interval(mean)}, for the mean over {field.unit}s like these",
+            evidence,
         )
     ]
     if tied:
@@ -171,8 +182,8 @@ def _claim_best(
         claims.append(Claim(text, "undecided", evidence + more))
     else:
         nearest = field.detectors[1]
-        text = f"{best} is ahead of every other detector"
-        text += "." if field.are_runs else " in this one run, over outlier sets like these."
+        text = f"{best} is ahead of every other detector on the mean over {field.unit}s like these"
+        text += "." if field.are_runs else f", {field.of_one}."
         evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
         claims.append(Claim(text, "holds", evidence))
     chance = win_probability(field.oriented(0), field.oriented(1), level=LEVEL)
@@ -182,9 +193,9 @@ def _claim_best(
     decided = decided and field.detectors[1] not in tied
     claims.append(
         Claim(
-            f"{'In another run' if field.are_runs else 'In this run, on another outlier set'} like "
-            f"these, {best} beats {field.detectors[1]} with probability {chance.value:.2f} "
-            f"[{chance.low:.2f}, {chance.high:.2f}].",
+            f"{'In another run' if field.are_runs else 'On another outlier set'} like these, "
+            f"{'' if field.are_runs else field.of_one + ', '}{best} beats {field.detectors[1]} "
+            f"with probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}].",
             "holds" if decided else "undecided",
             f"share of {count(len(field.units), field.unit)} with 95 % interval; ties count one "
             "half",
@@ -194,24 +205,40 @@ def _claim_best(
 
 
 def _interval(mean: Interval) -> str:
+    if mean.method == "constant":
+        return "no interval, as all values are equal"
     return f"95 % interval {between(mean.low, mean.high)}"
+
+
+def _best_elsewhere(field: Blocks) -> str:
+    """Name the outlier sets on which another detector has the better mean."""
+    others = _others(field)
+    if not others:
+        return ""
+    named = [f"{name} ({winner})" for name, winner in list(others.items())[:SHOWN]]
+    more = " and more" if len(others) > SHOWN else ""
+    return f"; another is best on {listing(named)}{more}"
+
+
+def _others(field: Blocks) -> dict[str, str]:
+    """Outlier sets on which another detector than the best on the whole is best, and which."""
+    sign = 1 if field.results.higher_is_better else -1
+    means = {name: sign * values.mean(axis=1) for name, values in field.sets.items()}
+    return {
+        name: field.detectors[int(own.argmax())]
+        for name, own in means.items()
+        if own.max() > own[0]
+    }
 
 
 def _claim_sets(field: Blocks, surely: bool, rng: np.random.Generator) -> list[Claim]:
     """Is the detector that is best on the whole best on every outlier set, beyond chance?"""
-    if len(field.sets) < 2 or len(field.detectors) < 2:
-        return []
-    best = field.detectors[0]
+    if len(field.sets) < 2 or len(field.detectors) < 2 or not field.are_runs:
+        return []  # of one run, the first claim says it already
+    best, others = field.detectors[0], _others(field)
     sign = 1 if field.results.higher_is_better else -1
     means = sign * np.array([values.mean(axis=1) for values in field.sets.values()]).T
-    others = {
-        name: field.detectors[int(column.argmax())]
-        for name, column in zip(field.sets, means.T, strict=True)
-        if column.max() > column[0]
-    }
     shared = int(((means == means[0]).sum(axis=0) > 1).sum())  # as good as best on these
-    if not field.are_runs and not others:
-        return []  # the first claim says it already
     agreement = kendall_w(means, rng=rng)
     concordance = "undefined" if agreement.value is None else f"{agreement.value:.2f}"
     evidence = f"Kendall's W of the order over outlier sets is {concordance} (1 = all agree)"
@@ -220,13 +247,7 @@ def _claim_sets(field: Blocks, surely: bool, rng: np.random.Generator) -> list[C
     )
     if shared:
         text += f", {shared} of them shared with another" if not others else ""
-    if others:
-        named = [f"{name} ({winner})" for name, winner in list(others.items())[:SHOWN]]
-        more = " and more" if len(others) > SHOWN else ""
-        text += f"; another is best on {listing(named)}{more}"
-    if not field.are_runs:
-        text += "; in one run each, this may be chance"
-        return [Claim(f"{text}.", "undecided", evidence)]
+    text += _best_elsewhere(field)
     behind, beaten, tests = _on_each_set(field, sign)
     evidence += f"; of {tests} differences from {best}, {behind} are beyond chance in its favour, "
     evidence += f"{beaten} against it"
@@ -254,57 +275,6 @@ def _on_each_set(field: Blocks, sign: int) -> tuple[int, int, int]:
     return sum(value > 0 for value in sure), sum(value < 0 for value in sure), tests
 
 
-def _claim_power(field: Blocks, differences: Mapping[str, Difference]) -> list[Claim]:
-    """How many runs would tell the best from the nearest that cannot be told apart from it."""
-    tied = _tied(differences)
-    if not tied or not field.are_runs:
-        return []
-    best, rival = field.detectors[0], tied[0]
-    needed = _needed(field, tied)
-    now = count(len(field.units), "run")
-    if needed.runs is not None and needed.runs <= len(field.units):
-        return []  # the spread is as good as none, and says nothing about further runs
-    high = "any number" if needed.high is None else f"{needed.high:,}"
-    if needed.runs is None and not needed.spread:
-        text = f"No number of runs would tell {best} from {rival}: here they agree in every run."
-        return [Claim(text, "undecided", f"{now} so far")]
-    if needed.runs is None:
-        text = f"Telling {best} from {rival} would take more than {MOST_RUNS:,} runs like these, "
-        text += "if they differ as little as here."
-        allowed = f"{now} so far; the spread allows {needed.low:,} to {high}"
-        return [Claim(text, "undecided", allowed if needed.low else f"{now} so far")]
-    return [
-        Claim(
-            f"Telling {best} from {rival} would take about {needed.runs:,} runs like these.",
-            "undecided",
-            f"{now} so far; for {100 * POWER:.0f} % power at the observed difference and spread, "
-            f"which allow {needed.low:,} to {high}",
-        )
-    ]
-
-
-def _needed(field: Blocks, tied: Sequence[str]) -> RunsNeeded:
-    """Runs that would tell the best from the first of those that are tied with it.
-
-    As `against_best` judges it: either by itself, after those that are told apart already, of all
-    pairs; or together with all that are tied, each at the plain level. Then each needs power enough
-    that all are found with the power that is asked for.
-    """
-    rows = [field.detectors.index(name) for name in tied]
-    best, many = field.oriented(0), len(field.detectors)
-    told = many - 1 - len(tied)
-    alone = runs_needed(
-        best, field.oriented(rows[0]), level=LEVEL, power=POWER,
-        comparisons=many * (many - 1) // 2 - told,
-    )  # fmt: skip
-    each = 1.0 - (1.0 - POWER) / len(tied)
-    together = [runs_needed(best, field.oriented(r), level=LEVEL, power=each) for r in rows]
-    longest = max(together, key=lambda needed: math.inf if needed.runs is None else needed.runs)
-    if longest.runs is None or (alone.runs is not None and alone.runs <= longest.runs):
-        return alone
-    return longest
-
-
 def _caveats(field: Blocks) -> tuple[str, ...]:
     caveats = []
     if field.are_runs:
@@ -316,8 +286,8 @@ def _caveats(field: Blocks) -> tuple[str, ...]:
             caveats.append(UNSEEN)
     elif len(field.units) > 1:
         caveats.append(
-            "There is one run only: the outlier sets are the cases. What is said is about further "
-            "outlier sets like these, and nothing about retraining."
+            f"There is {field.one} only: the outlier sets are the cases. What is said is about "
+            "further outlier sets like these, and nothing about retraining."
         )
     else:
         caveats.append("There is one number per detector: nothing can be said about chance.")

@@ -8,9 +8,12 @@ import numpy as np
 
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.blocks import Blocks
+from oodometer.protocols.standing_factors import is_repeat
 from oodometer.protocols.views import factor_strips, rank_rows, span
 from oodometer.protocols.words import LEVEL, SIGNIFICANT, count
+from oodometer.stats.agreement import tau_matrix
 from oodometer.stats.comparison import Difference
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
@@ -18,6 +21,8 @@ from oodometer.stats.ranks import places, rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
 MANY_SETS, FEW_DETECTORS = 10, 8  # beyond so many sets they become rows, and few detectors columns
+FEWEST_ORDERED = 4  # detectors whose order can agree more or less
+MOST_LEVELS, MOST_RUNS = 8, 500  # of a table that tells how far orders agree
 MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
 
 
@@ -26,16 +31,18 @@ def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for row, detector in enumerate(field.detectors):
         values = field.values[row]
-        spread = float(values.std(ddof=1)) if len(values) > 1 else None
-        rows.append((detector, _estimate(values, rng), spread, float(np.ptp(values))))
+        width = float(np.ptp(values))
+        spread = None if len(values) < 2 else float(values.std(ddof=1)) if width else 0.0
+        mean = _estimate(values, rng) if width else float(values[0])
+        rows.append((detector, mean, spread, width))
     return Table(
         "means",
         f"{field.metric}, mean over {count(len(field.units), field.unit)}, with 95 % intervals",
         ("detector", "mean", "standard deviation", "highest − lowest"),
         tuple(rows),
         f"{_direction(field)} Intervals are for the mean over further {field.unit}s like these "
-        "(Student's t on the logit scale, widened for skewness); standard deviation and range are "
-        f"over the {field.unit}s."
+        "(Student's t on the logit scale, widened for skewness), and values that are all equal "
+        f"have none; standard deviation and range are over the {field.unit}s."
         if len(field.units) > 1
         else f"{_direction(field)} One number per detector has no interval.",
     )
@@ -63,7 +70,8 @@ def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
         tuple(rows),
         f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
         f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). Places "
-        "not excluded: by mean value at 95 %, allowing for all comparisons of a detector.",
+        "not excluded: by mean value at 95 %, allowing for all comparisons of a detector; this may "
+        "leave open a place that the differences from the best exclude.",
     )
 
 
@@ -95,7 +103,7 @@ def set_table(field: Blocks) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
-    runs = count(len(field.units), "run") if field.are_runs else "one run"
+    runs = count(len(field.units), "run") if field.are_runs else field.one
     over = f" Over {runs}; whether differences are beyond chance is said in the claims."
     if len(field.sets) > MANY_SETS:
         shown = field.detectors[:FEW_DETECTORS]
@@ -160,16 +168,62 @@ def range_table(field: Blocks, ranges: Mapping[str, tuple[FactorRange, ...]]) ->
     factors = list(dict.fromkeys(part.factor for own in ranges.values() for part in own))
     rows: list[tuple[TableCell, ...]] = []
     for detector, own in ranges.items():
-        known = {part.factor: part.high - part.low for part in own}
+        known = {part.factor: _range(part) for part in own}
         rows.append((detector, *(known.get(factor) for factor in factors)))
     return Table(
         "ranges",
         f"How far each factor alone moves {field.metric}",
         ("detector", *factors),
         tuple(rows),
-        "Highest less lowest mean of the factor's levels, all else at its most frequent level. The "
-        "runs form no grid, so shares of the variance cannot be had.",
+        "Highest less lowest mean of the factor's levels, all else at its most frequent level, "
+        "with intervals where levels have repeats, which allow for all factors (Tukey and Kramer). "
+        "The runs form no grid, so shares of the variance cannot be had.",
     )
+
+
+def _range(part: FactorRange) -> TableCell:
+    width = part.high - part.low
+    if part.least is None or part.most is None:
+        return width
+    return Estimate(width, min(width, part.least), max(width, part.most))
+
+
+def order_tables(field: Blocks) -> list[Table]:
+    """How far runs agree on the order of detectors, under the same level of a condition or not."""
+    factors = [] if len(field.detectors) < FEWEST_ORDERED else field.results.factors
+    if not field.are_runs or len(field.units) > MOST_RUNS:
+        return []
+    found = []
+    agreement = None
+    for factor in factors:
+        own = np.array([levels[factor] for levels in field.unit_levels])
+        levels = list(dict.fromkeys(own.tolist()))
+        if not 3 <= len(levels) <= MOST_LEVELS or is_repeat(factor):
+            continue
+        if agreement is None:
+            agreement = tau_matrix(field.values)
+            np.fill_diagonal(agreement, np.nan)  # a run agrees with itself
+        rows = [
+            (one, *(_mean(agreement[own == one][:, own == o]) for o in levels)) for one in levels
+        ]
+        found.append(
+            Table(
+                f"order-{factor}",
+                f"Do runs agree on the order of detectors? Kendall's tau by {factor}",
+                (factor, *levels),
+                tuple(rows),
+                f"Mean over pairs of runs: with the same {factor} on the diagonal, with different "
+                "ones elsewhere; 1 is the same order, −1 the reverse. If it does nothing to the "
+                "order, all cells are alike but for chance.",
+            )
+        )
+    return found
+
+
+def _mean(values: Floats) -> float | None:
+    """Mean of what is known."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
 
 
 def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:

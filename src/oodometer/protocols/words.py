@@ -72,7 +72,10 @@ def times_and_p(ratio: Difference) -> str:
     if not math.isfinite(ratio.high) or math.isnan(ratio.value):
         return "no interval"
     # Beyond a thousand times, the smaller score is hardly more than a rounding error.
-    shown = (f"{part:.2g}" if part < 99.5 else f"{part:.0f}" for part in ratio[:3])
+    shown = (
+        f"{part:.1f}" if 0.95 <= part < 9.95 else f"{part:.2g}" if part < 99.5 else f"{part:.0f}"
+        for part in ratio[:3]
+    )
     value, low, high = (
         text if part < 1e3 else "over 1000" for part, text in zip(ratio, shown, strict=False)
     )
@@ -97,11 +100,23 @@ def in_all(part: int, whole: int, singular: str, plural: str = "") -> str:
 
     >>> in_all(7, 9, "training"), in_all(9, 9, "training"), in_all(0, 9, "training")
     ('in 7 of 9 trainings', 'in all 9 trainings', 'in none of 9 trainings')
+    >>> in_all(2, 2, "training")
+    'in both trainings'
     """
     if whole == 1:
         return f"in the one {singular}" if part else f"not in the one {singular}"
-    shares = {whole: f"all {whole}", 0: f"none of {whole}"}
+    shares = {whole: f"all {whole}" if whole > 2 else "both", 0: f"none of {whole}"}
     return f"in {shares.get(part, f'{part} of {whole}')} {plural or singular + 's'}"
+
+
+def together(times: int) -> str:
+    """Say how often a first place is shared.
+
+    >>> together(0), together(1), together(3)
+    ('', ' (once together with another)', ' (3 times together with another)')
+    """
+    often = "once" if times == 1 else f"{times} times"
+    return f" ({often} together with another)" if times else ""
 
 
 def listing(names: Sequence[str]) -> str:

@@ -178,6 +178,10 @@ def _bars(table: Table, index: int, ascii_only: bool) -> _Column:
         places = [line if start <= place <= stop else " " for place in range(_BAR)]
         places[middle] = dot
         bars.append("".join(places))
-    ends = f"{low:.3g}", f"{high:.3g}"
+    ends = next(
+        pair
+        for digits in (3, 2, 1)
+        if len("".join(pair := (f"{low:.{digits}g}", f"{high:.{digits}g}"))) < _BAR
+    )
     name = ends[0] + " " * (_BAR - len(ends[0]) - len(ends[1])) + ends[1]
     return _Column(name, bars, right=False, fixed=True)

@@ -15,7 +15,7 @@ from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
 from oodometer.stats.friedman import friedman
 from oodometer.stats.ranks import rank_matrix
-from oodometer.stats.values import paired_values
+from oodometer.stats.values import midranks, paired_values
 
 ALL_ORDERS = 7  # up to so many items, all their orders are tried: 5,040
 
@@ -78,12 +78,13 @@ def tau_b(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
     check_level(level)
     first, second = paired_values(a, b)
     size = first.size
-    signs = np.sign(first[:, None] - first), np.sign(second[:, None] - second)
-    value = _general(*signs)
-    if value is None:
+    if np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
         return UNDEFINED
-    few = size <= ALL_ORDERS
-    p_value = _over_all_orders(*signs) if few else float(kendalltau(first, second).pvalue)
+    if size <= ALL_ORDERS:
+        signs = np.sign(_above(first)), np.sign(_above(second))
+        value, p_value = _general(*signs), _over_all_orders(*signs)
+    else:
+        value, p_value = map(float, kendalltau(first, second))
     least = 4.0 / (size * (size - 1))
     error = _tau_error(max(-1.0 + least, min(1.0 - least, value)), size) if size > 4 else math.inf
     return _with_interval(value, least, error, level, p_value)
@@ -123,12 +124,13 @@ def spearman(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
     check_level(level)
     first, second = paired_values(a, b)
     size = first.size
-    above = ranks_above(np.column_stack([first, second]))
-    value = _general(above[0], above[1])
-    if value is None:
+    if np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
         return UNDEFINED
+    middle = 0.5 * (size + 1)
+    ranks = midranks(first) - middle, midranks(second) - middle
+    value = _general(*ranks)
     if size <= ALL_ORDERS:
-        p_value = _over_all_orders(above[0], above[1])
+        p_value = _over_all_orders(_above(ranks[0]), _above(ranks[1]))
     else:
         room = max(1.0 - value**2, 1e-300)
         p_value = 2.0 * float(stdtr(size - 2, -abs(value) * math.sqrt((size - 2) / room)))
@@ -137,10 +139,18 @@ def spearman(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
     return _with_interval(value, 12.0 / (size**3 - size), error, level, p_value)
 
 
-def _general(a: Floats, b: Floats) -> float | None:
-    """Daniels' (1944) coefficient of two antisymmetric matrices: signs for tau, ranks for rho."""
+def _above(values: Floats) -> Floats:
+    """By how much each value lies above each other."""
+    return np.asarray(values[:, None] - values)
+
+
+def _general(a: Floats, b: Floats) -> float:
+    """Daniels' (1944) coefficient of two antisymmetric matrices: signs for tau, ranks for rho.
+
+    Of ranks about their mean, instead of their differences, it is the same.
+    """
     scale = math.sqrt(float((a**2).sum())) * math.sqrt(float((b**2).sum()))
-    return max(-1.0, min(1.0, float((a * b).sum()) / scale)) if scale > 0.0 else None
+    return max(-1.0, min(1.0, float((a * b).sum()) / scale))
 
 
 def _over_all_orders(a: Floats, b: Floats) -> float:

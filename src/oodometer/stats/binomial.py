@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import bdtr, bdtrc, betaincinv
 
-from oodometer.metrics.counts import Floats
+from oodometer.errors import UserError
+from oodometer.metrics.counts import Floats, check_count
+from oodometer.metrics.delong import check_level
 
 MOST_CASES = 100  # beyond, Clopper & Pearson's interval is hardly wider, and quick
 STEPS = 200  # of the search, twice over
@@ -21,6 +23,11 @@ def share_interval(wins: int, cases: int, level: float) -> tuple[float, float]:
     intervals cover 95 % to 100 %, on average over all chances 98.5 % of 3 cases, 97.3 % of 10 and
     96.3 % of 30: few cases have few shares, and none of their intervals covers 95 % everywhere.
     """
+    check_level(level)
+    check_count(cases, "cases")
+    check_count(wins, "wins", 0)
+    if wins > cases:
+        raise UserError(f"wins must be at most the number of cases, {cases}, got {wins}.")
     if 2 * wins > cases:
         low, high = share_interval(cases - wins, cases, level)
         return 1.0 - high, 1.0 - low

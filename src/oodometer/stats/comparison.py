@@ -20,7 +20,7 @@ from scipy.special import ndtri
 
 from oodometer.errors import UserError
 from oodometer.metrics import Estimate
-from oodometer.metrics.counts import Floats
+from oodometer.metrics.counts import Floats, check_count
 from oodometer.metrics.delong import (
     area_interval,
     check_level,
@@ -212,6 +212,7 @@ def holm(p_values: ArrayLike, *, among: int | None = None) -> Floats:
     """
     given = _p_values(p_values)
     number = given.size if among is None else among
+    check_count(number, "among", 0)
     if number < given.size:
         raise UserError(
             f"among must be at least the number of p_values, {given.size}, got {among}."

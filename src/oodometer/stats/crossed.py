@@ -13,6 +13,7 @@ from oodometer.errors import UserError
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
+from oodometer.stats.values import run_values
 
 FEWEST = 3  # trainings: leaving one out must leave two
 
@@ -36,14 +37,19 @@ def crossed_shares(values: ArrayLike, *, level: float = 0.95) -> Crossed | None:
     91 % to 98 %. None if nothing varies.
     """
     check_level(level)
-    table = np.asarray(values, dtype=np.float64)
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UserError(
+            "values must be a table (trainings, conditions) of real numbers, every row of the same "
+            "length."
+        ) from None
     if table.ndim != 2 or table.shape[0] < FEWEST or table.shape[1] < 2:
         raise UserError(
             f"values must be a table of {FEWEST} trainings or more under two conditions or more, "
             f"got shape {table.shape}."
         )
-    if not np.isfinite(table).all():
-        raise UserError("values must be finite.")
+    run_values(table.ravel(), "values")
     found = _shares(table)
     if found is None:
         return None

@@ -9,15 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtr
 
+from oodometer.errors import UserError
 from oodometer.metrics import Estimate, auroc_interval
 from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
 from oodometer.stats.binomial import share_interval
 from oodometer.stats.summary import Summary, mean_interval
-from oodometer.stats.values import check_generator, paired_values
+from oodometer.stats.values import check_generator, midranks, paired_values
 
 EXACT_FLIPS = 18  # pairs: the means of their 2^18 subsets take milliseconds
 EXACT_RANKS = 200  # pairs: beyond, the normal approximation is right to three digits
+MOST_RANKS = 5000  # pairs: the means of all pairs of them take half a gigabyte
 CHUNK = 1 << 20
 
 
@@ -144,12 +146,17 @@ def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedT
     first, second = paired_values(a, b)
     differences = first - second
     size = differences.size
+    if size > MOST_RANKS:
+        raise UserError(
+            f"a and b have {size} values: Wilcoxon's interval takes the means of all pairs of "
+            f"differences, of {MOST_RANKS} at most; t_test takes any number."
+        )
     means = np.sort((differences[:, None] + differences)[np.triu_indices(size)] / 2.0)
     value = float(np.median(means))
     # Values with few digits tie in their differences; in floats only nearly so.
     largest = float(np.abs([first, second]).max()) or 1.0
     sizes = np.round(np.abs(differences) / largest, 12)
-    ranks = _midranks(sizes) * np.sign(differences)
+    ranks = midranks(sizes) * np.sign(differences)
     ranks = ranks[ranks != 0.0]
     if not ranks.size:
         return PairedTest(value, 1.0, 1.0, "exact", *_ends(means, 1.0, level, largest))
@@ -261,10 +268,3 @@ def win_probability(
     low, _ = share_interval(math.floor(wins), differences.size, level)
     _, high = share_interval(math.ceil(wins), differences.size, level)
     return Estimate(wins / differences.size, low, high)
-
-
-def _midranks(values: Floats) -> Floats:
-    """Ranks from 1 up; equal values share the mean of their ranks."""
-    ordered = np.sort(values)
-    below = np.searchsorted(ordered, values, side="left")
-    return np.asarray(0.5 * (below + np.searchsorted(ordered, values, side="right") + 1))

@@ -31,6 +31,13 @@ def paired_values(a: ArrayLike, b: ArrayLike) -> tuple[Floats, Floats]:
     return first, second
 
 
+def midranks(values: Floats) -> Floats:
+    """Ranks from 1 up; equal values share the mean of their ranks."""
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, values, side="left")
+    return np.asarray(0.5 * (below + np.searchsorted(ordered, values, side="right") + 1))
+
+
 def check_generator(rng: object) -> None:
     """Raise unless `rng` is a generator: a bare seed would be the same draws at every call."""
     if not isinstance(rng, np.random.Generator):

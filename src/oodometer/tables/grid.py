@@ -81,7 +81,8 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         # pandas writes what the lines are below the titles of several levels.
         titles = [cell or title for cell, title in zip(rows[depth], titles, strict=False)]
         depth += 1
-    body = [row for row in rows[depth:] if row not in rows[:depth]]
+    head = rows[:depth]
+    body = [row for row in rows[depth:] if row not in head]
     repeated = len(rows) - depth - len(body)
     if repeated:
         notes.append(f"repetitions of the header were left out: {repeated}")
@@ -97,7 +98,9 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     double = [name for name, times in Counter(titles).items() if times > 1]
     if double:
         raise UserError(f"{where} has {titles.count(double[0])} columns called '{double[0]}'.")
-    return Grid(titles, [(row + [""] * len(titles))[: len(titles)] for row in body], notes, about)
+    wide = len(titles)
+    body = [row if len(row) == wide else (row + [""] * wide)[:wide] for row in body]
+    return Grid(titles, body, notes, about)
 
 
 def _is_comment(rows: Rows, number: int, width: int) -> bool:
@@ -113,8 +116,9 @@ def _is_comment(rows: Rows, number: int, width: int) -> bool:
 def _numeric_columns(rows: Rows, width: int) -> list[int]:
     """Columns in which most cells below the first line are numbers."""
     found = []
+    below = rows[1:]
     for column in range(width):
-        if numeric_share(row[column] for row in rows[1:] if len(row) > column) > 0.5:
+        if numeric_share([row[column] for row in below if len(row) > column]) > 0.5:
             found.append(column)
     return found
 

@@ -29,7 +29,7 @@ def knows_titles(row: Sequence[str], least: int = 2) -> bool:
 
 def is_turned(rows: Rows, width: int) -> bool:
     """Tell whether titles stand in the first column, and lines beside each other."""
-    first = [plain(row[0]) for row in rows]
+    first = [plain(row[0]) for row in rows[: _MOST_TURNED + 1]]
     return (
         2 < len(rows) <= _MOST_TURNED
         and all(len(row) == width for row in rows)

@@ -24,6 +24,7 @@ LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is n
 _ROW, _PERCENT = "\0row", "\0percent"  # no title of a user's can be equal to these
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(r"(seed|run|fold|trial|repetition|repeat|split)[\s_#=\-]*(\w+)", re.IGNORECASE)
+_LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
 _RUN_OF = re.compile(r"(.*\S)[\s_/\-]+(seed|run|fold|trial|repeat)[\s_#=\-]*(\d+)", re.IGNORECASE)
 _ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
 
@@ -36,16 +37,20 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     parts: list[dict[str, list[object]]] = []
     gaps: dict[str, int] = {}
     remarks: dict[str, None] = {}
+    words: dict[str, None] = {}  # of cells without a number
     wide = _what_is_wide(roles)
     runs = _run_in_titles(roles)
     for column, (metric, what) in roles.measured.items():
         cells = _cells(column, frame[column].tolist())
         gaps[column] = sum(cell is None for cell in cells)
+        pairs = zip(frame[column], cells, strict=True)
+        words |= {t: None for t, cell in pairs if cell is None and any(map(str.isalpha, t))}
         labels = {} if not what else {wide: what}
         if what and wide in ("ood", "detector") and runs:
             labels = {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
         elif what and wide not in ("ood", "detector"):
-            labels = {wide: _REPEAT.sub(r"\2", what)}
+            numbered = _REPEAT if _REPEAT.fullmatch(what) else _LEVEL
+            labels = {wide: what if wide == "condition" else numbered.sub(r"\2", what)}
         stated = roles.spreads.get(column)
         spreads = cells if stated is None else _cells(stated, frame[stated].tolist())
         by_title = bool(_PERCENT_TITLE.search(column)) and not any(
@@ -80,12 +85,29 @@ def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]
     missing = {column: number for column, number in gaps.items() if number}
     if missing:
         told = ", ".join(f"{column} {number}" for column, number in missing.items())
-        notes.append(f"empty cells count as missing: {sum(missing.values())} ({told})")
+        such = f", such as '{next(iter(words))}'" if words else ""
+        notes.append(f"empty cells count as missing: {sum(missing.values())} ({told}){such}")
+    if wide in long:
+        long = _one_label_each(long, wide, notes)
     long = _with_labels(long, frame, roles, notes)
     if roles.metric is not None:
         long = _named_metrics(long, notes)
     long = _without_means(long, notes)
     return _one_unit(long, notes).drop(columns=[_ROW, _PERCENT]), notes
+
+
+def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataFrame:
+    """Say of what columns are whose titles name a metric only, where others say it."""
+    unnamed = long[wide].isna()
+    if not unnamed.any():
+        return long
+    labels = long[wide].dropna().unique()
+    if wide == "detector":
+        notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
+                     "left out")  # fmt: skip
+        return long[~unnamed].reset_index(drop=True)
+    other = {"ood": "OOD"}.get(wide, "(empty)")
+    return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
 
 
 def _spread(cell: Cell | None, stated: bool) -> float:
@@ -104,7 +126,12 @@ def _what_is_wide(roles: Roles) -> str:
         return "run"
     if are_detectors(roles):
         return "detector"
-    return "ood" if roles.ood is None else "condition"
+    if roles.ood is None:
+        return "ood"
+    levels = [found[1].casefold() for what in titles if (found := _LEVEL.fullmatch(what))]
+    taken = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
+    one = len(titles) > 1 and len(levels) == len(titles) and len(set(levels)) == 1
+    return levels[0] if one and levels[0] not in taken else "condition"
 
 
 def _run_in_titles(roles: Roles) -> str | None:

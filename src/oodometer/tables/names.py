@@ -22,7 +22,7 @@ OOD_TITLES = frozenset(
      "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset", "set",
      "datensatz", "datensätze", "testdatensatz", "donnéesood", "données", "jeudedonnées",
      "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "outofdist", "oodtestset",
-     "test", "testedon"}
+     "test", "testedon", "benchmark", "oodbenchmark"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -35,6 +35,11 @@ REPLICATE_TITLES = frozenset(
     {"seed", "run", "runs", "trial", "repetition", "repeat", "replicate", "fold", "split",
      "checkpointid", "runid", "modelid", "randomseed", "rngseed", "seedid", "runidx", "runindex",
      "rep", "cvfold", "graine", "semilla", "essai", "lauf", "durchlauf", "wiederholung", "试验"}
+)  # fmt: skip
+# Titles of names that a cluster or a tracker of experiments gave to a run.
+JOB_TITLES = frozenset(
+    {"job", "jobid", "jobnumber", "slurmjob", "slurmjobid", "slurmid", "taskid", "experimentid",
+     "expid", "uid", "uuid", "hash", "runname", "runhash", "wandbid", "mlflowid", "mlflowrunid"}
 )  # fmt: skip
 # What each kind of them is called in Results, so that every protocol knows it.
 _REPLICATES = {
@@ -100,7 +105,7 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"detectors?|outliers?|\d+)*"
 )
 _AROUND_METRICS = re.compile(
-    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
+    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
 )
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",

@@ -95,11 +95,20 @@ def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
 def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFrame]:
     """Read what is named; in folders, leave out what is no table."""
     frames: dict[Path, pd.DataFrame] = {}
+    named: dict[Path, Path] = {}
     for path in paths:
+        named.setdefault(path.resolve(), path)
+    if len(named) < len(paths):
+        notes.append("what was named more than once was read once")
+    for path in named.values():
         if not path.is_dir():
             frames |= _read(path, notes)
             continue
-        inside = sorted(file for file in path.rglob("*") if _is_table(file.relative_to(path)))
+        inside = sorted(
+            file
+            for file in path.rglob("*")
+            if _is_table(file.relative_to(path)) and not _is_report(file)
+        )
         if not inside:
             raise UserError(f"Folder '{path}' holds no table ({', '.join(SUFFIXES)}).")
         refused: dict[Path, str] = {}
@@ -128,6 +137,13 @@ def _is_table(file: Path) -> bool:
     return bare.suffix.casefold() in SUFFIXES and not hidden
 
 
+def _is_report(file: Path) -> bool:
+    """Tell whether a file was written by an analysis before this one, into the same folder."""
+    return file.stem == "report" and all(
+        file.with_suffix(suffix).is_file() for suffix in (".html", ".md", ".tex", ".csv")
+    )
+
+
 def _has_numbers(frame: pd.DataFrame) -> bool:
     return any(numeric_share(frame[column]) > 0.5 for column in frame.columns)
 
@@ -148,9 +164,9 @@ def _tells_detectors(frame: pd.DataFrame) -> bool:
     for column in frame.columns:
         if numeric_share(frame[column]) > 0.5:
             continue
-        if plain(column) in DETECTOR_TITLES or 2 * sum(map(is_detector, frame[column])) >= len(
-            frame
-        ):
+        lines = frame[column].value_counts()
+        named = sum(int(lines[name]) for name in lines.index if is_detector(name))
+        if plain(column) in DETECTOR_TITLES or 2 * named >= len(frame):
             return True
     return False
 

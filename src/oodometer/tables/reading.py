@@ -19,7 +19,14 @@ from oodometer.tables.long import COVARIATE, to_long
 from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, parse_columns, with_joined
-from oodometer.tables.runs import once, one_spelling, promote, repeats_named, telling
+from oodometer.tables.runs import (
+    jobs_named,
+    once,
+    one_spelling,
+    promote,
+    repeats_named,
+    telling,
+)
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
 
@@ -66,6 +73,7 @@ def read_results(
     frame = with_joined(columns, frame, titles)
     told = parse_columns(columns, frame, titles)
     roles = guess(frame, told, default)
+    frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
     if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
         better = "higher" if HIGHER_IS_BETTER[default] else "lower"
@@ -80,14 +88,19 @@ def read_results(
     long, factors, set_aside = telling(
         long, notes, {renamed.get(c, c) for c, role in told.items() if role == "factor"}
     )
+    known = {name: title for title, name in renamed.items()}
+    left = {_title(known.get(n, n), frame): why for n, why in set_aside.items()}
+    if left:
+        reasons = "; ".join(f"{column}: {why}" for column, why in left.items())
+        notes.append(f"columns that tell no runs apart were set aside ({reasons})")
+    long, factors, jobs = jobs_named(long, factors)
+    renamed |= jobs
     long, factors = once(long, factors, notes)
     found = [
         _results(part, str(name), factors, runs, notes)
         for name, part in long.groupby("metric", sort=False)
     ]
     found.sort(key=lambda part: part.metric != "auroc")
-    known = {name: title for title, name in renamed.items()}
-    left = {_title(known.get(n, n), frame): why for n, why in set_aside.items()}
     listing = _listing(roles, factors, left, renamed)
     return Reading(tuple(found), listing, tuple(dict.fromkeys(notes)))
 
@@ -140,6 +153,22 @@ def _title(name: str, frame: pd.DataFrame) -> str:
     """Return the title of a column that had to be renamed to be a factor."""
     original = name.removesuffix(" column")
     return name if name in frame.columns or original not in frame.columns else original
+
+
+def _of_one_detector(
+    frame: pd.DataFrame, roles: Roles, stem: str, notes: list[str]
+) -> pd.DataFrame:
+    """Take a file that names outlier sets, each once, and no detector for one detector's results.
+
+    OpenOOD writes such files; the name of the file may be all that tells which detector it was.
+    """
+    cell = [c for c in (roles.ood, roles.id, roles.metric, *roles.factors) if c is not None]
+    told = roles.detector is not None or are_detectors(roles) or "detector" in frame.columns
+    if told or not stem or roles.ood is None or not roles.measured or frame.duplicated(cell).any():
+        return frame
+    roles.detector = "detector"
+    notes.append(f"no column names the detector: all lines are taken for those of one, {stem}")
+    return frame.assign(detector=stem)
 
 
 def _require(roles: Roles, frame: pd.DataFrame) -> None:

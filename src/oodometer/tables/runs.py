@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.long import COVARIATE
-from oodometer.tables.names import REPLICATE_TITLES, plain, replicate_name
+from oodometer.tables.names import JOB_TITLES, REPLICATE_TITLES, plain, replicate_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +62,17 @@ def repeats_named(long: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     return long.rename(columns=renamed), renamed
 
 
+def jobs_named(
+    long: pd.DataFrame, factors: tuple[str, ...]
+) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
+    """Call the number of a job that does tell runs apart run: it is no condition."""
+    jobs = [name for name in factors if plain(name) in JOB_TITLES]
+    if len(jobs) != 1 or "run" in long.columns:
+        return long, factors, {}
+    renamed = {jobs[0]: "run"}
+    return long.rename(columns=renamed), tuple(renamed.get(n, n) for n in factors), renamed
+
+
 def telling(
     long: pd.DataFrame, notes: list[str], told: Collection[str] = ()
 ) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
@@ -91,12 +102,18 @@ def telling(
         elif not replicate and _is_measured(long, column):
             set_aside[column] = "numbers that are no settings"
     factors = [column for column in factors if column not in set_aside]
+    for column in [c for c in factors if c not in told]:
+        parts = _parts(long, column, [c for c in factors if c != column])
+        if parts:
+            factors.remove(column)
+            together = f"{', '.join(parts[:-1])} and {parts[-1]} together"
+            set_aside[column] = f"told by {together if len(parts) > 1 else parts[0]}"
     free = [c for c in factors if c not in told]
-    for column in [c for c in reversed(free) if plain(c) not in REPLICATE_TITLES]:
-        others = [c for c in factors if c != column and plain(c) not in REPLICATE_TITLES]
+    for column in [c for c in reversed(free) if plain(c) not in REPLICATE_TITLES | JOB_TITLES]:
+        repeats = [c for c in factors if plain(c) in REPLICATE_TITLES | JOB_TITLES]
+        others = [c for c in factors if c != column and c not in repeats]
         if "id" in long.columns:
             others.append("id")
-        repeats = [c for c in factors if plain(c) in REPLICATE_TITLES]
         others += [c for c in repeats if (long[c] == long[column]).all()]
         for other in others:
             if long[other].nunique() >= long[column].nunique() and _told_by(long, column, other):
@@ -106,10 +123,28 @@ def telling(
     for column in () if told else _incidental(long, factors):
         factors.remove(column)
         set_aside[column] = "differs from line to line"
-    if set_aside:
-        reasons = "; ".join(f"{column}: {why}" for column, why in set_aside.items())
-        notes.append(f"columns that tell no runs apart were set aside ({reasons})")
     return long.drop(columns=list(set_aside)), tuple(factors), set_aside
+
+
+def _parts(long: pd.DataFrame, column: str, others: list[str]) -> list[str]:
+    """Name the columns that together tell what one tells alone, which is a name for them.
+
+    Such are the number of a job, the name of a run, and that of a configuration. A seed is more
+    than a name, and what labels were trained on is known by that name only.
+    """
+    title = plain(column)
+    repeats = [other for other in others if plain(other) in REPLICATE_TITLES]
+    if "noise" in title or "train" in title or replicate_name(column) not in (None, "run"):
+        return []
+    if title in REPLICATE_TITLES | JOB_TITLES:
+        same = [c for c in repeats if _told_by(long, column, c) and _told_by(long, c, column)]
+        if same or (title in REPLICATE_TITLES and not repeats):
+            return same[:1]
+    finest = _levels(long, column)
+    known = [*others, *(["id"] if "id" in long.columns and _levels(long, "id") > 1 else [])]
+    parts = [c for c in known if _levels(long, c) < finest and _told_by(long, c, column)]
+    alike = len(parts) > 1 and len(long[parts].drop_duplicates()) == finest
+    return parts if alike else []
 
 
 def _told_by(long: pd.DataFrame, column: str, other: str) -> bool:

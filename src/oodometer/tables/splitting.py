@@ -56,12 +56,20 @@ def split(lines: Sequence[str], where: str) -> Rows:
     return _aligned(lines) or [[line] for line in lines]
 
 
+class _Tidy(dict[str, str]):
+    """Cells without needless spaces; equal ones are one object, of which a column has many."""
+
+    def __missing__(self, cell: str) -> str:
+        return self.setdefault(cell, " ".join(cell.split()))
+
+
 def _rows(lines: Sequence[str], delimiter: str) -> Rows:
     if delimiter == "&":
         return _latex_rows(lines)
     try:
         reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=False)
-        rows = [[" ".join(cell.split()) for cell in row] for row in reader]
+        tidy = _Tidy()
+        rows = [[tidy[cell] for cell in row] for row in reader]
     except csv.Error:  # a cell of more than 131,072 characters
         return []
     if delimiter == "|":
