@@ -82,3 +82,13 @@ def test_runs_that_happen_to_agree_are_no_surer_than_their_samples():
     swapped = [(i[::-1], o) for i, o in runs]  # the same AUROCs: samples differ, values do not
     found = auroc_difference(runs, swapped)
     assert found.value == 0.0 and found.low < -0.05 and found.p_value > 0.99
+
+
+def test_far_tails_are_widened_no_more_than_usual_ones():
+    """Many comparisons ask for far tails; a clear lead must not drown in a correction's growth."""
+    a = np.array([0.99, 0.98, 0.985, 0.97, 0.992, 0.96, 0.988, 0.99, 0.975])
+    b = np.array([0.88, 0.92, 0.90, 0.89, 0.89, 0.87, 0.91, 0.95, 0.94])
+    below, _ = widenings(a, b, 300)
+    usual = float(t.ppf(0.975, 8))
+    assert below(usual) > 1.02 * usual
+    assert below(4 * usual) / (4 * usual) == pytest.approx(below(usual) / usual)
