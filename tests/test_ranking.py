@@ -158,6 +158,16 @@ def test_one_detector_and_nothing_to_compare():
         conclude(table)
 
 
+def test_what_learns_from_outliers_is_referred_to_od_test():
+    rows = tuple(
+        ScoreRow(r.run, "svm", "outliers=far", r.dataset, r.scores, default=False)
+        for r in world({"svm": 1.0}).rows
+    )
+    table = world({"svm": 1.0})
+    with pytest.raises(UserError, match=r"learn from outliers \(svm\): OD-test is for them"):
+        conclude(ScoreTable(table.id, rows, table.runs))
+
+
 def test_settings_of_the_grid_do_not_compete():
     table = world({"a": 1.0})
     grid = tuple(

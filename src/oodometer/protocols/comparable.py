@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from oodometer.errors import UserError
 from oodometer.protocols.differences import trainings_of
+from oodometer.protocols.od_test_experiments import LEARNED
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements
@@ -106,6 +107,11 @@ def comparable(table: ScoreTable) -> Comparable:
                     complete, shared_samples=table.same_samples
                 )
     ranked = [d for d in table.detectors if all((d, ood) in by_run for ood in table.ood)]
+    if all(row.setting.startswith(LEARNED) for row in table.rows):
+        raise UserError(
+            f"All detectors here learn from outliers ({', '.join(table.detectors)}): OD-test is "
+            "for them, and a comparison with others needs some that have seen none."
+        )
     if not ranked or not table.ood:
         raise UserError("No detector has scores in every run on every outlier set.")
     looks = list(trainings.values())
