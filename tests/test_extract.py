@@ -473,8 +473,9 @@ def hooked(width, classes):
 
 @pytest.mark.parametrize("head", [WithAdapter, OwnLinear, AdaptedLinear, hooked])
 def test_a_head_may_be_any_module_that_is_linear(head, images):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), head(8, 3)).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), head(8, 3)).eval()
     got = extract(model, {"a": images})["a"]
     with torch.no_grad():
         assert torch.allclose(got.features, model[:3](images), atol=1e-6)
@@ -500,8 +501,9 @@ def shifting():
     ],
 )
 def test_a_module_that_is_not_linear_is_no_head(last, images):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), *last())
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.Tanh(), *last())
     for inputs in (images, torch.zeros_like(images)):  # where nearly everything looks linear
         with pytest.raises(UserError, match="its head cannot be found"):
             extract(model, {"a": inputs})
