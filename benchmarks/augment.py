@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from oodometer.lab.augment import KNOWN, augmentation
+from oodometer.lab.training.augment import KNOWN, augmentation
 
 CLASSES = 10
 FEW = 250  # images that the loop is timed on

@@ -35,9 +35,9 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.detectors._neighbors import Neighbors, as_given
-from oodometer.lab.extract import extract
-from oodometer.lab.networks import build_network
-from oodometer.lab.networks._parts import Staged
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.training.networks import build_network
+from oodometer.lab.training.networks._parts import Staged
 from oodometer.outputs import Outputs
 from oodometer.registry import DETECTORS, Detector, choose
 from oodometer.scores import Missing

@@ -20,12 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table, table_to_bytes
-from oodometer.engine.notes import announce
-from oodometer.engine.plan import DataContent, Plan, plan
-from oodometer.engine.run import make_plan, run_study
-from oodometer.engine.store import FolderStore, MemoryStore, Store
-from oodometer.engine.survey import survey
+from oodometer.engine.lead.run import make_plan, run_study
+from oodometer.engine.plan.notes import announce
+from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.stores import FolderStore, MemoryStore, Store
+from oodometer.engine.upkeep.survey import survey
+from oodometer.engine.work.codecs import (
+    arrays_to_bytes,
+    bytes_to_arrays,
+    bytes_to_table,
+    table_to_bytes,
+)
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.scoring import choices
 from oodometer.study import Study, parse_study

@@ -14,9 +14,9 @@ import time
 import numpy as np
 from sklearn.metrics import roc_curve
 
-from oodometer.lab.compatibility import SOURCES, outliers_for, triplets
-from oodometer.protocols.od_test import od_test_over_sources
-from oodometer.protocols.od_test_experiments import experiment
+from oodometer.lab.data.compatibility import SOURCES, outliers_for, triplets
+from oodometer.protocols.od_test.experiments import experiment
+from oodometer.protocols.od_test.protocol import od_test_over_sources
 from oodometer.scores import ScoreRow, ScoreTable, validation_half
 
 PLAIN, GRIDS, LEARNED = 24, 4, 2  # detectors; those with a grid count twice: as they are, and tuned

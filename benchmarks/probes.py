@@ -14,10 +14,10 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from oodometer.lab.extract import extract
-from oodometer.lab.inputs import Data
-from oodometer.lab.networks import build_network
-from oodometer.lab.probes import PROBES
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.asking.probes import PROBES
+from oodometer.lab.data.inputs import Data
+from oodometer.lab.training.networks import build_network
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 

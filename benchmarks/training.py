@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from oodometer.lab.datasets import Images
-from oodometer.lab.train import Training, fresh_network
+from oodometer.lab.data.datasets import Images
+from oodometer.lab.training.train import Training, fresh_network
 from oodometer.study import TrainSpec
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")

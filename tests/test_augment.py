@@ -11,8 +11,8 @@ import torch
 from scipy import stats
 
 from oodometer.errors import UserError
-from oodometer.lab import augment, color
-from oodometer.lab.augment import augmentation
+from oodometer.lab.training import augment, color
+from oodometer.lab.training.augment import augmentation
 
 TEXTS = list(augment.KNOWN)
 CHANGING = [text for text in TEXTS if text != "none"]

@@ -14,20 +14,20 @@ from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
 import oodometer as om
-from oodometer.engine.codecs import bytes_to_arrays, bytes_to_table
-from oodometer.engine.failures import remember_failure
-from oodometer.engine.notes import Outcome, recall
-from oodometer.engine.plan import Plan
-from oodometer.engine.run import count_done, make_plan, read_contents
-from oodometer.engine.store import FolderStore
-from oodometer.engine.survey import find_prunable
-from oodometer.engine.verify import recompute
+from oodometer.engine.lead.run import count_done, make_plan, read_contents
+from oodometer.engine.plan.notes import Outcome, recall
+from oodometer.engine.plan.plan import Plan
+from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.survey import find_prunable
+from oodometer.engine.upkeep.verify import recompute
+from oodometer.engine.work.codecs import bytes_to_arrays, bytes_to_table
+from oodometer.engine.work.failures import remember_failure
 from oodometer.errors import UserError
-from oodometer.lab.binary import Against, binary_source, binary_spec
-from oodometer.lab.samples import Images, Samples, Tokens
-from oodometer.lab.schedules import make_stopping
-from oodometer.lab.sources import Source
-from oodometer.lab.train import Training
+from oodometer.lab.data.samples import Images, Samples, Tokens
+from oodometer.lab.data.sources import Source
+from oodometer.lab.detector_models.binary import Against, binary_source, binary_spec
+from oodometer.lab.training.schedules import make_stopping
+from oodometer.lab.training.train import Training
 from oodometer.scores import Missing, ScoreTable, validation_half
 from oodometer.scoring import choices
 from oodometer.study import Study, TrainSpec, parse_study

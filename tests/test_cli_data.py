@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from oodometer.cli import app
 from oodometer.errors import UserError
-from oodometer.lab.compatibility import excluded_classes, outliers_for
+from oodometer.lab.data.compatibility import excluded_classes, outliers_for
 
 
 def invoke(*arguments: str) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.lab import compatibility
-from oodometer.lab.compatibility import Overlap
+from oodometer.lab.data import compatibility
+from oodometer.lab.data.compatibility import Overlap
 
 DATA = Path(os.environ.get("OODOMETER_DATA") or "none")
 

@@ -18,19 +18,19 @@ from typer.testing import CliRunner
 
 from oodometer.cli import app
 from oodometer.errors import UserError
-from oodometer.lab.cards import CARDS
-from oodometer.lab.catalog import Found, data_folder, find
-from oodometer.lab.datasets import (
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.data.cards import CARDS
+from oodometer.lab.data.catalog import Found, data_folder, find
+from oodometer.lab.data.datasets import (
     Images,
     conform,
     load_part,
     load_parts,
     load_texts,
 )
-from oodometer.lab.extract import extract
-from oodometer.lab.outliers import KNOWN, load_outliers
-from oodometer.lab.readers import FORMATS
-from oodometer.lab.sources import load_source
+from oodometer.lab.data.outliers import KNOWN, load_outliers
+from oodometer.lab.data.readers import FORMATS
+from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec
 
 _spec = importlib.util.spec_from_file_location(

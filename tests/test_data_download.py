@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from oodometer.cli import app, main
 from oodometer.errors import UserError
-from oodometer.lab import cards, download
-from oodometer.lab.cards import Card, Remote
-from oodometer.lab.download import get, unpack
+from oodometer.lab.data import cards, download
+from oodometer.lab.data.cards import Card, Remote
+from oodometer.lab.data.download import get, unpack
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 

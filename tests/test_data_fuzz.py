@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.lab.readers import FORMATS, Request
+from oodometer.lab.data.readers import FORMATS, Request
 
 _spec = importlib.util.spec_from_file_location(
     "data_files", Path(__file__).with_name("data_files.py")

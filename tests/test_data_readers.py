@@ -20,10 +20,10 @@ import scipy.io
 from PIL import Image
 
 from oodometer.errors import UserError
-from oodometer.lab.datasets import load_part, load_parts, load_texts
-from oodometer.lab.readers import FORMATS, Request, recognise
-from oodometer.lab.readers.matlab import read_matlab
-from oodometer.lab.readers.pickled import read_pickle
+from oodometer.lab.data.datasets import load_part, load_parts, load_texts
+from oodometer.lab.data.readers import FORMATS, Request, recognise
+from oodometer.lab.data.readers.matlab import read_matlab
+from oodometer.lab.data.readers.pickled import read_pickle
 
 # Test modules are imported by path, so their neighbours are too.
 _spec = importlib.util.spec_from_file_location(

@@ -15,8 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 from oodometer.detectors import _arrays, _gaussians, _neighbors
 from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
 from oodometer.errors import UserError
-from oodometer.lab.extract import extract
-from oodometer.lab.probes import layers as probe_layers
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.asking.probes import layers as probe_layers
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS
 from oodometer.scoring import score

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 import oodometer as om
 from oodometer.detectors import perturbation, sampling
 from oodometer.errors import UserError
-from oodometer.lab.probes import PROBES, dropout, pixels
-from oodometer.lab.probes import perturbation as asked
+from oodometer.lab.asking.probes import PROBES, dropout, pixels
+from oodometer.lab.asking.probes import perturbation as asked
 from oodometer.outputs import Outputs, View
 from oodometer.registry import DETECTORS, Detector, Scorer, choose
 from oodometer.testing import assert_detector, check_detector
@@ -149,7 +149,7 @@ def test_a_class_that_is_never_predicted_has_the_range_of_its_labels() -> None:
 
 
 def test_gram_rows_survive_large_and_small_activations() -> None:
-    from oodometer.lab.probes.layers import POWERS, gram_rows
+    from oodometer.lab.asking.probes.layers import POWERS, gram_rows
 
     maps = torch.rand(3, 5, 7, generator=torch.Generator().manual_seed(0)) - 0.3
     for scale in (1e-6, 1.0, 1e6):  # the twentieth power of 1e6 is no float32

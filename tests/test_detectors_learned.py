@@ -11,8 +11,8 @@ import oodometer as om
 import oodometer.detectors
 from oodometer.errors import UserError
 from oodometer.outputs import OF_OTHER_NETWORKS, Head, Outputs, View
-from oodometer.protocols.od_test import od_test
-from oodometer.protocols.ranking import ranking
+from oodometer.protocols.od_test.protocol import od_test
+from oodometer.protocols.ranking.protocol import ranking
 from oodometer.registry import DETECTORS, Detector, find
 from oodometer.scores import validation_half
 

@@ -10,11 +10,11 @@ import torch
 
 import oodometer as om
 import oodometer.detectors
-from oodometer._toys import train_toys, validation_toys
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector, choose
 from oodometer.scoring import choices
+from oodometer.testing.toys import train_toys, validation_toys
 
 
 def outputs(rows: int, seed: int) -> Outputs:

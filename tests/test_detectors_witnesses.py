@@ -23,8 +23,8 @@ from torch import nn
 
 import oodometer as om
 from oodometer.detectors import temperature
-from oodometer.lab.probes import dropout
-from oodometer.lab.votes import summarize_votes
+from oodometer.lab.asking.probes import dropout
+from oodometer.lab.asking.votes import summarize_votes
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS
 

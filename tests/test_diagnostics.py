@@ -9,10 +9,10 @@ import pytest
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, from_json, to_json
-from oodometer.lab import shortcuts
-from oodometer.lab.class_names import shared_names
-from oodometer.lab.diagnostics import diagnose
-from oodometer.lab.duplicates import exact_copies, near_copies
+from oodometer.lab.data import shortcuts
+from oodometer.lab.data.class_names import shared_names
+from oodometer.lab.data.diagnostics import diagnose
+from oodometer.lab.data.duplicates import exact_copies, near_copies
 from oodometer.reports.text import markdown
 
 
@@ -97,8 +97,8 @@ def test_search_in_pieces_is_the_same_search(monkeypatch):
     known, outliers = pictures(300, 0), pictures(150, 1)
     outliers[:90] = CHANGES["noise"](known[:90])
     whole = near_copies(known, outliers, 0.95)
-    monkeypatch.setattr("oodometer.lab.duplicates._CHUNK", 1000)
-    monkeypatch.setattr("oodometer.lab.duplicates._PAIRS", 7)
+    monkeypatch.setattr("oodometer.lab.data.duplicates._CHUNK", 1000)
+    monkeypatch.setattr("oodometer.lab.data.duplicates._PAIRS", 7)
     pieces = near_copies(known, outliers, 0.95)
     assert [copy[:2] for copy in pieces] == [copy[:2] for copy in whole]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from oodometer.finding import Claim
-from oodometer.protocols.contests import comparisons, contests, judge
-from oodometer.protocols.families import Asked, answers
+from oodometer.protocols.common.contests import comparisons, contests, judge
+from oodometer.protocols.common.families import Asked, answers
 from oodometer.stats.comparison import Difference, against_best, holm, over_families
 from oodometer.stats.paired import t_test
 

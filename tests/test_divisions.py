@@ -9,19 +9,19 @@ import pytest
 import torch
 from PIL import Image
 
-from oodometer.engine.plan import DataContent, _training_key
+from oodometer.engine.plan.plan import DataContent, _training_key
 from oodometer.errors import UserError
-from oodometer.lab import splits
-from oodometer.lab.cards import CARDS
-from oodometer.lab.compatibility import excluded_classes
-from oodometer.lab.datasets import Parts, load_parts, read_part
-from oodometer.lab.divisions import check_split, divide, gives_validation
-from oodometer.lab.openood import CIFAR10_VALIDATION
-from oodometer.lab.outliers import load_outliers
-from oodometer.lab.portions import portion_rows
-from oodometer.lab.samples import Images
-from oodometer.lab.sources import load_source
-from oodometer.lab.train import Training, check_spec
+from oodometer.lab.data import splits
+from oodometer.lab.data.cards import CARDS
+from oodometer.lab.data.compatibility import excluded_classes
+from oodometer.lab.data.datasets import Parts, load_parts, read_part
+from oodometer.lab.data.divisions import check_split, divide, gives_validation
+from oodometer.lab.data.openood import CIFAR10_VALIDATION
+from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.portions import portion_rows
+from oodometer.lab.data.samples import Images
+from oodometer.lab.data.sources import load_source
+from oodometer.lab.training.train import Training, check_spec
 from oodometer.study import TrainSpec
 
 

@@ -12,16 +12,21 @@ import numpy as np
 import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here
 
-from oodometer.engine import collect as collecting
-from oodometer.engine import training
-from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table, table_to_bytes
-from oodometer.engine.run import count_done, make_plan, read_contents, run_study
-from oodometer.engine.runner import Progress
-from oodometer.engine.store import FolderStore
+from oodometer.engine.lead import collect as collecting
+from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
+from oodometer.engine.lead.runner import Progress
+from oodometer.engine.stores import FolderStore
+from oodometer.engine.work import train as training
+from oodometer.engine.work.codecs import (
+    arrays_to_bytes,
+    bytes_to_arrays,
+    bytes_to_table,
+    table_to_bytes,
+)
 from oodometer.errors import UserError
-from oodometer.lab.portions import split_portions
-from oodometer.lab.sources import load_source
-from oodometer.lab.train import Training, train
+from oodometer.lab.data.portions import split_portions
+from oodometer.lab.data.sources import load_source
+from oodometer.lab.training.train import Training, train
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Factor, Study
 
@@ -479,7 +484,7 @@ def run_cli(
 
 
 def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
-    from oodometer.engine.keys import function_version
+    from oodometer.engine.plan.keys import function_version
     from oodometer.registry import find
 
     folder = tmp_path / "somewhere"

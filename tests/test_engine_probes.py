@@ -7,26 +7,25 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from engine_studies import make_study, payloads, run_here, run_inside
 
-from oodometer.engine import probing
-from oodometer.engine.codecs import array_to_text, bytes_to_arrays, bytes_to_table
-from oodometer.engine.notes import announce, recall
-from oodometer.engine.plan import ENSEMBLE
-from oodometer.engine.run import count_done, make_plan, read_contents
-from oodometer.engine.runner import Progress
-from oodometer.engine.store import FolderStore
-from oodometer.engine.survey import find_prunable, prune
-from oodometer.engine.verify import recompute
-from oodometer.lab.portions import split_portions
-from oodometer.lab.sources import load_source
-from oodometer.lab.train import Training
-from oodometer.lab.votes import summarize_votes
+from oodometer.engine.lead.run import count_done, make_plan, read_contents
+from oodometer.engine.lead.runner import Progress
+from oodometer.engine.plan.notes import announce, recall
+from oodometer.engine.plan.plan import ENSEMBLE
+from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.survey import find_prunable, prune
+from oodometer.engine.upkeep.verify import recompute
+from oodometer.engine.work import ask as probing
+from oodometer.engine.work.codecs import array_to_text, bytes_to_arrays, bytes_to_table
+from oodometer.lab.asking.votes import summarize_votes
+from oodometer.lab.data.portions import split_portions
+from oodometer.lab.data.sources import load_source
+from oodometer.lab.training.train import Training
 from oodometer.study import Study
 
 DETECTORS = ["max_softmax", "odin", "mc_dropout", "gram", "score_svm", "deep_ensemble"]
@@ -154,10 +153,10 @@ def test_plain_keys_do_not_follow_probes(study, monkeypatch):
     plain = make_plan(study.model_copy(update={"detectors": ("max_softmax",)}), contents).runs[0]
     assert plain.scores["max_softmax"] == run.scores["max_softmax"]
     assert plain.outputs == run.outputs and not plain.probes
-    from oodometer.engine import keys
+    from oodometer.engine.plan import keys
 
     code = keys._code_of
-    probes = Path(probing.__file__).parents[1] / "lab" / "probes" / "perturbation.py"
+    probes = keys.PACKAGE / "lab/asking/probes/perturbation.py"
     source = probes.read_text()
 
     def edited(text: str) -> tuple[str, tuple[str, ...]]:
@@ -276,8 +275,8 @@ def test_killed_while_the_network_is_asked_it_ends_with_the_same_bytes(study, tm
     program = (
         "import os, signal\n"
         "from oodometer.engine.executors.in_process import InProcess\n"
-        "from oodometer.engine.run import run_study\n"
-        "from oodometer.engine.store import FolderStore\n"
+        "from oodometer.engine.lead.run import run_study\n"
+        "from oodometer.engine.stores import FolderStore\n"
         "from oodometer.study import load_study\n"
         "write = FolderStore.write_file\n"
         "def write_file(store, name, content):\n"

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from oodometer import metrics
 from oodometer.cli import app
 from oodometer.errors import UserError
-from oodometer.lab.models import load_model
-from oodometer.lab.sources import load_source
+from oodometer.lab.asking.models import load_model
+from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec
 
 CLASSES, WIDTH = 4, 8
@@ -168,7 +168,7 @@ def broken(classes):
     raise RuntimeError("no luck\\nat all")
 
 def digits(part):
-    from oodometer.lab.datasets import load_part
+    from oodometer.lab.data.datasets import load_part
     images = load_part("digits", part)
     pixels = (torch.from_numpy(images.floats()) - 0.5) / 0.25
     return torch.utils.data.TensorDataset(pixels, torch.from_numpy(images.labels))
@@ -235,7 +235,7 @@ def test_outputs_of_one_model_are_dropped_before_the_next_is_asked(own_model, mo
     import gc
     import weakref
 
-    from oodometer.lab import extract as module
+    from oodometer.lab.asking import extract as module
     from oodometer.outputs import Outputs
 
     real, alive = module.extract, []

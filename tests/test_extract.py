@@ -315,8 +315,8 @@ def test_wrong_features_are_noticed(images):
 
 
 def test_the_stems_relu_can_be_skipped_and_comes_back(images):
-    from oodometer.lab.extract import stem_relu_skipped
-    from oodometer.lab.networks import build_network
+    from oodometer.lab.asking.extract import stem_relu_skipped
+    from oodometer.lab.training.networks import build_network
 
     model = seeded(lambda: build_network("resnet18", (1, 6, 6), 3, 4)).eval()
     true = extract(model, {"a": images})["a"]

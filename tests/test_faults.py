@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from oodometer.cli.running import stoppable
-from oodometer.engine import runner as running
 from oodometer.engine.executors import Ended, Task
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
-from oodometer.engine.run import check_device, run_study
-from oodometer.engine.runner import Progress, Settings
-from oodometer.engine.store import FolderStore, StoreError
-from oodometer.engine.tasks import warm_up
+from oodometer.engine.lead import runner as running
+from oodometer.engine.lead.run import check_device, run_study
+from oodometer.engine.lead.runner import Progress, Settings
+from oodometer.engine.lead.tasks import warm_up
+from oodometer.engine.stores import FolderStore, StoreError
 from oodometer.errors import UserError
 from oodometer.study import Study, load_study
 
@@ -229,7 +229,7 @@ def test_what_a_killed_runner_had_claimed_is_swept(probed, tmp_path):
     shutil.copytree(finished, tmp_path / "store")
     store = FolderStore(tmp_path / "store")
     store.discard("scores", next(store.keys("scores")))
-    code = "from oodometer.engine.store import this_owner; print(this_owner())"
+    code = "from oodometer.engine.stores import this_owner; print(this_owner())"
     gone = subprocess.check_output([sys.executable, "-c", code], text=True).strip()
     assert store.claim("train-1", gone, 1e6)
     assert store.claim("train-2", "somebody else, on another machine", 1e6)
@@ -338,8 +338,8 @@ def test_an_error_of_our_own_is_one_sentence_too():
 def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
     import torch
 
-    from oodometer.engine import steps
-    from oodometer.lab.train import Training
+    from oodometer.engine.work import steps
+    from oodometer.lab.training.train import Training
 
     with pytest.raises(UserError, match="Unknown device 'gpu'.*Known: cpu, cuda"):
         check_device("gpu", here=True)
@@ -370,7 +370,7 @@ def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
 
 
 def torture_plan(study: Study):
-    from oodometer.engine.run import make_plan, read_contents
+    from oodometer.engine.lead.run import make_plan, read_contents
 
     study = study.model_copy(update={"detectors": ("energy",)})
     return make_plan(study, read_contents(study))

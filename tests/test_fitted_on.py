@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from oodometer.engine.codecs import bytes_to_arrays
-from oodometer.engine.plan import DataContent, plan
-from oodometer.engine.run import make_plan, read_contents, run_study
-from oodometer.engine.store import MemoryStore
+from oodometer.engine.lead.run import make_plan, read_contents, run_study
+from oodometer.engine.plan.plan import DataContent, plan
+from oodometer.engine.stores import MemoryStore
+from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.errors import UserError
-from oodometer.lab.portions import split_portions
-from oodometer.lab.sources import load_source
+from oodometer.lab.data.portions import split_portions
+from oodometer.lab.data.sources import load_source
 from oodometer.scoring import choices
 from oodometer.study import parse_study
 

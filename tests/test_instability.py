@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.protocols.instability import instability, instability_of
-from oodometer.protocols.instability_field import deviation, spreads
-from oodometer.protocols.robustness import robustness_of
-from oodometer.protocols.standing import standing_of
+from oodometer.protocols.instability.field import deviation, spreads
+from oodometer.protocols.instability.protocol import instability, instability_of
+from oodometer.protocols.robustness.protocol import robustness_of
+from oodometer.protocols.standing.protocol import standing_of
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 

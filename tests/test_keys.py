@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oodometer.engine import keys
-from oodometer.engine.plan import DataContent, Plan, plan
-from oodometer.engine.run import make_plan, read_contents
+from oodometer.engine.lead.run import make_plan, read_contents
+from oodometer.engine.plan import keys
+from oodometer.engine.plan.plan import DataContent, Plan, plan
 from oodometer.scoring import choices
 from oodometer.study import Study, load_study, parse_study
 
@@ -209,23 +209,23 @@ def append(file: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("lab/losses.py", ALL),
-        ("lab/train.py", ALL),
-        ("lab/networks/_parts.py", ALL),
-        ("lab/batches.py", ALL),
-        ("lab/portions.py", ALL),
-        ("lab/extract.py", OUTPUTS | SCORES),
-        ("lab/inputs.py", OUTPUTS | SCORES),
+        ("lab/training/losses.py", ALL),
+        ("lab/training/train.py", ALL),
+        ("lab/training/networks/_parts.py", ALL),
+        ("lab/training/batches.py", ALL),
+        ("lab/data/portions.py", ALL),
+        ("lab/asking/extract.py", OUTPUTS | SCORES),
+        ("lab/data/inputs.py", OUTPUTS | SCORES),
         ("outputs.py", OUTPUTS | SCORES),
         ("scoring.py", SCORES),
         ("registry.py", SCORES),
         ("detectors/logits.py", OF_LOGITS),
         ("detectors/distances.py", OF_KNN),
-        ("lab/augment.py", set()),  # not used by this study
-        ("lab/label_noise.py", set()),
-        ("lab/readers/idx.py", set()),  # told by the content of the data
-        ("lab/cards.py", set()),
-        ("protocols/ranking.py", set()),
+        ("lab/training/augment.py", set()),  # not used by this study
+        ("lab/data/label_noise.py", set()),
+        ("lab/data/readers/idx.py", set()),  # told by the content of the data
+        ("lab/data/cards.py", set()),
+        ("protocols/ranking/protocol.py", set()),
         ("errors.py", set()),
         ("cli/common.py", set()),
     ],
@@ -241,7 +241,7 @@ def test_code_changes_what_it_makes(package, file, expected):
 def test_code_of_what_a_training_uses_belongs_to_it(package):
     base = {"data": "digits", "network": "mlp", "augment": "crop_flip"}
     study = make_study(base=base | {"label_noise": "uniform(rate=0.2)"})
-    for file in ("lab/augment.py", "lab/color.py", "lab/label_noise.py"):
+    for file in ("lab/training/augment.py", "lab/training/color.py", "lab/data/label_noise.py"):
         before = keys_of(study)
         append(package / file, "\n_CHANGED = 1\n")
         assert changed(before, keys_of(study)) == ALL, file

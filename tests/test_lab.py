@@ -7,9 +7,9 @@ import pytest
 from sklearn.datasets import load_digits as sklearn_digits
 
 from oodometer.errors import UserError
-from oodometer.lab.datasets import load_digits
-from oodometer.lab.outliers import KNOWN, load_outliers
-from oodometer.lab.sources import load_source
+from oodometer.lab.data.datasets import load_digits
+from oodometer.lab.data.outliers import KNOWN, load_outliers
+from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec
 
 OUTLIERS = [name for name in KNOWN if not name.endswith("_words")]  # those are for texts

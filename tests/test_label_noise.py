@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.errors import UserError
-from oodometer.lab import label_noise
-from oodometer.lab.label_files import list_positions, read_labels
+from oodometer.lab.data import label_noise
+from oodometer.lab.data.label_files import list_positions, read_labels
 
 # The published training list names CIFAR-10's classes in this order, 5,000 images each.
 CLEAN = np.repeat([3, 5, 9, 2, 0, 8, 6, 7, 4, 1], 5_000)

@@ -9,11 +9,11 @@ from scipy.stats import spearmanr
 
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
-from oodometer.protocols.label_noise import label_noise, label_noise_of
-from oodometer.protocols.label_noise_choices import find_choices
-from oodometer.protocols.label_noise_claims import claims
-from oodometer.protocols.label_noise_errors import ask_accuracy
-from oodometer.protocols.label_noise_field import noise_field, of_scores
+from oodometer.protocols.label_noise.choices import find_choices
+from oodometer.protocols.label_noise.claims import claims
+from oodometer.protocols.label_noise.errors import ask_accuracy
+from oodometer.protocols.label_noise.field import noise_field, of_scores
+from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 

@@ -18,10 +18,7 @@ MAY_IMPORT = {
     "errors": set(),
     "calls": {"errors"},
     "metrics": {"errors"},
-    "_labels": {"errors"},
-    "_mapped": set(),
-    "_tensors": {"errors", "_mapped"},
-    "outputs": {"errors", "_labels", "_mapped", "_tensors"},
+    "outputs": {"errors"},
     "saved": {"errors", "outputs"},
     "study": {"errors"},
     "finding": {"errors", "metrics"},
@@ -30,23 +27,19 @@ MAY_IMPORT = {
     "tables": {"errors", "results"},
     "registry": {"errors", "calls", "outputs"},
     "stats": {"errors", "metrics"},
-    "detectors": {"errors", "_mapped", "outputs", "registry"},
+    "detectors": {"errors", "outputs", "registry"},
     "scoring": {"errors", "calls", "outputs", "registry", "scores", "detectors"},
-    "_randomness": set(),
-    "_toys": {"outputs"},
     "testing": {
         "errors",
         "calls",
         "outputs",
         "registry",
         "detectors",
-        "_randomness",
-        "_toys",
     },
     "protocols": {"errors", "metrics", "scores", "results", "finding", "stats"},
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "_labels", "calls", "metrics", "outputs", "scores", "study", "finding"},
+    "lab": {"errors", "calls", "metrics", "outputs", "scores", "study", "finding"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
@@ -114,7 +107,7 @@ HEAVY = {"torch", "pandas", "sklearn", "scipy", "pyarrow"}
         ("import oodometer.reports", {"scipy"}),
         ("import oodometer.study", set()),
         # A finished study is recognised and reported without PyTorch.
-        ("import oodometer.engine.run", {"scipy", "pyarrow"}),
+        ("import oodometer.engine.lead.run", {"scipy", "pyarrow"}),
     ],
 )
 def test_nothing_heavy_is_loaded(statement, allowed):

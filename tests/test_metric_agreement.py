@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.protocols.metric_agreement import metric_agreement
+from oodometer.protocols.agreement.protocol import metric_agreement
 from oodometer.results import Results
 
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.errors import UserError
-from oodometer.lab.extract import extract
-from oodometer.lab.networks import KNOWN as ALL
-from oodometer.lab.networks import build_network, check_network
-from oodometer.lab.networks.resnet import PadShortcut
-from oodometer.lab.networks.transformers import Attention, StochasticDepth
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.training.networks import KNOWN as ALL
+from oodometer.lab.training.networks import build_network, check_network
+from oodometer.lab.training.networks.resnet import PadShortcut
+from oodometer.lab.training.networks.transformers import Attention, StochasticDepth
 
 CIFAR, MNIST, IMAGENET = (3, 32, 32), (1, 28, 28), (3, 224, 224)
 TOKENS = {"cct7", "mlp_mixer"}  # their stages are rows of tokens
@@ -456,7 +456,8 @@ def test_bad_networks_are_named():
 
 def test_torchvision_is_not_needed():
     code = (
-        "import sys; sys.modules['torchvision'] = None; from oodometer.lab.networks import KNOWN; "
+        "import sys; sys.modules['torchvision'] = None; "
+        "from oodometer.lab.training.networks import KNOWN; "
         "print(len(KNOWN))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

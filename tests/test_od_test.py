@@ -14,13 +14,13 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 from oodometer.errors import UserError
 from oodometer.finding import Finding, from_json, to_json
-from oodometer.lab.compatibility import outliers_for, triplets
+from oodometer.lab.data.compatibility import outliers_for, triplets
 from oodometer.metrics import Estimate
-from oodometer.protocols.od_test import od_test, od_test_over_sources
-from oodometer.protocols.od_test_claims import claims
-from oodometer.protocols.od_test_effects import Field, mean_effect
-from oodometer.protocols.od_test_experiments import Method, Outcome, Source, experiment
-from oodometer.protocols.od_test_threshold import (
+from oodometer.protocols.od_test.claims import claims
+from oodometer.protocols.od_test.effects import Field, mean_effect
+from oodometer.protocols.od_test.experiments import Method, Outcome, Source, experiment
+from oodometer.protocols.od_test.protocol import od_test, od_test_over_sources
+from oodometer.protocols.od_test.threshold import (
     accepting_threshold,
     exact_threshold,
     hinge_threshold,

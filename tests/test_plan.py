@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oodometer.engine.notes import announce, read_wanted
-from oodometer.engine.plan import DataContent, Plan, plan
-from oodometer.engine.store import MemoryStore
+from oodometer.engine.plan.notes import announce, read_wanted
+from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.stores import MemoryStore
 from oodometer.scoring import choices
 from oodometer.study import Study, parse_study
 

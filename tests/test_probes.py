@@ -20,11 +20,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import oodometer as om
 from oodometer.errors import UserError
-from oodometer.lab.networks import build_network
-from oodometer.lab.probes import PROBES, dropout, pixels
-from oodometer.lab.probes.layers import without_leading
-from oodometer.lab.stages import as_matrix
-from oodometer.lab.votes import LOG_NOTHING, summarize_votes
+from oodometer.lab.asking.probes import PROBES, dropout, pixels
+from oodometer.lab.asking.probes.layers import without_leading
+from oodometer.lab.asking.stages import as_matrix
+from oodometer.lab.asking.votes import LOG_NOTHING, summarize_votes
+from oodometer.lab.training.networks import build_network
 
 USUAL = {name for name, probe in PROBES.items() if not probe.only_by_name}  # what "all" means
 

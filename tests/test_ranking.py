@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
 from oodometer.metrics import Estimate
-from oodometer.protocols.ranking import ranking
+from oodometer.protocols.ranking.protocol import ranking
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 

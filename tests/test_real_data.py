@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oodometer.engine.run import run_study
-from oodometer.engine.store import FolderStore
+from oodometer.engine.lead.run import run_study
+from oodometer.engine.stores import FolderStore
 from oodometer.study import parse_study
 
 DATA = Path(os.environ.get("OODOMETER_DATA") or "none")

@@ -13,11 +13,11 @@ import pytest
 from oodometer.errors import UserError
 from oodometer.finding import Finding, from_json, to_json
 from oodometer.metrics import Estimate
-from oodometer.protocols.instability import instability_of
-from oodometer.protocols.robustness import robustness, robustness_of
-from oodometer.protocols.robustness_field import arrange
-from oodometer.protocols.robustness_jackknife import ratio
-from oodometer.protocols.robustness_score import (
+from oodometer.protocols.instability.protocol import instability_of
+from oodometer.protocols.robustness.field import arrange
+from oodometer.protocols.robustness.jackknife import ratio
+from oodometer.protocols.robustness.protocol import robustness, robustness_of
+from oodometer.protocols.robustness.score import (
     Moments,
     mixture,
     robustness_score,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oodometer.engine import estimates
-from oodometer.engine.estimates import Cost, DataSize, Durations, estimate
-from oodometer.engine.plan import DataContent, RunPlan
-from oodometer.engine.schedule import Job, Schedule
+from oodometer.engine.lead import estimates
+from oodometer.engine.lead.estimates import Cost, DataSize, Durations, estimate
+from oodometer.engine.lead.schedule import Job, Schedule
+from oodometer.engine.plan.plan import DataContent, RunPlan
 from oodometer.errors import UserError
 from oodometer.study import TrainSpec
 

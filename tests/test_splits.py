@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oodometer.errors import UserError
-from oodometer.lab import splits
-from oodometer.lab.portions import portion_rows
+from oodometer.lab.data import splits
+from oodometer.lab.data.portions import portion_rows
 from oodometer.study import TrainSpec
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.protocols.spread import spread
+from oodometer.protocols.spread.protocol import spread
 from oodometer.scores import ScoreRow, ScoreTable
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.blocks import blocks
-from oodometer.protocols.standing import standing, standing_of
-from oodometer.protocols.standing_shares import dominance_claims, shares_of
+from oodometer.protocols.common.blocks import blocks
+from oodometer.protocols.standing.protocol import standing, standing_of
+from oodometer.protocols.standing.shares import dominance_claims, shares_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.stats.power import power

@@ -15,12 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from oodometer.cli import app
-from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table
 from oodometer.engine.executors.in_process import InProcess
-from oodometer.engine.notes import announce, recall, studies_in
-from oodometer.engine.run import make_plan, read_contents, run_study
-from oodometer.engine.store import KINDS, FolderStore, Store, open_store, this_owner
-from oodometer.engine.survey import find_prunable, prune, survey
+from oodometer.engine.lead.run import make_plan, read_contents, run_study
+from oodometer.engine.plan.notes import announce, recall, studies_in
+from oodometer.engine.stores import KINDS, FolderStore, Store, open_store, this_owner
+from oodometer.engine.upkeep.survey import find_prunable, prune, survey
+from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table
 from oodometer.errors import UserError
 from oodometer.study import Study, parse_study
 
@@ -44,7 +44,7 @@ def finish(study: Study, store: Store) -> None:
 def unchanging_code():
     """A finished study is known by the bytes of all code, which somebody may be editing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oodometer.engine.notes.package_version", lambda: "as it is now")
+        patch.setattr("oodometer.engine.plan.notes.package_version", lambda: "as it is now")
         yield
 
 

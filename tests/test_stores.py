@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from oodometer.engine.store import (
+from oodometer.engine.stores import (
     KINDS,
     DamagedError,
     FolderStore,
@@ -244,7 +244,7 @@ def test_another_process_opens_it_by_its_address(place, tmp_path, monkeypatch, r
     store.save("scores", "ab12", b"content", {})
     monkeypatch.chdir("/")
     code = (
-        "import sys\nfrom oodometer.engine.store import open_store\n"
+        "import sys\nfrom oodometer.engine.stores import open_store\n"
         f"store = open_store({store.address!r})\n"
         "store.save('scores', 'beef', b'from there', {})\n"
         "sys.stdout.write(store.load('scores', 'ab12').decode())"
@@ -316,7 +316,7 @@ def test_a_claim_that_is_not_renewed_is_taken_over(store, clock):
 
 
 def test_a_claim_of_a_process_that_is_gone_is_taken_over_at_once(store):
-    code = "from oodometer.engine.store import this_owner; print(this_owner())"
+    code = "from oodometer.engine.stores import this_owner; print(this_owner())"
     gone = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert store.claim("train-1", gone.stdout.strip(), 1000)
     assert store.claim("train-2", gone.stdout.strip(), 1000)
@@ -538,7 +538,7 @@ def test_a_server_that_is_not_there_is_told(monkeypatch):
 
 
 def test_nothing_is_imported_before_it_is_needed():
-    code = "import oodometer.engine.store, sys; print('fsspec' in sys.modules)"
+    code = "import oodometer.engine.stores, sys; print('fsspec' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

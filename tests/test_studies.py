@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from oodometer.cli.studies import STUDIES
-from oodometer.engine.run import run_study
-from oodometer.engine.store import FolderStore
+from oodometer.engine.lead.run import run_study
+from oodometer.engine.stores import FolderStore
 from oodometer.errors import UserError
-from oodometer.lab.catalog import CARDS
-from oodometer.lab.catalog import find as find_data
-from oodometer.lab.datasets import load_parts, split_options
-from oodometer.lab.outliers import KNOWN as MADE
-from oodometer.lab.train import check_spec
+from oodometer.lab.data.catalog import CARDS
+from oodometer.lab.data.catalog import find as find_data
+from oodometer.lab.data.datasets import load_parts, split_options
+from oodometer.lab.data.outliers import KNOWN as MADE
+from oodometer.lab.training.train import check_spec
 from oodometer.protocols import PROTOCOLS
 from oodometer.scoring import choices
 from oodometer.study import Study, load_study, parse_study

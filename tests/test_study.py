@@ -326,7 +326,7 @@ def test_bad_splits(value):
 def test_a_network_that_does_not_fit_into_memory_is_told(monkeypatch):
     import torch
 
-    from oodometer.lab import networks
+    from oodometer.lab.training import networks
 
     huge = replace(networks.KNOWN["mlp"], build=lambda *sizes: torch.empty(2**60))
     monkeypatch.setitem(networks.KNOWN, "mlp", huge)

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from oodometer.errors import UserError
-from oodometer.lab.extract import extract
-from oodometer.lab.networks import KNOWN, build_network
-from oodometer.lab.outliers import load_outliers
-from oodometer.lab.samples import Texts
-from oodometer.lab.sources import load_source
-from oodometer.lab.train import fresh_network, train
-from oodometer.lab.words import LENGTH, NOTHING, UNKNOWN, WORDS, Vocabulary, words_of
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.samples import Texts
+from oodometer.lab.data.sources import load_source
+from oodometer.lab.data.vocabulary import LENGTH, NOTHING, UNKNOWN, WORDS, Vocabulary, words_of
+from oodometer.lab.training.networks import KNOWN, build_network
+from oodometer.lab.training.train import fresh_network, train
 from oodometer.study import TrainSpec
 
 TOPICS = (

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import nn
 
-from oodometer.engine.codecs import arrays_to_bytes, bytes_to_arrays
+from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays
 from oodometer.errors import UserError
-from oodometer.lab.curves import best_epoch, epochs_without_gain
-from oodometer.lab.datasets import Images
-from oodometer.lab.losses import as_probabilities, make_loss
-from oodometer.lab.optimizers import OPTIMIZERS, make_optimizer, usual_rate
-from oodometer.lab.portions import portion_rows, split_portions
-from oodometer.lab.schedules import make_schedule, make_stopping
-from oodometer.lab.sources import load_source
-from oodometer.lab.train import Training, _one_thread, check_spec, fresh_network, train
+from oodometer.lab.data.datasets import Images
+from oodometer.lab.data.portions import portion_rows, split_portions
+from oodometer.lab.data.sources import load_source
+from oodometer.lab.training.curves import best_epoch, epochs_without_gain
+from oodometer.lab.training.losses import as_probabilities, make_loss
+from oodometer.lab.training.optimizers import OPTIMIZERS, make_optimizer, usual_rate
+from oodometer.lab.training.schedules import make_schedule, make_stopping
+from oodometer.lab.training.train import Training, _one_thread, check_spec, fresh_network, train
 from oodometer.study import TrainSpec
 
 

@@ -8,13 +8,13 @@ from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
 from oodometer.metrics import auroc
 from oodometer.protocols import PROTOCOLS
-from oodometer.protocols.tuning import _claim_sensitivity, tuning
-from oodometer.protocols.tuning_field import (
+from oodometer.protocols.tuning.field import (
     TunedDetector,
     TuningField,
     average_over_detectors,
     tuning_field,
 )
+from oodometer.protocols.tuning.protocol import _claim_sensitivity, tuning
 from oodometer.scores import ScoreRow, ScoreTable, validation_half
 
 SIZE = 60

@@ -7,7 +7,7 @@ import scipy.stats
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.standing_unpaired import separate_runs, stated_spreads
+from oodometer.protocols.standing.unpaired import separate_runs, stated_spreads
 from oodometer.results import Results
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.summary import Summary, mean_interval

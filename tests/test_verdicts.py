@@ -11,13 +11,13 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from oodometer.finding import Table
 from oodometer.metrics import Estimate
-from oodometer.protocols.contests import Contest, contests, judge, told_flips
-from oodometer.protocols.differences import paired_differences
-from oodometer.protocols.instability_field import deviation, spreads
-from oodometer.protocols.robustness import robustness_of
-from oodometer.protocols.robustness_contests import mean_difference
-from oodometer.protocols.robustness_field import Runs, arrange
-from oodometer.protocols.standing import standing_of
+from oodometer.protocols.common.contests import Contest, contests, judge, told_flips
+from oodometer.protocols.common.differences import paired_differences
+from oodometer.protocols.instability.field import deviation, spreads
+from oodometer.protocols.robustness.contests import mean_difference
+from oodometer.protocols.robustness.field import Runs, arrange
+from oodometer.protocols.robustness.protocol import robustness_of
+from oodometer.protocols.standing.protocol import standing_of
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference
 

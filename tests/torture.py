@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oodometer.engine.store import FolderStore
+from oodometer.engine.stores import FolderStore
 
 KINDS = ("models", "outputs", "probes", "correct", "scores", "tables", "findings")
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from oodometer.analysis import analyze
     from oodometer.errors import UserError
     from oodometer.finding import Finding
-    from oodometer.lab.extract import extract
+    from oodometer.lab.asking.extract import extract
     from oodometer.outputs import Head, Outputs, View
     from oodometer.registry import Detector, Scorer, detector
     from oodometer.reports import report
@@ -38,7 +38,7 @@ _HOME = {
     "View": "outputs",
     "analyze": "analysis",
     "detector": "registry",
-    "extract": "lab.extract",
+    "extract": "lab.asking.extract",
     "load_study": "study",
     "needs_of": "scoring",
     "report": "reports",

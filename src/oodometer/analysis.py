@@ -10,13 +10,13 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Finding, Table
-from oodometer.protocols.instability import instability_of
-from oodometer.protocols.label_noise import label_noise_of
-from oodometer.protocols.label_noise_field import NOISE_FACTORS
-from oodometer.protocols.metric_agreement import metric_agreement
-from oodometer.protocols.robustness import robustness_of
-from oodometer.protocols.standing import standing_of
-from oodometer.protocols.standing_unpaired import (
+from oodometer.protocols.agreement.protocol import metric_agreement
+from oodometer.protocols.instability.protocol import instability_of
+from oodometer.protocols.label_noise.field import NOISE_FACTORS
+from oodometer.protocols.label_noise.protocol import label_noise_of
+from oodometer.protocols.robustness.protocol import robustness_of
+from oodometer.protocols.standing.protocol import standing_of
+from oodometer.protocols.standing.unpaired import (
     are_separate,
     over_separate_repeats,
     separate_runs,

@@ -18,7 +18,7 @@ from oodometer.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from oodometer.engine.store import Store
+    from oodometer.engine.stores import Store
 
 _SEVERAL = ("--outputs", "--ood", "--weights")
 LEAST_WIDTH = 40  # columns of text, however narrow the terminal is
@@ -108,7 +108,7 @@ def require_folder(out: Path) -> None:
 
 def open_existing(address: str) -> Store:
     """Open a store that must be there."""
-    from oodometer.engine.store import open_store
+    from oodometer.engine.stores import open_store
 
     store = open_store(address)
     if not store.exists():

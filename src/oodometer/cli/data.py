@@ -32,7 +32,7 @@ def data_get(
     """Download a data set's official files, check and unpack them. Goes on where it was cut."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from oodometer.lab.download import get
+    from oodometer.lab.data.download import get
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, TransferSpeedColumn(), console=console(), transient=True) as bar:
@@ -63,7 +63,7 @@ def diagnose(
 ) -> None:
     """Say whether outlier sets are fair: shared images, shared classes, telling statistics."""
     from oodometer import reports
-    from oodometer.lab.diagnostics import diagnose_sets
+    from oodometer.lab.data.diagnostics import diagnose_sets
 
     if out is not None:
         require_folder(out)

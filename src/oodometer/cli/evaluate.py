@@ -15,7 +15,7 @@ from oodometer.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-    from oodometer.lab.own_data import OwnData
+    from oodometer.lab.data.own_data import OwnData
     from oodometer.outputs import Outputs
     from oodometer.registry import Choice
     from oodometer.scores import ScoreTable
@@ -62,7 +62,7 @@ def evaluate(
     ),
 ) -> None:
     """Score your own classifier, or outputs that you saved, with every detector."""
-    from oodometer.engine.estimates import read_memory
+    from oodometer.engine.lead.estimates import read_memory
 
     chosen: Detectors = "all" if detectors == "all" else _split_names(detectors)
     allowed = read_memory(memory) if memory else None
@@ -89,8 +89,8 @@ def evaluate(
             "--weights."
         )
     assert model and train and id and ood  # or something would be lacking
-    from oodometer.engine.run import check_device
-    from oodometer.lab.own_data import load_own_data
+    from oodometer.engine.lead.run import check_device
+    from oodometer.lab.data.own_data import load_own_data
 
     require_folder(out)
     check_device(device, here=True)
@@ -188,8 +188,8 @@ def _score_models(
     memory: int | None,
 ) -> ScoreTable:
     """Ask and score one model after the other; of each, no more is kept than an ensemble needs."""
-    from oodometer.lab.extract import ENSEMBLE, extract
-    from oodometer.lab.models import load_model
+    from oodometer.lab.asking.extract import ENSEMBLE, extract
+    from oodometer.lab.asking.models import load_model
     from oodometer.scores import Missing, join_runs
     from oodometer.scoring import choices, needs_of, score
 
@@ -274,8 +274,8 @@ def _score_together(
     """Score what all models say together; every run gets the scores of the whole."""
     import torch
 
-    from oodometer.lab.extract import ENSEMBLE
-    from oodometer.lab.votes import summarize_votes
+    from oodometer.lab.asking.extract import ENSEMBLE
+    from oodometer.lab.asking.votes import summarize_votes
     from oodometer.outputs import PROBE, Outputs
     from oodometer.scoring import score
 
@@ -297,8 +297,8 @@ def _write(table: ScoreTable, out: Path, provenance: Sequence[tuple[str, str]]) 
     import numpy as np
 
     from oodometer import reports
-    from oodometer.protocols.ranking import ranking
-    from oodometer.protocols.spread import spread
+    from oodometer.protocols.ranking.protocol import ranking
+    from oodometer.protocols.spread.protocol import spread
 
     summary = table.summary()
     protocols = (ranking, spread) if len(table.runs) > 1 else (ranking,)

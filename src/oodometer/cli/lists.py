@@ -98,8 +98,8 @@ def _list_detectors() -> list[dict[str, object]]:
 
 
 def _list_datasets() -> list[dict[str, object]]:
-    from oodometer.lab import catalog, outliers
-    from oodometer.lab.cards import CARDS
+    from oodometer.lab.data import catalog, outliers
+    from oodometer.lab.data.cards import CARDS
 
     def entry(name: str, kind: str, summary: str, found: str, licence: str) -> dict[str, object]:
         return {"name": name, "kind": kind, "summary": summary, "found": found, "licence": licence}
@@ -116,7 +116,7 @@ def _list_datasets() -> list[dict[str, object]]:
 
 
 def _list_networks() -> list[dict[str, object]]:
-    from oodometer.lab.networks import KNOWN
+    from oodometer.lab.training.networks import KNOWN
 
     return [{"name": name, "summary": _first_line(build)} for name, build in KNOWN.items()]
 
@@ -137,7 +137,7 @@ def _list_protocols() -> list[dict[str, object]]:
 
 def _list_compatibility() -> list[dict[str, object]]:
     """Which outlier sets OD-test allows for which source, and what they must leave out."""
-    from oodometer.lab import compatibility
+    from oodometer.lab.data import compatibility
 
     def left_out(source: str, outlier: str, rule: compatibility.Rule) -> str:
         found = compatibility.overlaps(source, outlier, rule)

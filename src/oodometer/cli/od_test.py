@@ -29,11 +29,11 @@ def od_test(
     import numpy as np
 
     from oodometer import reports
-    from oodometer.engine.codecs import bytes_to_table
-    from oodometer.engine.notes import studies_in
-    from oodometer.lab.compatibility import SOURCES, triplets
-    from oodometer.protocols.od_test import od_test_over_sources
-    from oodometer.protocols.od_test_threshold import FITS
+    from oodometer.engine.plan.notes import studies_in
+    from oodometer.engine.work.codecs import bytes_to_table
+    from oodometer.lab.data.compatibility import SOURCES, triplets
+    from oodometer.protocols.od_test.protocol import od_test_over_sources
+    from oodometer.protocols.od_test.threshold import FITS
 
     fit = next((known for known in FITS if known == threshold), None)
     if fit is None:

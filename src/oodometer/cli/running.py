@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from oodometer.engine.runner import Progress
+    from oodometer.engine.lead.runner import Progress
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 SECONDS_BETWEEN_EQUAL_LINES = 60.0  # while nothing is finished

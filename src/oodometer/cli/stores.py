@@ -12,8 +12,8 @@ from oodometer.cli.common import app, console, open_existing
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
-    from oodometer.engine.store import Kind, Store
-    from oodometer.engine.survey import StudyState
+    from oodometer.engine.stores import Kind, Store
+    from oodometer.engine.upkeep.survey import StudyState
 
 StoreAddress = Annotated[str, typer.Argument(help="A folder, or an address such as s3://...")]
 
@@ -23,7 +23,7 @@ def status(store: StoreAddress) -> None:
     """Say what a store holds, how far its studies are, and who is working on them."""
     from rich.table import Table
 
-    from oodometer.engine.survey import survey
+    from oodometer.engine.upkeep.survey import survey
 
     found = survey(open_existing(store))
     screen = console()
@@ -53,8 +53,8 @@ def show(
     store: Annotated[str, typer.Option(help="Where it is kept.")] = "oodometer-store",
 ) -> None:
     """Say how a result came about: specification, parents, versions, machine, time, seed."""
-    from oodometer.engine.find import find_artefacts, parents_of
-    from oodometer.engine.store import DamagedError
+    from oodometer.engine.stores import DamagedError
+    from oodometer.engine.upkeep.find import find_artefacts, parents_of
 
     opened = open_existing(store)
     for kind, key in find_artefacts(opened, digest):
@@ -87,7 +87,7 @@ def verify(
     """Check every checksum, make a random sample again, and compare it byte by byte."""
     import numpy as np
 
-    from oodometer.engine.verify import check_all, recompute
+    from oodometer.engine.upkeep.verify import check_all, recompute
 
     opened = open_existing(store)
     whole = damaged = 0
@@ -128,7 +128,7 @@ def prune(
     ] = None,
 ) -> None:
     """Remove what no study of the store needs. A finished study keeps all that it is made of."""
-    from oodometer.engine import survey
+    from oodometer.engine.upkeep import survey
 
     opened = open_existing(store)
     found = survey.find_prunable(opened, superseded=superseded, forget=forget or ())

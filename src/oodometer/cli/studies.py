@@ -19,8 +19,8 @@ from oodometer.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from oodometer.engine.notes import Outcome
-    from oodometer.engine.runner import Settings
+    from oodometer.engine.lead.runner import Settings
+    from oodometer.engine.plan.notes import Outcome
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -82,9 +82,9 @@ def run(
     dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
 ) -> None:
     """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
-    from oodometer.engine.estimates import read_memory
-    from oodometer.engine.run import check_device
-    from oodometer.engine.runner import Settings
+    from oodometer.engine.lead.estimates import read_memory
+    from oodometer.engine.lead.run import check_device
+    from oodometer.engine.lead.runner import Settings
 
     loaded = _at_scale(_find_study(study), scale)
     most = None if memory is None else read_memory(memory)
@@ -107,7 +107,7 @@ def report(
 ) -> None:
     """Write the report of a finished study again, as HTML, Markdown, LaTeX or CSV."""
     from oodometer import reports
-    from oodometer.engine.notes import studies_in
+    from oodometer.engine.plan.notes import studies_in
 
     if format not in reports.FORMATS:
         raise unknown("format", format, reports.FORMATS)
@@ -161,8 +161,8 @@ def _run(
     if out is not None:
         require_folder(out)
     with stoppable():
-        from oodometer.engine.run import run_study
-        from oodometer.engine.store import open_store
+        from oodometer.engine.lead.run import run_study
+        from oodometer.engine.stores import open_store
 
         store = open_store(address)
         with Display(study.name, screen) as display:
@@ -181,7 +181,7 @@ def _run(
 
 def _report_folder(address: str, study: str) -> Path:
     """Return where a report goes by default: into the store, if that is a folder."""
-    from oodometer.engine.store import FolderStore, open_store
+    from oodometer.engine.stores import FolderStore, open_store
 
     store = open_store(address)
     if isinstance(store, FolderStore):
@@ -222,8 +222,8 @@ def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",
 
 
 def _say_what_would_be_done(study: Study, address: str) -> None:
-    from oodometer.engine.run import count_done, make_plan, read_contents
-    from oodometer.engine.store import open_store
+    from oodometer.engine.lead.run import count_done, make_plan, read_contents
+    from oodometer.engine.stores import open_store
 
     made = make_plan(study, read_contents(study))
     typer.echo(

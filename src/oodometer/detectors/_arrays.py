@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from oodometer._mapped import release_pages
+from oodometer.outputs.mapped import release_pages
 
 BLOCK_BYTES = 64 * 2**20  # how much a detector may hold at once, besides its inputs and results
 _DIRECT = 2**24  # so many numbers may be copied to find a percentile of them

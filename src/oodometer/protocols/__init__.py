@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from oodometer.finding import Finding
-from oodometer.protocols.instability import instability
-from oodometer.protocols.label_noise import label_noise
-from oodometer.protocols.od_test import od_test
-from oodometer.protocols.ranking import ranking
-from oodometer.protocols.robustness import robustness
-from oodometer.protocols.standing import standing
-from oodometer.protocols.tuning import tuning
+from oodometer.protocols.instability.protocol import instability
+from oodometer.protocols.label_noise.protocol import label_noise
+from oodometer.protocols.od_test.protocol import od_test
+from oodometer.protocols.ranking.protocol import ranking
+from oodometer.protocols.robustness.protocol import robustness
+from oodometer.protocols.standing.protocol import standing
+from oodometer.protocols.tuning.protocol import tuning
 from oodometer.scores import ScoreTable
 
 Protocol = Callable[[ScoreTable, np.random.Generator], Finding]

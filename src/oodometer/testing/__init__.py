@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import oodometer.detectors  # noqa: F401 - registers the built-in ones
-from oodometer._toys import toy_outputs
 from oodometer.calls import Setting
 from oodometer.registry import Detector, Scorer, find, setting_text
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
+from oodometer.testing.toys import toy_outputs
 
 __all__ = [
     "CHECKS",

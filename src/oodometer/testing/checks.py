@@ -10,8 +10,12 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from oodometer._randomness import global_seed, random_states
-from oodometer._toys import (
+from oodometer.calls import Setting
+from oodometer.errors import UserError
+from oodometer.outputs import Head, Outputs
+from oodometer.registry import Detector, FittedDetector, InputsChangedError, setting_text
+from oodometer.testing.randomness import global_seed, random_states
+from oodometer.testing.toys import (
     CLASSES,
     TRAIN_ROWS,
     WatchedOutputs,
@@ -22,10 +26,6 @@ from oodometer._toys import (
     validation_toys,
     wide_outputs,
 )
-from oodometer.calls import Setting
-from oodometer.errors import UserError
-from oodometer.outputs import Head, Outputs
-from oodometer.registry import Detector, FittedDetector, InputsChangedError, setting_text
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Leading a study to its end: scheduling, running, collecting."""

@@ -1,0 +1,246 @@
+"""Run a study: only what the store lacks, then collect and conclude."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.engine.executors import Executor
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.executors.pool import Pool
+from oodometer.engine.lead.collect import collect, conclude
+from oodometer.engine.lead.estimates import Cost, DataSize, estimate
+from oodometer.engine.lead.runner import Progress, Runner, Settings
+from oodometer.engine.lead.tasks import forget, lend, warm_up
+from oodometer.engine.plan.notes import Outcome, announce, recall, remember
+from oodometer.engine.plan.plan import DataContent, Plan, RunPlan, plan
+from oodometer.engine.stores import Kind, MemoryStore, Store
+from oodometer.engine.upkeep.mending import drop_damaged
+from oodometer.errors import UserError, unknown
+from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.portions import noise_digest, portion_rows
+from oodometer.lab.data.samples import Samples
+from oodometer.lab.data.sources import Source, load_source
+from oodometer.protocols import PROTOCOLS
+from oodometer.study import Study
+
+
+def read_contents(study: Study) -> dict[str, DataContent]:
+    """Load the data of every run and tell what they hold; bad data are found here, early."""
+    return _read_data(study)[0]
+
+
+def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize]]:
+    """What the data of every run hold, and how much that is."""
+    contents: dict[str, DataContent] = {}
+    sizes: dict[str, DataSize] = {}
+    known_sizes: dict[tuple[object, ...], DataSize] = {}
+    known: dict[tuple[object, ...], DataContent] = {}
+    labels: dict[tuple[object, ...], NDArray[np.int64]] = {}
+    checked: set[tuple[object, ...]] = set()
+    for label, (spec, _) in study.runs().items():
+        reads = (
+            spec.data, spec.split, spec.held_out_classes, spec.test_size, spec.ood_draw,
+        )  # fmt: skip
+        if reads not in known:
+            source = load_source(spec)
+            sets = [load_outliers(name, source) for name in study.ood]
+            names = [images.name for images in sets]
+            for name in names:
+                if names.count(name) > 1:
+                    raise UserError(
+                        f"Two outlier sets are called '{name}': leave one out, or rename its file."
+                    )
+            labels[reads] = source.train.labels
+            known[reads] = DataContent(
+                id=source.name,
+                train=source.train.digest,
+                test=source.test.digest,
+                ood={images.name: images.digest for images in sets},
+                validation="" if source.validation is None else source.validation.digest,
+                sizes={images.name: len(images) for images in sets},
+            )
+            known_sizes[reads] = _size(source, sets)
+        if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
+            portion_rows(spec, labels[reads])  # says so if there are too few images
+            checked.add(portion)
+        if spec.fitted_on == "validation" and not (spec.validation or known[reads].validation):
+            raise UserError(
+                f"fitted_on is 'validation', but no sample of '{spec.data}' is set aside for "
+                "validation: give validation a share such as 0.1, or a split that sets some aside."
+            )
+        contents[label] = replace(known[reads], noise=noise_digest(spec))
+        sizes[label] = known_sizes[reads]
+    return contents, sizes
+
+
+def _size(source: Source, outliers: Sequence[Samples]) -> DataSize:
+    scored = [source.test, *outliers]
+    return DataSize(
+        train=len(source.train),
+        scored=sum(map(len, scored)),
+        shape=source.train.shape,
+        classes=source.classes,
+        bytes=sum(samples.values.nbytes for samples in (source.train, *scored)),
+    )
+
+
+def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
+    """Check every name in the study, then plan it."""
+    from oodometer.lab.training.train import check_spec
+    from oodometer.scoring import choices
+
+    _check_protocols(study)
+    for spec, _ in study.runs().values():
+        check_spec(spec)
+    made = plan(study, contents, choices(study.detectors))
+    for spec in dict.fromkeys(rival.spec for run in made.runs for rival in run.rivals.values()):
+        try:
+            check_spec(spec, validated=True)
+        except UserError as problem:
+            raise UserError(
+                f"The networks of binary_network cannot be trained: {problem}"
+            ) from None
+    return made
+
+
+def _check_protocols(study: Study) -> None:
+    for name in study.protocols:
+        if name not in PROTOCOLS:
+            raise unknown("protocol", name, PROTOCOLS)
+
+
+def count_done(made: Plan, store: Store) -> dict[str, tuple[int, int]]:
+    """Per stage, how many results the store has and how many the plan wants."""
+    wanted: dict[str, tuple[Kind, list[str]]] = {
+        "train": ("models", [run.model for run in made.trainings]),
+        "extract": (
+            "outputs",
+            [key for run in made.trainings for key in run.output_keys.values()],
+        ),
+        "score": (
+            "scores",
+            [key for run in made.runs for keys in run.scores.values() for key in keys.values()],
+        ),
+    }
+    return {
+        stage: (sum(store.has(kind, key) for key in set(keys)), len(set(keys)))
+        for stage, (kind, keys) in wanted.items()
+    }
+
+
+def run_study(
+    study: Study,
+    store: Store,
+    *,
+    workers: int | None = None,
+    cluster: str | None = None,
+    executor: Executor | None = None,
+    settings: Settings | None = None,
+    progress: Callable[[Progress], None] = lambda state: None,
+    tell: Callable[[str], None] = lambda sentence: None,
+) -> Outcome:
+    """Do what the store lacks of a study and return its findings.
+
+    It is done by `workers` processes of this machine, by default one per core; or on a Ray cluster,
+    whose address is `cluster`; or by an executor of the caller, who will close it. No result
+    depends on that.
+    """
+    settings = settings or Settings()
+    _check_device_name(settings.device)  # the rest of that question costs an import of PyTorch
+    _check_protocols(study)
+    contents, sizes = _read_data(study)
+    remembered = recall(study, contents, store)
+    if remembered is not None:
+        return remembered
+    check_device(settings.device, here=cluster is None)
+    store.require_writable()
+    with contextlib.ExitStack() as stack:
+        if executor is None:
+            # Its processes start while this one plans.
+            executor = _open_executor(workers, cluster, store, len(contents))
+            stack.callback(executor.close)
+        if isinstance(executor, InProcess):
+            lend(store)
+            stack.callback(forget)
+        made = make_plan(study, contents)
+        planned = announce(made, store)
+        drop_damaged(made, store)
+        costs = _costs(made, sizes)
+        for _ in range(3):  # damaged scores are noticed when they are collected, and made again
+            leader = Runner(made, store, executor, costs, settings, progress=progress, tell=tell)
+            missing = leader.run()
+            collected = collect(made, store, missing)
+            if collected is not None:
+                break
+        else:
+            raise UserError(f"Store '{store.address}' keeps losing what is written to it.")
+    outcome = conclude(study, *collected, store)
+    remember(study, contents, outcome, planned, store)
+    return outcome
+
+
+def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
+    """What every training will take, with all that follows from it."""
+    costs = {}
+    for run in made.runs:
+        size, detectors = sizes[run.label], len(run.scores)
+        keeps = "probe:pixel_neighbors" in run.probes
+        costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
+        for rival in run.rivals.values():
+            costs[rival.label] = estimate(rival.spec, _size_of_sides(rival, size), 0)
+    return costs
+
+
+def _size_of_sides(rival: RunPlan, size: DataSize) -> DataSize:
+    """How much a network reads that learns to tell outliers: a copy of both sides besides."""
+    against = rival.against
+    assert against is not None, "a rival is trained against something"
+    known = min(size.train, against.spec.train_size or size.train)
+    strange = rival.content.sizes[against.outliers] // 2
+    samples = 2 * max(known, strange) if against.balanced else known + strange
+    # As floats, four bytes each, if one side has them; what is read counts twice in an estimate.
+    copied = 4 * samples * math.prod(size.shape) // 2
+    return replace(size, train=samples, classes=2, bytes=size.bytes + copied)
+
+
+def _open_executor(workers: int | None, cluster: str | None, store: Store, runs: int) -> Executor:
+    if cluster is not None:
+        from oodometer.engine.executors.cluster import Cluster
+
+        return Cluster(cluster, most=workers)
+    if isinstance(store, MemoryStore):
+        return InProcess()  # nobody else could see it
+    workers = workers or os.cpu_count() or 1
+    return Pool(workers, warm_up=warm_up, sweep=store.sweep, start=min(workers, runs))
+
+
+def check_device(device: str, *, here: bool) -> None:
+    """Check the name of a device, and whether this machine has it, if tasks run `here`."""
+    _check_device_name(device)
+    if device == "cpu" or not here:
+        return
+    import torch
+
+    place = torch.device(device)
+    number = {
+        "cpu": 1,
+        "cuda": torch.cuda.device_count(),
+        "mps": int(torch.backends.mps.is_available()),
+    }[place.type]
+    if (place.index or 0) >= number:
+        raise UserError(
+            f"Device '{device}' cannot be used: this machine has {number} of kind {place.type}."
+        )
+
+
+def _check_device_name(device: str) -> None:
+    if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device) is None:
+        raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"])

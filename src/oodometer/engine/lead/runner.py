@@ -1,0 +1,385 @@
+"""Lead a study to its end: hand out tasks, try again what was lost, share with other runners."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from oodometer.engine.executors import Ended, Executor, Resources, Task
+from oodometer.engine.lead import tasks
+from oodometer.engine.lead.estimates import Cost, Durations
+from oodometer.engine.lead.schedule import Job, Piece, Schedule
+from oodometer.engine.plan.plan import Plan, RunPlan
+from oodometer.engine.stores import DamagedError, Kind, Store, StoreError, this_owner
+from oodometer.engine.work.failures import failure_key, remember_failure
+from oodometer.scores import Missing
+
+ATTEMPTS = 3  # at a task whose worker crashes
+ATTEMPTS_IF_KILLED = 8  # from outside: by somebody, by the system, with its machine
+SECONDS_BETWEEN_LOOKS = 2.0  # at what other runners do
+SECONDS_BETWEEN_RENEWALS = 10.0  # of claims
+_RECORDS_TO_READ = 30  # about earlier trainings, to know how long they take
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a study is executed; no result depends on it."""
+
+    device: str = "cpu"
+    gpu_share: float = 1.0  # that a training asks for, if the device is a GPU
+    memory: int | None = None  # bytes that tasks may take together
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is: what is done and what is wanted of each stage, whoever did it."""
+
+    train: tuple[int, int] = (0, 0)  # models
+    extract: tuple[int, int] = (0, 0)  # runs
+    score: tuple[int, int] = (0, 0)  # detectors, over all runs
+    found: tuple[int, int, int] = (0, 0, 0)  # of each stage, what was in the store before
+    made: tuple[int, int, int] = (0, 0, 0)  # trainings, extractions and scores of this runner
+    failed: int = 0
+    elsewhere: int = 0  # runs that another runner works on
+    seconds_left: float | None = None
+
+
+class Runner:
+    """One execution of a plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        executor: Executor,
+        costs: Mapping[str, Cost],
+        settings: Settings,
+        *,
+        progress: Callable[[Progress], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.plan, self.store, self.executor, self.settings = plan, store, executor, settings
+        self.missing: list[Missing] = []
+        self._made: Counter[str] = Counter()
+        self._report = progress
+        self._owner = this_owner()
+        self._durations = Durations()
+        has = _inventory(plan, store)
+        jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
+        self._learn_from_records(jobs)
+        self._models = {job.run.model for job in jobs if job.trained}
+        self._prepared = {job.run.label for job in jobs if job.prepared}
+        self._scored = sum(len(job.run.scores) - job.left for job in jobs)
+        self._failures = _known_failures(plan, store)
+        self._found = len(self._models), len(self._prepared), self._scored
+        self._schedule = Schedule(
+            [job for job in jobs if not job.done],
+            self._durations,
+            slots=executor.slots,
+            memory=settings.memory,
+            tell=tell,
+        )
+        self._jobs = {job.run.label: job for job in jobs}
+        self._claims: dict[str, Job] = {}
+        self._started: dict[str, float] = {}
+        self._last_look = self._last_renewal = time.monotonic()
+
+    def run(self) -> list[Missing]:
+        """Do all that can be done; return what could not."""
+        schedule = self._schedule
+        try:
+            while schedule.open:
+                self._let_go()
+                self._hand_out()
+                if schedule.under_way:
+                    for ended in self.executor.wait(0.25):
+                        self._take(ended)
+                else:  # what is left is with others, or was found to be done
+                    waits = any(job.elsewhere for job in schedule.open)
+                    time.sleep(SECONDS_BETWEEN_LOOKS / 4 if waits else 0.01)
+                self._look_around()
+                for job in schedule.close_done():
+                    self._release(job)
+                self._report(self._progress())
+            # A runner may be killed between its last result and the release of its claim.
+            with contextlib.suppress(StoreError):  # those of another user, which harm nobody
+                self.store.sweep_claims()
+        finally:
+            for name in self._claims:
+                self.store.release(name, self._owner)
+        return self.missing
+
+    # ---- handing out ---------------------------------------------------------------------------
+
+    def _hand_out(self) -> None:
+        for group in self.executor.idle():
+            piece = self._schedule.pick(group, self._claim)
+            if piece is not None:
+                self._started[piece.name] = time.monotonic()
+                self.executor.submit(self._task(piece))
+
+    def _let_go(self) -> None:
+        """Hand out what waited for other runs, once these are extracted or have failed."""
+        for job in self._schedule.open:
+            if job.held and all(self._jobs[m.label].prepared for m in job.run.companions):
+                job.waiting += job.held
+                job.held = []
+
+    def _task(self, piece: Piece) -> Task:
+        run, settings = piece.job.run, self.settings
+        work = tasks.Work(
+            run, self.plan.study.ood, self.plan.named_detectors, self.store.address, settings.device
+        )
+        needs = Resources(memory=piece.job.cost.memory)
+        if piece.detectors:
+            arguments: tuple[object, ...] = (work, piece.detectors)
+            return Task(piece.name, tasks.score, arguments, needs, run.label)
+        if settings.device.startswith("cuda"):
+            needs = replace(needs, gpus=settings.gpu_share)
+        return Task(piece.name, tasks.prepare, (work,), needs, run.label)
+
+    def _claim(self, job: Job) -> bool:
+        """Claim a run, and its training if that is to be done; then see what is left of it."""
+        names = [job.claim] if job.trained else [job.claim, _training_claim(job.run)]
+        if all(self._claims.get(name) is job for name in names):
+            return True
+        mine: list[str] = []
+        for name in names:
+            if name not in self._claims and not self.store.claim(name, self._owner):
+                for claimed in mine:
+                    self.store.release(claimed, self._owner)
+                job.elsewhere = True
+                return False
+            mine.append(name)
+        self._claims.update(dict.fromkeys(mine, job))
+        # Another runner may have done some of it in the meantime.
+        if not job.working:
+            self._refresh(job)
+        return True
+
+    def _release(self, job: Job) -> None:
+        for name in [name for name, owner in self._claims.items() if owner is job]:
+            self.store.release(name, self._owner)
+            del self._claims[name]
+
+    # ---- what came of it -----------------------------------------------------------------------
+
+    def _take(self, ended: Ended) -> None:
+        piece = self._schedule.end(ended.task.name)
+        self._started.pop(ended.task.name, None)
+        if ended.lost:
+            self._try_again(piece, ended)
+        elif ended.error:
+            self._fail(piece, ended.error, ended.traceback)
+        else:
+            assert isinstance(ended.value, tasks.Report)
+            self._accept(piece, ended.value)
+        if piece.trains:
+            name = _training_claim(piece.job.run)
+            if name in self._claims:
+                self.store.release(name, self._owner)
+                del self._claims[name]
+            for job in self._schedule.open:
+                if job.run.training == piece.job.run.training and not job.trained:
+                    job.trained = self.store.has("models", job.run.model)
+                    self._note_model(job)
+
+    def _accept(self, piece: Piece, report: tasks.Report) -> None:
+        job = piece.job
+        if report.store_error:
+            raise StoreError(report.store_error)
+        self.missing += report.missing
+        units = {"train": job.cost.training, "extract": job.cost.extraction}
+        for kind, seconds in report.seconds.items():
+            self._made[kind.partition(" ")[0]] += 1
+            name = f"train {job.run.spec.network}" if kind == "train" else kind
+            self._durations.note(name, units.get(kind, 1.0), seconds)
+        failed = {p.detector for p in report.missing if not p.setting and not p.lasting}
+        for label in set(piece.detectors or ("",)) - failed:
+            self._mend(job.run, label)
+        if piece.detectors:
+            self._scored += len(piece.detectors)
+        elif report.missing:
+            job.give_up()
+        else:
+            job.trained = job.prepared = True
+            self._note_model(job)
+            self._prepared.add(job.run.label)
+
+    def _mend(self, run: RunPlan, label: str) -> None:
+        """Forget an earlier failure of what is done now."""
+        key = failure_key(run, label)
+        if key in self._failures:
+            self._failures.remove(key)
+            self.store.discard("failures", key)
+
+    def _note_model(self, job: Job) -> None:
+        if job.trained:
+            self._models.add(job.run.model)
+
+    def _try_again(self, piece: Piece, ended: Ended) -> None:
+        """Put a lost piece back, what its worker had not done of it; or give it up."""
+        job = piece.job
+        limit = ATTEMPTS_IF_KILLED if ended.outside else ATTEMPTS
+        if not piece.detectors:
+            job.losses[""] += 1
+            if job.losses[""] >= limit:
+                self._fail(piece, _died(job.losses[""], ended))
+            else:
+                self._refresh(job)
+            return
+        left = [label for label in piece.detectors if self._lacks(job.run, label)]
+        self._scored += len(piece.detectors) - len(left)
+        job.waiting += left
+        if left:  # they are done in order: the first that is not there was at work
+            suspect = left[0]
+            job.losses[suspect] += 1
+            if job.losses[suspect] >= limit:
+                job.waiting.remove(suspect)
+                self._fail(Piece(job, (suspect,)), _died(job.losses[suspect], ended))
+
+    def _fail(self, piece: Piece, reason: str, traceback: str = "") -> None:
+        """Record that a piece could not be done."""
+        run = piece.job.run
+        if not piece.detectors:
+            piece.job.give_up()
+        for label in piece.detectors or ("",):
+            failure = Missing(reason, run=run.label, detector=label, traceback=traceback)
+            remember_failure(self.store, run, failure)
+            self.missing.append(failure)
+        self._scored += len(piece.detectors)
+
+    # ---- what the store tells ------------------------------------------------------------------
+
+    def _lacks(self, run: RunPlan, label: str) -> bool:
+        return not all(self.store.has("scores", key) for key in run.scores[label].values())
+
+    def _refresh(self, job: Job) -> None:
+        before = job.left
+        _look_up(job, self.store.has)
+        self._scored += before - job.left
+        self._note_model(job)
+        if job.prepared:
+            self._prepared.add(job.run.label)
+
+    def _learn_from_records(self, jobs: list[Job]) -> None:
+        """Take from the store how long the trainings took that are done."""
+        done = [job for job in jobs if job.trained and self.store.has("models", job.run.model)]
+        for job in done[:: max(1, len(done) // _RECORDS_TO_READ)]:
+            try:
+                about = self.store.record("models", job.run.model)["made_from"]
+                seconds = about.get("seconds") if isinstance(about, dict) else None
+            except DamagedError:
+                continue
+            if isinstance(seconds, int | float):
+                name = f"train {job.run.spec.network}"
+                self._durations.note(name, job.cost.training, float(seconds))
+
+    def _look_around(self) -> None:
+        """Now and then: keep claims alive, and see what came from elsewhere."""
+        now = time.monotonic()
+        if now - self._last_renewal >= SECONDS_BETWEEN_RENEWALS:
+            self._last_renewal = now
+            self._renew()
+        if now - self._last_look < SECONDS_BETWEEN_LOOKS:
+            return
+        self._last_look = now
+        trainings = {
+            piece.job.run.training for piece in self._schedule.under_way.values() if piece.trains
+        }
+        for job in self._schedule.open:
+            if job.elsewhere:
+                job.elsewhere = False  # the next claim will tell
+                self._refresh(job)
+            elif not job.trained and job.run.training in trainings:
+                # A checkpoint in mid-training: who waits for it need not wait for the end.
+                job.trained = self.store.has("models", job.run.model)
+                self._note_model(job)
+
+    def _renew(self) -> None:
+        for name, job in list(self._claims.items()):
+            if self.store.renew(name, self._owner):
+                continue
+            # Taken over: this process was stopped for long. Both would make the same bytes.
+            del self._claims[name]
+            for piece in [p for p in self._schedule.under_way.values() if p.job is job]:
+                self.executor.cancel(piece.name)
+                self._schedule.end(piece.name)
+                self._started.pop(piece.name, None)
+                job.waiting += piece.detectors
+            self._release(job)
+            job.elsewhere = True
+
+    def _progress(self) -> Progress:
+        now = time.monotonic()
+        elapsed = {name: now - started for name, started in self._started.items()}
+        runs = self.plan.trainings
+        return Progress(
+            train=(len(self._models), len({run.model for run in runs})),
+            extract=(len(self._prepared), len(runs)),
+            score=(self._scored, sum(len(run.scores) for run in runs)),
+            found=self._found,
+            made=(self._made["train"], self._made["extract"], self._made["score"]),
+            failed=sum(not part.setting and not part.lasting for part in self.missing),
+            elsewhere=sum(job.elsewhere for job in self._schedule.open),
+            seconds_left=self._schedule.seconds_left(elapsed),
+        )
+
+
+def _training_claim(run: RunPlan) -> str:
+    return f"train-{run.training}"
+
+
+def _inventory(plan: Plan, store: Store) -> Callable[[Kind, str], bool]:
+    """Ask the store once for all that the plan wants of it."""
+    kinds: tuple[Kind, ...] = ("models", "outputs", "probes", "correct", "scores")
+    wanted: dict[Kind, set[str]] = {kind: set() for kind in kinds}
+    for run in plan.trainings:
+        wanted["models"].add(run.model)
+        wanted["scores"].update(*(keys.values() for keys in run.scores.values()))
+        wanted["outputs"] |= {*run.output_keys.values()}
+        wanted["probes"].update(run.probe_keys)
+        wanted["correct"].add(run.correct)
+    there = {kind: store.present(kind, keys) for kind, keys in wanted.items()}
+    return lambda kind, key: key in there[kind]
+
+
+def _known_failures(plan: Plan, store: Store) -> set[str]:
+    """Keys of what failed in earlier executions of this plan."""
+    if not any(True for _ in store.keys("failures")):
+        return set()
+    wanted = {failure_key(run, label) for run in plan.trainings for label in ("", *run.scores)}
+    return store.present("failures", wanted)
+
+
+def _look_up(job: Job, has: Callable[[Kind, str], bool]) -> Job:
+    """See what the store lacks of a run."""
+    run = job.run
+    lacking = [
+        label
+        for label, keys in run.scores.items()
+        if not all(has("scores", key) for key in keys.values())
+    ]
+    job.waiting = [label for label in lacking if not run.waits(label)]
+    job.held = [label for label in lacking if run.waits(label)]
+    needed = {need for label in job.waiting for need in run.needs.get(label, ())}
+    own = [need for need in needed if not run.made_of_others(need)]
+    probes = [key for need in own for key in run.probes.get(need, {}).values()]
+    outputs = run.output_keys.values()
+    job.prepared = has("correct", run.correct) and (
+        not lacking
+        or (
+            all(has("outputs", key) for key in outputs)
+            and all(has("probes", key) for key in probes)
+        )
+    )
+    job.trained = job.prepared or has("models", run.model)
+    return job
+
+
+def _died(times: int, ended: Ended) -> str:
+    hint = ", perhaps for lack of memory" if ended.outside else ""
+    return f"its worker died {times} times{hint} ({ended.lost})"

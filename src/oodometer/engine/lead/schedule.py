@@ -1,0 +1,193 @@
+"""What to do next: longest first, what depends on nothing undone, as much as memory allows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from oodometer.engine.lead.estimates import Cost, Durations
+from oodometer.engine.plan.keys import digest
+from oodometer.engine.plan.plan import RunPlan
+
+
+@dataclass(eq=False)
+class Job:
+    """What is left to do of one run."""
+
+    run: RunPlan
+    cost: Cost
+    trained: bool = False  # its model is in the store
+    prepared: bool = False  # what the model says about all data sets, too
+    waiting: list[str] = field(default_factory=list)  # detectors that nobody works on, nor has
+    held: list[str] = field(default_factory=list)  # detectors that wait for other runs
+    working: int = 0  # tasks under way
+    elsewhere: bool = False  # another runner has it
+    losses: Counter[str] = field(default_factory=Counter)  # detector, or "" for the preparation
+
+    @cached_property
+    def claim(self) -> str:
+        """The name under which a runner claims this job: who wants the same scores, wants it."""
+        keys = sorted(key for keys in self.run.scores.values() for key in keys.values())
+        return f"run-{digest(self.run.model, keys)}"
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left."""
+        return self.prepared and not self.left and not self.working
+
+    @property
+    def left(self) -> int:
+        """How many detectors are still to be handed out."""
+        return len(self.waiting) + len(self.held)
+
+    def give_up(self) -> None:
+        """Leave undone what is left."""
+        self.prepared = True
+        self.waiting.clear()
+        self.held.clear()
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A part of a job for one worker: some of its detectors; none means to prepare it."""
+
+    job: Job
+    detectors: tuple[str, ...] = ()
+    trains: bool = False  # and not only extracts
+
+    @property
+    def name(self) -> str:
+        """A name that no other piece under way has."""
+        return "/".join((self.job.run.label, *self.detectors[:1]))
+
+
+class Schedule:
+    """The jobs of a study, and which of them are under way.
+
+    A worker goes on with the run that it has in memory. Else it prepares another one, the longest
+    first; of those that share a training one at a time, until the model is there. When nothing is
+    left to prepare, workers share the detectors of prepared runs in pieces that become smaller, so
+    that they end together.
+    """
+
+    def __init__(
+        self,
+        jobs: list[Job],
+        durations: Durations,
+        *,
+        slots: int,
+        memory: int | None = None,
+        tell: Callable[[str], None] = lambda sentence: None,
+    ) -> None:
+        self.durations, self.slots = durations, slots
+        self._memory, self._tell = memory, tell
+        self._told = False
+        self.open = sorted(jobs, key=self._length, reverse=True)
+        self.under_way: dict[str, Piece] = {}
+
+    def pick(self, group: str, claim: Callable[[Job], bool]) -> Piece | None:
+        """Choose for a worker that did `group` last; `claim` tells whether the job may be done."""
+        for job in self._candidates(group):
+            if not self._fits(job) or not claim(job):
+                continue
+            # To claim it is to look what is left of it, and perhaps nothing is.
+            if not job.prepared and not job.working:
+                return self._start(Piece(job, trains=not job.trained))
+            if job.prepared and job.waiting:
+                return self._start(Piece(job, self._share(job)))
+        return None
+
+    def end(self, name: str) -> Piece:
+        """Take note that a piece is no longer under way."""
+        piece = self.under_way.pop(name)
+        piece.job.working -= 1
+        return piece
+
+    def close_done(self) -> list[Job]:
+        """Take out and return the jobs that are done."""
+        done = [job for job in self.open if job.done]
+        if done:
+            self.open = [job for job in self.open if not job.done]
+        return done
+
+    def seconds_left(self, elapsed: dict[str, float]) -> float | None:
+        """Guess how long the rest will take; None while something of it was never seen."""
+        total = longest = 0.0
+        trainings: set[str] = set()
+        for job in self.open:
+            left = (*job.waiting, *job.held)
+            parts = [self.durations.guess(f"score {label}", 1.0) for label in left]
+            if not job.prepared:
+                parts.append(self.durations.guess("extract", job.cost.extraction))
+                if not job.trained and job.run.training not in trainings:
+                    trainings.add(job.run.training)
+                    parts.append(self._training_seconds(job))
+            known = [part for part in parts if part is not None]
+            if len(known) < len(parts):
+                return None
+            total += sum(known)
+            longest = max(longest, sum(known) if not job.prepared else 0.0)
+        spent = sum(elapsed.values())
+        return max(longest - max(elapsed.values(), default=0.0), (total - spent) / self.slots, 0.0)
+
+    def _candidates(self, group: str) -> Iterator[Job]:
+        """Jobs that a worker may do something of, the best first."""
+        free = [job for job in self.open if not job.elsewhere]
+        prepared = [job for job in free if job.prepared and job.waiting]
+        yield from (job for job in prepared if job.run.label == group)
+        yield from self._to_prepare()
+        yield from sorted(prepared, key=lambda job: len(job.waiting), reverse=True)
+
+    def _to_prepare(self) -> Iterator[Job]:
+        busy = {piece.job.run.training for piece in self.under_way.values() if piece.trains}
+        for job in self.open:
+            if not job.prepared and not job.working and not job.elsewhere:
+                if job.trained:
+                    yield job
+                elif job.run.training not in busy:
+                    busy.add(job.run.training)
+                    yield job
+
+    def _share(self, job: Job) -> tuple[str, ...]:
+        """Detectors for one worker: all, while the others have enough to do without them."""
+        lost = [label for label in job.waiting if job.losses[label]]
+        if lost:
+            return (lost[0],)  # alone, so that the others do not suffer from it
+        others = sum(1 for _ in self._to_prepare())
+        if self.slots == 1 or others >= self.slots:
+            return tuple(job.waiting)
+        job.waiting.sort(key=lambda label: -(self.durations.guess(f"score {label}", 1.0) or 0.0))
+        return tuple(job.waiting[: math.ceil(len(job.waiting) / (2 * self.slots))])
+
+    def _start(self, piece: Piece) -> Piece:
+        for label in piece.detectors:
+            piece.job.waiting.remove(label)
+        piece.job.working += 1
+        self.under_way[piece.name] = piece
+        return piece
+
+    def _fits(self, job: Job) -> bool:
+        """Whether there is memory for it beside what is under way; alone, everything fits."""
+        if self._memory is None:
+            return True
+        if not self.under_way:
+            if job.cost.memory > self._memory and not self._told:
+                self._told = True
+                self._tell(
+                    f"run {job.run.label} needs about {job.cost.memory / 1e9:.1f} GB, more than "
+                    f"--memory allows ({self._memory / 1e9:.1f} GB): such runs are done alone"
+                )
+            return True
+        used = sum(piece.job.cost.memory for piece in self.under_way.values())
+        return used + job.cost.memory <= self._memory
+
+    def _length(self, job: Job) -> tuple[float, float]:
+        if job.trained:
+            return 0.0, 0.0
+        return self._training_seconds(job) or 0.0, job.cost.training
+
+    def _training_seconds(self, job: Job) -> float | None:
+        return self.durations.guess(f"train {job.run.spec.network}", job.cost.training)

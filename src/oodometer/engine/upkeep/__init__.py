@@ -1,0 +1,1 @@
+"""Looking after a store: survey, repair, verify, find."""

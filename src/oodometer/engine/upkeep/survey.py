@@ -1,0 +1,233 @@
+"""Look over a store: what it holds, how far its studies are, who works, what can go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from oodometer.engine.plan.notes import STAGES, Wanted, read_wanted
+from oodometer.engine.stores import KINDS, Claim, DamagedError, Kind, Store
+from oodometer.engine.stores.base import File
+from oodometer.engine.stores.claims import Claims
+from oodometer.errors import unknown
+
+_LEFT_BEHIND = 3600.0  # seconds after which a half-written file is nobody's
+
+
+@dataclass(frozen=True)
+class StudyState:
+    """How far a study is."""
+
+    name: str
+    finished: bool
+    stages: Mapping[str, tuple[int, int]]  # what is done and what is wanted of each
+    failed: int
+    earlier: int  # other versions of the study that the store knows
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a store holds."""
+
+    sizes: Mapping[Kind, Mapping[str, int]]  # bytes of every artefact
+    studies: tuple[StudyState, ...]  # the latest version of each, latest last
+    claims: tuple[Claim, ...]
+    halves: Mapping[str, File]  # payloads without a record and files without a name
+    strays: Mapping[str, File]  # files that no version of this program wrote
+
+
+@dataclass
+class _Version:
+    """One version of a study: what it wants, and what it came to, if it is finished."""
+
+    name: str
+    saved: float
+    plan: str | None = None
+    notes: list[str] = field(default_factory=list)  # keys in "studies"
+
+
+def survey(store: Store) -> Survey:
+    """Look over a store."""
+    sizes, halves, strays = _listed(store)
+    versions = _versions(store, sizes)
+    latest = {version.name: version for version in versions}
+    states = []
+    for name, version in latest.items():
+        wanted = _wanted(version, store)
+        stages: dict[str, tuple[int, int]] = {}
+        failed = 0
+        if wanted is not None:
+            for stage, kind in STAGES.items():
+                keys = wanted.keys[kind]
+                stages[stage] = sum(key in sizes[kind] for key in keys), len(keys)
+            failed = sum(key in sizes["failures"] for key in wanted.keys["failures"])
+        earlier = sum(other.name == name for other in versions) - 1
+        states.append(StudyState(name, bool(version.notes), stages, failed, earlier))
+    return Survey(sizes, tuple(states), tuple(store.claims()), halves, strays)
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """What can be removed from a store without loss to any study that it remembers."""
+
+    artefacts: Mapping[Kind, Mapping[str, int]]  # bytes of each
+    files: Mapping[str, int]  # left half written
+    claims: tuple[Claim, ...]
+    unknown: tuple[str, ...]  # studies whose needs are not known, so that nothing else is removed
+
+    @property
+    def bytes(self) -> int:
+        """How much would be freed."""
+        return sum(map(sum, (sizes.values() for sizes in self.artefacts.values()))) + sum(
+            self.files.values()
+        )
+
+
+def find_prunable(
+    store: Store, *, superseded: bool = False, forget: Iterable[str] = ()
+) -> Prunable:
+    """Find what no study of the store needs: neither a finished one nor one that may go on.
+
+    An unfinished version is given up once a later version of the same name is finished. With
+    `superseded`, so are finished versions; `forget` names studies to be given up altogether.
+    """
+    sizes, halves, _ = _listed(store)
+    versions = _versions(store, sizes)
+    names = {version.name for version in versions}
+    for name in forget:
+        if name not in names:
+            raise unknown("study in this store", name, names)
+    last_finished = {version.name: version.saved for version in versions if version.notes}
+    kept = [
+        version
+        for version in versions
+        if version.name not in set(forget)
+        and (
+            version.saved >= last_finished.get(version.name, 0.0)
+            or (bool(version.notes) and not superseded)
+        )
+    ]
+    needed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+    lost = []
+    for version in kept:
+        wanted = _wanted(version, store)
+        needed["studies"].update(version.notes)
+        for note in version.notes:
+            parents = _parents(store, "studies", note)
+            needed["findings"].update(parents)
+            needed["tables"].update(parents)
+        if wanted is None:
+            lost.append(version.name)
+            continue
+        assert version.plan is not None
+        needed["plans"].add(version.plan)
+        for kind, keys in wanted.keys.items():
+            needed[kind].update(keys)
+        for progress, models in wanted.trainings.items():
+            if not all(model in sizes["models"] for model in models):
+                needed["progress"].add(progress)
+    # The table and the findings of a study that was stopped before it was noted as finished.
+    needed["tables"].update(
+        key
+        for key in sizes["tables"]
+        if _made_from(store, "tables", key).get("plan") in needed["plans"]
+    )
+    needed["findings"].update(
+        key
+        for key in sizes["findings"]
+        if needed["tables"].intersection(_parents(store, "findings", key))
+    )
+    if not lost:
+        artefacts: dict[Kind, dict[str, int]] = {
+            kind: {key: size for key, size in sizes[kind].items() if key not in needed[kind]}
+            for kind in KINDS
+        }
+    else:  # its scores might be any of these
+        artefacts = {}
+    before = time.time() - _LEFT_BEHIND
+    old = {path: file.size for path, file in halves.items() if file.changed < before}
+    stale = tuple(claim for claim in store.claims() if claim.stale)
+    return Prunable(artefacts, old, stale, tuple(dict.fromkeys(lost)))
+
+
+def prune(store: Store, found: Prunable) -> None:
+    """Remove what was found; notes first, so that nothing is remembered that is no more."""
+    for kind in reversed(KINDS):
+        for key in found.artefacts.get(kind, ()):
+            store.discard(kind, key)
+    for path in found.files:
+        store.remove_file(path)
+    for claim in found.claims:
+        Claims(store).remove(claim)
+
+
+def _listed(
+    store: Store,
+) -> tuple[dict[Kind, dict[str, int]], dict[str, File], dict[str, File]]:
+    """Sizes of all artefacts; what was left half written; and files of others."""
+    sizes: dict[Kind, dict[str, int]] = {}
+    halves = {f"unfinished/{path}": file for path, file in store.list_files("unfinished").items()}
+    strays: dict[str, File] = {}
+    for kind in KINDS:
+        sizes[kind], others = store.sizes(kind)
+        for path, file in others.items():
+            name = path.rpartition("/")[2]
+            half = path == f"{name[:2]}/{name}" and name.isalnum()
+            (halves if half else strays)[f"{kind}/{path}"] = file
+    return sizes, halves, strays
+
+
+def _versions(store: Store, sizes: Mapping[Kind, Mapping[str, int]]) -> list[_Version]:
+    """All versions of studies that the store knows, in the order in which they were noted."""
+    by_plan: dict[str, _Version] = {}
+    without: list[_Version] = []
+    for key in sizes["plans"]:
+        told = _told(store, "plans", key)
+        if told is not None:
+            by_plan[key] = _Version(told[0], told[1], key)
+    for key in sizes["studies"]:
+        told = _told(store, "studies", key)
+        if told is None:
+            continue
+        name, saved = told
+        tables = [k for k in _parents(store, "studies", key) if k in sizes["tables"]]
+        plans = [_made_from(store, "tables", table).get("plan") for table in tables]
+        version = next((by_plan[str(p)] for p in plans if str(p) in by_plan), None)
+        if version is None or version.name != name:
+            version = _Version(name, saved, None if version is None else version.plan)
+            without.append(version)
+        version.notes.append(key)
+        version.saved = max(version.saved, saved)
+    return sorted([*by_plan.values(), *without], key=lambda version: version.saved)
+
+
+def _wanted(version: _Version, store: Store) -> Wanted | None:
+    if version.plan is None:
+        return None
+    try:
+        return read_wanted(version.plan, store)
+    except DamagedError:
+        return None
+
+
+def _told(store: Store, kind: Kind, key: str) -> tuple[str, float] | None:
+    """Which study a note is about, and when it was saved; None if it cannot be read."""
+    try:
+        record = store.record(kind, key)
+    except DamagedError:
+        return None
+    return str(_made_from(store, kind, key).get("study", "")), float(str(record.get("saved", 0)))
+
+
+def _made_from(store: Store, kind: Kind, key: str) -> dict[str, object]:
+    try:
+        made_from = store.record(kind, key)["made_from"]
+    except DamagedError:
+        return {}
+    return made_from if isinstance(made_from, dict) else {}
+
+
+def _parents(store: Store, kind: Kind, key: str) -> list[str]:
+    parents = _made_from(store, kind, key).get("parents")
+    return [str(parent) for parent in parents] if isinstance(parents, list) else []

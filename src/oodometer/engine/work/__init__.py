@@ -1,0 +1,1 @@
+"""What a worker does: train, ask, score, and encode the results."""

@@ -1,0 +1,1 @@
+"""Asking a classifier: forward passes, its head, its layers and probes."""

@@ -1,0 +1,149 @@
+"""Ask a model about a batch: in eval mode, without a trace, with what its parts said on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from oodometer.errors import UserError
+from oodometer.lab.asking.layout import give_up
+from oodometer.lab.data.inputs import Batch
+
+Heard = list[tuple[Any, Any]]  # what went into a layer and what came out, call by call
+
+
+@contextmanager
+def asked(
+    model: nn.Module, device: torch.device | str | None
+) -> Iterator[tuple[torch.device, torch.dtype | None]]:
+    """Put the model into eval mode on the device; put everything back afterwards.
+
+    That is its modes, the buffers that it keeps, and what it drew from the global random state.
+    """
+    modes = {module: module.training for module in model.modules()}
+    kept, drawn = _buffers(model), torch.get_rng_state()
+    tensors = [*model.parameters(), *model.buffers()]
+    places = {tensor.device for tensor in tensors}
+    home = next(iter(places), torch.device("cpu"))
+    place = home if device is None else _device(device)
+    if device is not None and len(places) > 1 and place != home:
+        raise UserError(
+            f"The model lies on {len(places)} devices ({', '.join(sorted(map(str, places)))}) "
+            f"and cannot be moved to {place}: leave device out."
+        )
+    floats = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+    try:
+        try:
+            model.eval()
+        except Exception as problem:
+            raise UserError(
+                f"{type(model).__name__} cannot be put into eval mode, as is so of exported "
+                f"programs: extract needs the original module ({type(problem).__name__}: {problem})"
+            ) from problem
+        if place != home:
+            model.to(place)
+        # What is made in inference mode can have no gradients ever after.
+        with torch.inference_mode(False), torch.no_grad(), _as_written(model):
+            yield place, next(floats, None)
+    finally:
+        if place != home:
+            model.to(home)
+        for module, mode in modes.items():
+            module.training = mode
+        for module, name, buffer, before in kept:
+            module._buffers[name] = buffer
+            if not torch.equal(buffer, before):
+                buffer.data.copy_(before)
+        torch.set_rng_state(drawn)
+
+
+def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Tensor, Tensor]]:
+    """Every buffer that is filled, where it is kept, and a copy of it."""
+    return [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None and not is_lazy(buffer)
+    ]
+
+
+def _as_written(model: nn.Module) -> AbstractContextManager[object]:
+    """Run compiled parts as they are written: nobody can listen in what they were compiled to."""
+    compiled = any(
+        "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+        for module in model.modules()
+    )
+    stance = getattr(torch.compiler, "set_stance", None)  # torch 2.6 and later
+    return stance("force_eager") if compiled and stance is not None else nullcontext()
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """Return the device, if it is one that this machine can compute on."""
+    try:
+        place = torch.device(device)
+        torch.zeros(1, device=place).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
+        said = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+        reason = said.partition(". ")[0].rstrip(".")  # what follows is a page of operators
+        raise UserError(f"Device '{device}' cannot be used here: {reason}.") from None
+    return place
+
+
+def call(model: nn.Module, name: str, inputs: Batch) -> object:
+    """Call the model; a failure names the data set and the batch."""
+    try:
+        return model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    except (Exception, SystemExit) as problem:
+        if give_up(model):
+            return call(model, name, inputs)
+        form = (
+            f"shape {tuple(inputs.shape)} of {str(inputs.dtype)[6:]}"
+            if isinstance(inputs, Tensor)
+            else f"the inputs {', '.join(inputs)}"
+        )
+        said = next(iter(str(problem).strip().splitlines()), "")
+        raise UserError(
+            f"The model failed on data set '{name}', on a batch of {form}: "
+            f"{type(problem).__name__}: {said}"
+        ) from problem
+
+
+@contextmanager
+def listening(modules: Iterable[nn.Module]) -> Iterator[dict[nn.Module, Heard]]:
+    """Remember what goes into these modules and comes out, as long as the block lasts."""
+    heard: dict[nn.Module, Heard] = {}
+
+    def remember(
+        module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: object
+    ) -> None:
+        given = inputs[0] if inputs else next(iter(named.values()), None)
+        # As they are now: what comes next may write into them. Only matrices can be of a head.
+        own = [_own(value, module) for value in (given, output)]
+        heard.setdefault(module, []).append((own[0], own[1]))
+
+    hooks = [module.register_forward_hook(remember, with_kwargs=True) for module in modules]
+    try:
+        yield heard
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _own(value: object, module: nn.Module) -> object:
+    matrix = isinstance(value, Tensor) and (value.dim() == 2 or not isinstance(module, nn.Linear))
+    return value.clone() if isinstance(value, Tensor) and matrix else value
+
+
+@contextmanager
+def answering(module: nn.Module, answer: Callable[[Any], object]) -> Iterator[None]:
+    """Let `answer` change what a module hands on, as long as the block lasts."""
+    hook = module.register_forward_hook(lambda _, inputs, output: answer(output))
+    try:
+        yield
+    finally:
+        hook.remove()

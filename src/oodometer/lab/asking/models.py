@@ -1,0 +1,149 @@
+"""A user's own trained classifier: its factory, and its weights from a file."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from oodometer.calls import Setting, parse_call
+from oodometer.errors import UserError
+from oodometer.lab.training.networks.custom import argument_names, inputs_of, load_factory
+
+_WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
+_PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "backbone.", "network.", "encoder.")
+
+
+def load_model(
+    factory: str, shape: tuple[int, ...] | None, classes: int | None, weights: Path | None
+) -> nn.Module:
+    """Build a network by ``package.module:factory`` and fill in weights from a file.
+
+    Arguments may stand behind the factory, as in ``mine:resnet(depth=18)``; it is told the sizes
+    of an image and the number of classes besides, if it takes them. Weights are read from
+    .safetensors, or from .pt and .pth without running any code in them; without a file, the
+    network is taken as it is made.
+    """
+    model = _made(factory, shape, classes)
+    if weights is None:
+        return model
+    tensors = _read(weights)
+    wanted = model.state_dict()
+    tensors = _without_prefix(tensors, wanted)
+    _require_fit(weights, factory, tensors, wanted)
+    model.load_state_dict(tensors)
+    return model
+
+
+def _made(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> nn.Module:
+    name, given = parse_call("model", factory)
+    build = load_factory(name)
+    if isinstance(build, nn.Module):  # made already
+        return build
+    offered: dict[str, int] = {} if shape is None else inputs_of(shape)
+    if classes is not None:
+        offered |= {"classes": classes, "num_classes": classes}
+    try:
+        model = build(**_arguments(build, offered, given))
+    except UserError:
+        raise
+    except (Exception, SystemExit) as problem:
+        said = next(iter(str(problem).strip().splitlines()), "")
+        raise UserError(
+            f"Model '{factory}' cannot be made: {type(problem).__name__}: {said} (arguments may be "
+            f"given as in '{name}(classes=10)')."
+        ) from problem
+    if not isinstance(model, nn.Module):
+        raise UserError(f"'{factory}' must make a torch.nn.Module, got {type(model).__name__}.")
+    return model
+
+
+def _arguments(
+    build: Callable[..., object],
+    offered: Mapping[str, int],
+    given: Mapping[str, Setting],
+) -> dict[str, Setting]:
+    """What the user says; besides, what is known of the data, as far as the factory names it."""
+    try:
+        names = argument_names(inspect.signature(build))
+    except ValueError:  # some callables written in C tell nothing
+        return dict(given)
+    taken = {key: value for key, value in offered.items() if key in names and key not in given}
+    return {**taken, **given}
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if not path.is_file():
+        raise UserError(f"Weights '{path}' do not exist.")
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as problem:  # noqa: BLE001 - whatever a hostile file makes readers raise
+        said = next(iter(str(problem).strip().splitlines()), "")
+        if not re.search("[a-z]", said):
+            said = "not a file of torch.save"
+        raise UserError(
+            f"Weights '{path}' cannot be read safely ({said.partition('. ')[0].rstrip('.')}): save "
+            "them with safetensors.torch.save_file(model.state_dict(), FILE)."
+        ) from None
+    for wrapper in _WRAPPERS:
+        if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
+            content = content[wrapper]
+            break
+    if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
+        raise UserError(f"Weights '{path}' must hold a state_dict: names and tensors, no more.")
+    return content
+
+
+def _without_prefix(given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Strip what DataParallel, compile and trainers put before all names, where it then fits."""
+    tensors = dict(given)
+    # The network has the prefix, the file has not: it was saved before it was wrapped.
+    for prefix in _PREFIXES:
+        if tensors and {prefix + name for name in tensors} == set(wanted):
+            return {prefix + name: value for name, value in tensors.items()}
+    while not set(tensors) & set(wanted):
+        prefix = next((p for p in _PREFIXES if any(name.startswith(p) for name in tensors)), "")
+        if not prefix:
+            return dict(given)
+        # A trainer keeps its own things beside the network, such as the weights of a loss.
+        tensors = {
+            name.removeprefix(prefix): value
+            for name, value in tensors.items()
+            if name.startswith(prefix)
+        }
+    return tensors
+
+
+def _require_fit(
+    path: Path, factory: str, given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
+) -> None:
+    def some(names: list[str]) -> str:
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+    lacking = [name for name in wanted if name not in given]
+    if lacking:
+        held = "" if set(given) & set(wanted) else f"; they hold {some(list(given))}"
+        raise UserError(f"Weights '{path}' lack {some(lacking)}, which '{factory}' has{held}.")
+    extra = [name for name in given if name not in wanted]
+    if extra:
+        raise UserError(f"Weights '{path}' hold {some(extra)}, which '{factory}' has not.")
+    for name, tensor in wanted.items():
+        if is_lazy(tensor):
+            continue  # a lazy layer takes its shape from the file
+        if given[name].shape != tensor.shape:
+            raise UserError(
+                f"Weights '{path}': {name} has shape {tuple(given[name].shape)}, but '{factory}' "
+                f"has {tuple(tensor.shape)}."
+            )
+    bad = [n for n, t in given.items() if t.is_floating_point() and not t.isfinite().all()]
+    if bad:
+        raise UserError(f"Weights '{path}' hold NaN or infinity in {some(bad)}.")

@@ -1,0 +1,146 @@
+"""Move the inputs a little, by the sign of a gradient, and ask again.
+
+The step is taken in the space of the model's inputs. Published step sizes are for pixels in
+[0, 1]: if the inputs were divided by a standard deviation before, a step of this size is larger by
+it in pixels; a model that normalises inside takes them as they are. Nothing is clipped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from oodometer.errors import UserError
+from oodometer.lab.asking.probes._question import Question, State, precise, rows_gradient
+
+if TYPE_CHECKING:
+    from oodometer.outputs import Outputs
+
+# The detectors hold the same values in their grids; a test compares them.
+TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
+ODIN_STEPS = (0.0, 0.00035, 0.0007, 0.0014, 0.0028)
+# Those of OD-test (Shafaei et al. 2019, arXiv:1809.04729).
+FINE_TEMPERATURES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+FINE_STEPS = tuple(round(0.0002 * place, 4) for place in range(21))
+MAHALANOBIS_STEPS = (0.0, 0.0005, 0.001, 0.0014, 0.002, 0.005, 0.01)
+
+
+def odin(question: Question, state: State) -> Tensor:
+    """(n, temperatures, steps): how far the mean of the other classes lies above the top class.
+
+    T * log mean over c != top of exp((z_c - z_top) / T), at x - step * sign(gradient by x of
+    -log softmax(z / T)_top), sign(0) = 1 (Liang et al. 2018, arXiv:1706.02690). The maximum
+    softmax probability at T is 1 / (1 + (K - 1) exp(this / T)): this form keeps the digits that
+    the probability loses at T = 1000, where all are nearly 1 / K. One forward pass, one
+    backward pass per temperature, one forward pass per temperature and step that is not 0.
+    """
+    return _moved("odin", question, TEMPERATURES, ODIN_STEPS)
+
+
+def odin_fine(question: Question, state: State) -> Tensor:
+    """(n, temperatures, steps): as `odin`, at the 10 temperatures and 21 steps of OD-test."""
+    return _moved("odin_fine", question, FINE_TEMPERATURES, FINE_STEPS)
+
+
+def _moved(
+    name: str, question: Question, temperatures: Sequence[float], steps: Sequence[float]
+) -> Tensor:
+    source, answer = question.source(name)
+    if answer.logits.shape[1] < 2:
+        raise UserError(f"Probe '{name}' needs logits of at least 2 classes, got 1.")
+    columns = []
+    for temperature in temperatures:
+        with torch.enable_grad():
+            surprise = -(answer.logits / temperature).log_softmax(1).amax(1)
+            direction = _sign(rows_gradient(surprise, source))
+        for step in steps:
+            logits = answer.logits.detach()
+            if step:
+                logits = question.again(source.detach() - step * direction).logits
+            columns.append(_gap(logits, temperature))
+    return torch.stack(columns, dim=1).reshape(-1, len(temperatures), len(steps))
+
+
+def _sign(gradient: Tensor) -> Tensor:
+    """1 where the gradient is 0: so in the published code, which moves every pixel."""
+    return torch.where(gradient >= 0, 1.0, -1.0).to(gradient)
+
+
+def _gap(logits: Tensor, temperature: float) -> Tensor:
+    exact = precise(logits)
+    top, place = exact.max(dim=1, keepdim=True)
+    rest = ((exact - top) / temperature).scatter(1, place, -torch.inf)
+    return temperature * (rest.logsumexp(1) - math.log(logits.shape[1] - 1))
+
+
+def mahalanobis(question: Question, state: State) -> Tensor:
+    """(n, steps): squared Mahalanobis distance to the nearest class mean, closer by one step.
+
+    At x - step * sign(gradient by x of the distance) (Lee et al. 2018, arXiv:1807.03888), with
+    features as they enter the head. The mean that is nearest at x gives the gradient; at the
+    moved point, the nearest one counts again. One backward pass, one forward pass per step.
+    """
+    source, answer = question.source("mahalanobis")
+    with torch.enable_grad():
+        direction = _sign(rows_gradient(_distance(answer.features, state), source))
+    columns = []
+    for step in MAHALANOBIS_STEPS:
+        features = answer.features.detach()
+        if step:
+            features = question.again(source.detach() - step * direction).features
+        columns.append(_distance(features, state))
+    return torch.stack(columns, dim=1)
+
+
+def _distance(features: Tensor, state: State) -> Tensor:
+    """Squared distance to the nearest mean in coordinates in which the covariance is one."""
+    exact = precise(features)
+    origin, whiten, means = (state[key].to(exact.device) for key in ("origin", "whiten", "means"))
+    points = (exact - origin) @ whiten
+    order = means.square().sum(1) / 2 - points.detach() @ means.T
+    gap = points - means[order.argmin(1)]
+    return gap.square().sum(1)
+
+
+class ClassMeans:
+    """Learns the means of the classes and their common covariance from the training features."""
+
+    def see(self, question: Question) -> None:
+        """Nothing: the features are kept anyway."""
+
+    def learned(self, train: Outputs) -> tuple[State, None]:
+        """Fit the normal distributions, in float64."""
+        assert train.features is not None and train.labels is not None
+        known = train.labels >= 0
+        if not bool(known.any()):
+            raise UserError(
+                "Probe 'mahalanobis' needs training samples with a class, but all "
+                f"{len(train)} labels are -1 (no known class)."
+            )
+        rows = train.features[known].double()
+        _, group = torch.unique(train.labels[known], return_inverse=True)
+        origin = rows.mean(0)
+        rows -= origin
+        count = int(group.max()) + 1
+        sums = rows.new_zeros((count, rows.shape[1])).index_add_(0, group, rows)
+        means = sums / torch.bincount(group)[:, None]
+        rows -= means[group]
+        spread = rows.square().mean(0).sqrt()
+        # A direction without spread has no variance to divide by and gets the smallest one that
+        # there is, as in the detector of the same name.
+        rounding = 4 * torch.finfo(train.features.dtype).eps * train.features.abs().amax(0).double()
+        alive = spread > rounding
+        spread = torch.where(alive, spread, spread[alive].amin() if bool(alive.any()) else 1.0)
+        variances, directions = torch.linalg.eigh(
+            rows.T @ rows / len(rows) / spread / spread[:, None]
+        )
+        least = variances.amax() * len(spread) * torch.finfo(torch.float64).eps
+        noise = (rounding / spread)[alive].amax().square() if bool(alive.any()) else least
+        good = variances > torch.maximum(least, noise)
+        lowest = variances[good].amin() if bool(good.any()) else 1.0
+        whiten = directions / torch.where(good, variances, lowest).sqrt() / spread[:, None]
+        return {"origin": origin, "whiten": whiten, "means": means @ whiten}, None

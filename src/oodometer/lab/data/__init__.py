@@ -1,0 +1,1 @@
+"""Data sets: reading, finding, dividing, mislabelling and diagnosing them."""

@@ -1,0 +1,257 @@
+"""Texts with labels: CSV, JSON lines and Parquet, and scikit-learn's cache of the newsgroups."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.lab.data.readers.common import (
+    HARMLESS,
+    RATIO,
+    LabelledTexts,
+    Request,
+    TextParts,
+    fault,
+    read_all,
+    read_lines,
+    refuse_bomb,
+)
+from oodometer.lab.data.readers.pickled import PickledArray, read_pickle
+from oodometer.lab.data.readers.tables import columns_of, read_columns, shards
+
+_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
+_TEXT = ("text", "content", "sentence", "title", "description", "article", "body", "document")
+_LABEL = ("label", "category", "class", "target", "topic", "label_text", "class index")
+_FIELD_LIMIT = 1 << 24  # characters of one field: csv's own limit is below some articles
+
+
+def matches_table(path: Path) -> bool:
+    """Whether this is a CSV or JSON lines file, or a folder of them."""
+    return bool(_files(path))
+
+
+def table(path: Path, request: Request) -> TextParts:
+    """Texts from columns found by their names, or without a header by what is in them.
+
+    Several columns of text (a title and a description) are joined by a space. Labels that are
+    whole numbers from 1 are counted from 0; names are numbered in alphabetical order.
+    """
+    return {part: partial(read_table, file) for part, file in _files(path).items()}
+
+
+def matches_parquet(path: Path) -> bool:
+    """Whether this is Parquet with a column of texts."""
+    return any("text" in columns_of(files[0]) for files in shards(path).values())
+
+
+def parquet(path: Path, request: Request) -> TextParts:
+    """Texts as Hugging Face keeps them."""
+    return {part: partial(_read_parquet, files, request) for part, files in shards(path).items()}
+
+
+def matches_newsgroups(path: Path) -> bool:
+    """Whether this is scikit-learn's cache of the 20 newsgroups."""
+    return path.is_file() and path.name.startswith("20news") and path.suffix == ".pkz"
+
+
+def newsgroups(path: Path, request: Request) -> TextParts:
+    """The cache is a compressed pickle; it is read without running anything."""
+    return {part: partial(_read_newsgroups, path, part) for part in ("train", "test")}
+
+
+def _files(path: Path) -> dict[str, Path]:
+    if path.is_file():
+        return {"all": path} if path.name.lower().endswith(_SUFFIXES) else {}
+    if not path.is_dir():
+        return {}
+    found: dict[str, Path] = {}
+    for file in sorted(path.iterdir()):
+        word = file.name.lower()
+        for part in ("train", "test"):
+            if word.endswith(_SUFFIXES) and part in word.split(".")[0]:
+                found.setdefault(part, file)
+    return found
+
+
+def matches_pair(path: Path) -> bool:
+    """Whether there are files PATH-train and PATH-test, such as ag-news-test.csv.gz."""
+    return bool(_pair(path))
+
+
+def pair(path: Path, request: Request) -> TextParts:
+    """Two files whose names begin alike."""
+    return {part: partial(read_table, file) for part, file in _pair(path).items()}
+
+
+def _pair(path: Path) -> dict[str, Path]:
+    return {
+        part: file
+        for part in ("train", "test")
+        for suffix in reversed(_SUFFIXES)
+        if (file := path.parent / f"{path.name}-{part}{suffix}").is_file()
+    }
+
+
+def read_table(path: Path) -> LabelledTexts:
+    """Read one file of texts with labels."""
+    content = read_lines(path, _FIELD_LIMIT)
+    rows = _json_rows(path, content) if ".jsonl" in path.name else _csv_rows(path, content)
+    if len(rows) < 2:
+        raise fault(path, "is empty")
+    header = {str(name).strip().lower(): name for name in rows[0]} if rows[0] else {}
+    labels = [header[name] for name in _LABEL if name in header]
+    texts = [header[name] for name in _TEXT if name in header]
+    if texts or ".jsonl" in path.name:
+        if not texts:
+            keys = ", ".join(map(str, rows[0]))[:120]
+            raise fault(path, f"has no key for the text, such as 'text'; it has {keys}")
+        columns, label, body = list(rows[0]), next(iter(labels), None), rows[1:]
+        order = [columns.index(name) for name in texts]
+        where = None if label is None else columns.index(label)
+        # "text" alone is the whole text; a title stands before its description.
+        order = order[:1] if texts[0] in (header.get("text"), header.get("content")) else order
+    else:
+        body = rows
+        order, where = _guess(path, body)
+    for number, row in enumerate(body, start=1):
+        if not all(isinstance(row[column], str) for column in order):
+            raise fault(path, f"holds something else than text in its text number {number}")
+    joined = tuple(" ".join(row[column] for column in order).strip() for row in body)
+    given = None if where is None else [row[where] for row in body]
+    names = list(rows[0]) if texts else [f"column {k + 1}" for k in range(len(rows[0]))]
+    chosen = f"texts: {', '.join(str(names[column]) for column in order)}"
+    taken = f"{chosen}; labels: {'none' if where is None else names[where]}"
+    return LabelledTexts(joined, *_numbered(path, given, len(joined)), taken)
+
+
+def _csv_rows(path: Path, content: str) -> list[list[Any]]:
+    delimiter = "\t" if ".tsv" in path.name else ","
+    limit = csv.field_size_limit(_FIELD_LIMIT)
+    try:
+        rows = [
+            row for row in csv.reader(io.StringIO(content), delimiter=delimiter, strict=True) if row
+        ]
+    except csv.Error as problem:
+        raise fault(path, f"is damaged: {problem}") from None
+    finally:
+        csv.field_size_limit(limit)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]):
+            raise fault(
+                path, f"is damaged: row {number} has {len(row)} columns, the first {len(rows[0])}"
+            )
+    return rows
+
+
+def _json_rows(path: Path, content: str) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            raise fault(path, f"is damaged: line {number} is not JSON") from None
+        if not isinstance(entry, dict):
+            raise fault(path, f"is damaged: line {number} holds no object with keys")
+        if not rows:
+            rows.append(list(entry))
+        if set(entry) != set(rows[0]):
+            raise fault(path, f"is damaged: the keys of line {number} differ from the first")
+        rows.append([entry[key] for key in rows[0]])
+    return rows
+
+
+def _guess(path: Path, rows: list[list[Any]]) -> tuple[list[int], int]:
+    """Tell columns of text from the label: texts are long and differ, labels are whole numbers."""
+    columns = list(zip(*rows, strict=True))
+    numbers = [
+        index
+        for index, values in enumerate(columns)
+        if all(str(value).strip().isdecimal() for value in values)
+    ]
+    texts = [
+        index
+        for index, values in enumerate(columns)
+        if index not in numbers
+        and sum(map(len, map(str, values))) >= 15 * len(values)
+        and 2 * len(set(values)) > len(values)
+    ]
+    if not texts or not numbers:
+        raise fault(
+            path, "has no header that names its texts ('text'), nor columns of whole numbers and "
+            "of texts to tell them by"
+        )  # fmt: skip
+    return texts, numbers[0]
+
+
+def _numbered(
+    path: Path, given: list[Any] | None, count: int
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Turn labels into numbers, and return the names that they had."""
+    if given is None:
+        return np.full(count, -1), ()
+    if all(isinstance(value, int) or str(value).strip().isdecimal() for value in given):
+        try:
+            labels = np.array([int(value) for value in given], np.int64)
+        except (ValueError, OverflowError):
+            raise fault(path, "is mislabelled: a label is too large") from None
+        distinct = np.unique(labels)
+        if labels.min() < 0:
+            raise fault(path, f"is mislabelled: it has the label {labels.min()}")
+        # Counted from 1, as AG News is, if all of 1 to their number occur and nothing else.
+        from_one = distinct[0] == 1 and distinct[-1] == len(distinct)
+        return (labels - 1 if from_one else labels), ()
+    if not all(isinstance(value, str) and value.strip() for value in given):
+        raise fault(path, "is mislabelled: some labels are missing")
+    names = sorted(set(given))
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([numbers[name] for name in given], np.int64), tuple(names)
+
+
+def _read_parquet(files: list[Path], request: Request) -> LabelledTexts:
+    texts: list[str] = []
+    given: list[Any] | None = []
+    for file in files:
+        values, labels = read_columns(file, request, "text")
+        if not all(isinstance(value, str) for value in values):
+            raise fault(file, "holds something else than texts")
+        texts += values
+        given = None if labels is None or given is None else given + labels
+    if not texts:
+        raise fault(files[0], "is empty")
+    return LabelledTexts(tuple(texts), *_numbered(files[0], given, len(texts)))
+
+
+def _read_newsgroups(path: Path, part: str) -> LabelledTexts:
+    unpack = zlib.decompressobj()
+    packed = read_all(path)
+    most = max(HARMLESS, RATIO * len(packed))
+    try:
+        content = unpack.decompress(packed, most + 1)
+    except zlib.error as problem:
+        raise fault(path, f"cannot be read: {problem}") from None
+    refuse_bomb(path, len(content))
+    cache = read_pickle(content, path)
+    group = cache.get(part) if isinstance(cache, dict) else None
+    if not isinstance(group, dict) or not isinstance(group.get("data"), list):
+        raise fault(path, f"is no cache of the newsgroups: it has no texts for {part}")
+    texts, target = group["data"], group.get("target")
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise fault(path, "holds something else than texts")
+    try:
+        labels = target.array() if isinstance(target, PickledArray) else np.array(target)
+        given = [int(label) for label in labels]
+    except (ValueError, TypeError, OverflowError) as problem:
+        raise fault(path, f"is mislabelled: {problem}") from None
+    if len(given) != len(texts):
+        raise fault(path, f"has {len(given)} labels for {len(texts)} texts")
+    return LabelledTexts(tuple(texts), np.array(given, np.int64))

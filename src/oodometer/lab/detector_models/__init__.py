@@ -1,0 +1,1 @@
+"""Networks that are trained for a detector."""

@@ -1,0 +1,1 @@
+"""Training: networks, optimizers, schedules, augmentation and the loop itself."""

@@ -1,0 +1,357 @@
+"""What one classifier says about one data set. Detectors see this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from oodometer.errors import UserError
+from oodometer.outputs.labels import class_numbers, require_known
+from oodometer.outputs.mapped import release_pages
+from oodometer.outputs.tensors import (
+    CHUNK,
+    HALF,
+    HALF_TOLERANCE,
+    TOLERANCE,
+    as_tensor,
+    in_full,
+    require_float,
+    rounding,
+)
+
+Shared = TypeVar("Shared")
+PROBE = "probe:"  # before the name of a probe, where detectors say what they need
+# Needs that no single network can answer: a study makes them of several.
+OF_OTHER_NETWORKS = frozenset(
+    PROBE + name for name in ("ensemble", "outlier_network", "outlier_network_unbalanced")
+)
+
+
+class RefusedError(UserError):
+    """The network or the data do not allow what a detector reads, and never will."""
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """The last linear layer: logits = features @ weight.T + bias."""
+
+    weight: Tensor  # (classes, width)
+    bias: Tensor  # (classes,)
+
+    was_half: bool = field(init=False, default=False)  # given in half precision
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "bias"):
+            given = as_tensor(f"head.{name}", getattr(self, name))
+            object.__setattr__(self, "was_half", self.was_half or given.dtype in HALF)
+            object.__setattr__(self, name, in_full(given))
+        require_float("head.weight", self.weight, dimensions=2)
+        require_float("head.bias", self.bias, dimensions=1)
+        if not self.weight.numel():
+            raise UserError(f"head.weight has shape {tuple(self.weight.shape)}: it holds no class.")
+        if len(self.weight) != len(self.bias):
+            raise UserError(
+                f"head.weight has {len(self.weight)} rows but head.bias has {len(self.bias)} "
+                "entries: both need one per class."
+            )
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Return the logits of these features."""
+        return features @ self.weight.T + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Logits, features, labels and head of one classifier on one data set.
+
+    Whatever is left out limits the detectors that can be used; what is given must fit together:
+    one row per sample, one floating type, finite, and ``logits == head(features)``. Logits that
+    are left out are computed when features and head are there. NumPy arrays become tensors; a
+    memory-mapped one is read in place. Half precision becomes float32, and logits are then computed
+    again from features and head, where these are there.
+    """
+
+    logits: Tensor | None = None  # (n, classes)
+    features: Tensor | None = None  # (n, width), exactly what enters the head
+    labels: Tensor | None = None  # (n,) int64, -1 = no known class
+    head: Head | None = None
+    layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
+    probes: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...), what asking the
+    # network more than once gave, such as its answers under dropout
+    refused: Mapping[str, str] = field(default_factory=dict)  # need -> why it could not be had
+    _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.logits is None and self.features is None:
+            raise UserError("Outputs need logits or features; both are missing.")
+        half = False
+        for name in ("logits", "features", "labels"):
+            if getattr(self, name) is not None:
+                given = as_tensor(name, getattr(self, name))
+                half |= given.dtype in HALF and name != "labels"
+                object.__setattr__(self, name, given if name == "labels" else in_full(given))
+        for kind in ("layers", "probes"):
+            parts = getattr(self, kind)
+            named = {
+                name: in_full(as_tensor(f"{kind}[{name!r}]", part)) for name, part in parts.items()
+            }
+            object.__setattr__(self, kind, MappingProxyType(named))
+        if self.head is not None and not isinstance(self.head, Head):
+            raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
+        if self.logits is not None:
+            require_float("logits", self.logits, dimensions=2)
+        if self.features is not None:
+            require_float("features", self.features, dimensions=2)
+        for name, part in self._named_parts().items():
+            require_float(name, part)
+        self._require_one_dtype()
+        half |= self.head is not None and self.head.was_half
+        self._require_fitting_head(HALF_TOLERANCE if half else None)
+        if half and self.features is not None and self.head is not None:
+            object.__setattr__(self, "logits", None)  # its rounding would look like wrong features
+        if self.logits is None and self.features is not None and self.head is not None:
+            object.__setattr__(self, "logits", _computed(self.head, self.features))
+        self._require_labels()
+        self._require_equal_rows()
+
+    def _arrays(self) -> dict[str, Tensor]:
+        """Every per-sample array that is there, by name."""
+        named = {"logits": self.logits, "features": self.features, "labels": self.labels}
+        arrays = {name: value for name, value in named.items() if value is not None}
+        return arrays | self._named_parts()
+
+    def _named_parts(self) -> dict[str, Tensor]:
+        """Every layer and probe, by a name that says which it is."""
+        layers = {f"layers[{name!r}]": value for name, value in self.layers.items()}
+        return layers | {f"probes[{name!r}]": value for name, value in self.probes.items()}
+
+    def _require_one_dtype(self) -> None:
+        floats = {name: value.dtype for name, value in self._arrays().items() if name != "labels"}
+        if self.head is not None:
+            floats |= {"head.weight": self.head.weight.dtype, "head.bias": self.head.bias.dtype}
+        if len(set(floats.values())) > 1:
+            listing = ", ".join(f"{name} is {str(dtype)[6:]}" for name, dtype in floats.items())
+            raise UserError(f"Outputs need one floating type, but {listing}.")
+
+    def _require_fitting_head(self, tolerance: float | None = None) -> None:
+        if self.head is None:
+            return
+        classes, width = self.head.weight.shape
+        if self.features is not None and self.features.shape[1] != width:
+            raise UserError(
+                f"features have width {self.features.shape[1]} but head.weight takes {width}: "
+                "features must be exactly what enters the last linear layer."
+            )
+        if self.logits is not None and self.logits.shape[1] != classes:
+            raise UserError(
+                f"logits have {self.logits.shape[1]} classes but head.weight has {classes} rows."
+            )
+        if self.features is None or self.logits is None or len(self.logits) != len(self.features):
+            return
+        weight_norm = self.head.weight.norm(dim=1).amax()
+        bias_size = self.head.bias.abs().amax()
+        tolerance = tolerance or TOLERANCE[self.logits.dtype]
+        step = max(1, CHUNK // (width + classes))
+        for start in range(0, len(self.logits), step):
+            release_pages()
+            rows = slice(start, start + step)
+            gap = (self.head(self.features[rows]) - self.logits[rows]).abs().amax(1)
+            size = self.features[rows].norm(dim=1) * weight_norm + bias_size
+            if (gap > tolerance * size).any():
+                parts = (self.features[rows], self.logits[rows], self.head.weight)
+                tolerance = max(tolerance, *map(rounding, parts))
+            allowed = tolerance * size
+            worst = int((gap - allowed).argmax())
+            if gap[worst] > allowed[worst]:
+                raise UserError(
+                    f"logits differ from head(features) by {float(gap[worst]):.3g} at row "
+                    f"{start + worst} (rounding explains {float(allowed[worst]):.2g}): features "
+                    "must be exactly what enters the last linear layer, in the same forward pass; "
+                    "leave logits out to have them computed."
+                )
+
+    def _require_labels(self) -> None:
+        if self.labels is None:
+            return
+        numbers = class_numbers(self.labels)
+        object.__setattr__(self, "labels", numbers)
+        require_known(numbers, None if self.logits is None else self.logits.shape[1])
+
+    def _require_equal_rows(self) -> None:
+        rows = {name: len(value) for name, value in self._arrays().items()}
+        if len(set(rows.values())) > 1:
+            listing = ", ".join(f"{name} {count}" for name, count in rows.items())
+            raise UserError(f"Outputs need one row per sample, but the rows differ: {listing}.")
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays().values())))
+
+    @property
+    def available(self) -> frozenset[str]:
+        """Names of the fields that are filled: what a detector may declare to need."""
+        names = ("logits", "features", "labels", "head")
+        filled = {name for name in names if getattr(self, name) is not None}
+        probes = {f"{PROBE}{name}" for name in self.probes}
+        return frozenset(filled | probes | ({"layers"} if self.layers else set()))
+
+    def take(self, rows: Tensor) -> Outputs:
+        """Return the outputs of these rows only."""
+        return replace(
+            self,
+            logits=None if self.logits is None else self.logits[rows],
+            features=None if self.features is None else self.features[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            layers={name: value[rows] for name, value in self.layers.items()},
+            probes={name: value[rows] for name, value in self.probes.items()},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor that is there, by name."""
+        head = self.head
+        parts = {} if head is None else {"head.weight": head.weight, "head.bias": head.bias}
+        return self._arrays() | parts
+
+    def copy(self) -> Outputs:
+        """Return the same outputs with tensors of their own."""
+        own = {name: tensor.clone() for name, tensor in self.tensors().items()}
+        return Outputs(
+            own.get("logits"),
+            own.get("features"),
+            own.get("labels"),
+            None if self.head is None else Head(own["head.weight"], own["head.bias"]),
+            {name: own[f"layers[{name!r}]"] for name in self.layers},
+            {name: own[f"probes[{name!r}]"] for name in self.probes},
+            self.refused,
+        )
+
+    def refusing(self, refused: Mapping[str, str]) -> Outputs:
+        """Return the same outputs with other reasons for what they lack, without a new check."""
+        same = copy(self)
+        object.__setattr__(same, "refused", dict(refused))
+        return same
+
+    def learned_with(self, outliers: str) -> Outputs:
+        """Show probes that were learned with this outlier set, kept as NAME/OUTLIERS, as NAME."""
+        if not any("/" in name for name in self.probes):
+            return self
+        parts = {name: name.partition("/") for name in self.probes}
+        same = copy(self)
+        probes = {parts[n][0]: v for n, v in self.probes.items() if parts[n][2] in ("", outliers)}
+        object.__setattr__(same, "probes", probes)
+        return same
+
+    def only(self, needs: Iterable[str], reader: str) -> View:
+        """Return a view that shows `reader` the declared fields and refuses all others."""
+        return View(self, frozenset(needs), reader)
+
+
+class View:
+    """Outputs restricted to the fields that a detector declared; reading another is an error."""
+
+    def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
+        self._outputs, self._needs, self._reader = outputs, needs, reader
+        self._validation: tuple[View, View] | None = None
+
+    def with_validation(self, inliers: View, outliers: View) -> View:
+        """Show validation data besides: for detectors that learn from outliers."""
+        self._validation = (inliers, outliers)
+        return self
+
+    def _require_declared(self, name: str) -> None:
+        if name not in self._needs:
+            hint = (
+                "labels are shown for fitting only"
+                if name == "labels"
+                else f"declare needs={sorted({*self._needs, name})}"
+            )
+            raise UserError(f"Detector '{self._reader}' read outputs.{name}: {hint}.")
+
+    def _tensor(self, name: str) -> Tensor:
+        self._require_declared(name)
+        value: Tensor | None = getattr(self._outputs, name)
+        if value is None:
+            raise self._lacking(name, name)
+        return value
+
+    @property
+    def logits(self) -> Tensor:
+        """(n, classes)."""
+        return self._tensor("logits")
+
+    @property
+    def features(self) -> Tensor:
+        """(n, width), exactly what enters the head."""
+        return self._tensor("features")
+
+    @property
+    def labels(self) -> Tensor:
+        """(n,) int64, -1 where the class is not known. Never shown for data that is scored."""
+        return self._tensor("labels")
+
+    @property
+    def head(self) -> Head:
+        """The last linear layer."""
+        self._require_declared("head")
+        if self._outputs.head is None:
+            raise self._lacking("head", "head")
+        return self._outputs.head
+
+    @property
+    def layers(self) -> Mapping[str, Tensor]:
+        """Mean output of every stage, (n, channels), by its name."""
+        self._require_declared("layers")
+        if not self._outputs.layers:
+            raise self._lacking("layers", "layers")
+        return self._outputs.layers
+
+    @property
+    def validation(self) -> tuple[View, View]:
+        """In-distribution samples and outliers to learn from; both are unlike what is scored."""
+        self._require_declared("outliers")
+        if self._validation is None:
+            raise UserError(f"Detector '{self._reader}' needs validation outliers to learn from.")
+        return self._validation
+
+    def probe(self, name: str) -> Tensor:
+        """(n, ...): what asking the network more than once gave."""
+        self._require_declared(f"{PROBE}{name}")
+        if name not in self._outputs.probes:
+            raise self._lacking(f"{PROBE}{name}", f"the probe '{name}'")
+        return self._outputs.probes[name]
+
+    def _lacking(self, need: str, named: str) -> UserError:
+        """The error to raise for what is not there, with the reason where it is known."""
+        sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
+        why = self._outputs.refused.get(need, "")
+        if not why and need in OF_OTHER_NETWORKS:
+            return UserError(f"{sentence}: it is made of other networks, which a study trains.")
+        return RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
+
+    def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
+        """Compute once what several settings or detectors use of these outputs; never write to it.
+
+        The key names what is computed; what it depends on besides these outputs belongs to the
+        key. Other people's detectors work on copies, so they share nothing with anybody.
+        """
+        known = self._outputs._shared
+        if key not in known:
+            known[key] = compute()
+        return cast("Shared", known[key])
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+
+def _computed(head: Head, features: Tensor) -> Tensor:
+    """Return the logits, part by part: features in a file are never in memory as a whole."""
+    parts = []
+    for rows in torch.split(features, max(1, CHUNK // features.shape[1])):
+        release_pages()
+        parts.append(head(rows))
+    return torch.cat(parts)

@@ -1,0 +1,1 @@
+"""Do several metrics of one table agree on the order of detectors?"""

@@ -1,0 +1,125 @@
+"""What can be compared: detectors that have scores in every run on every outlier set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError
+from oodometer.protocols.common.differences import trainings_of
+from oodometer.protocols.od_test.experiments import LEARNED
+from oodometer.scores import ScoreTable
+from oodometer.stats.averaging import average_over_looks, average_over_sets
+from oodometer.stats.comparison import Placements
+from oodometer.stats.ranks import rank_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Comparable:
+    """The detectors that can be compared, best mean AUROC first, with all that comparing needs.
+
+    A case is a training; of several looks at one, such as its checkpoints, the mean counts.
+    """
+
+    table: ScoreTable
+    runs: tuple[str, ...]  # those that have scores at all
+    trainings: Mapping[str, list[int]]  # training -> which of the runs are looks at it
+    detectors: tuple[str, ...]
+    placements: Mapping[tuple[str, str], Placements]  # detector, outlier set; by training
+    overall: Mapping[str, Placements]  # detector -> mean over outlier sets
+    run_values: NDArray[np.float64]  # (detectors, runs): mean AUROC over the outlier sets
+
+    @cached_property
+    def order(self) -> NDArray[np.float64]:
+        """(detectors, trainings): rank by mean AUROC over the outlier sets, 1 = best."""
+        return rank_matrix(np.array([self.overall[name].values for name in self.detectors]))
+
+    @cached_property
+    def run_order(self) -> NDArray[np.float64]:
+        """(detectors, runs): the same within each run."""
+        return rank_matrix(self.run_values)
+
+    def at(self, detector: str, trainings: Sequence[int]) -> Placements:
+        """The mean over outlier sets of a detector, in some trainings only."""
+        placed = self.overall[detector]
+        parts = [
+            np.split(samples, np.cumsum(sizes)[:-1])
+            for samples, sizes in ((placed.id, placed.id_sizes), (placed.ood, placed.ood_sizes))
+        ]
+        own = list(trainings)
+        return Placements(
+            id=np.concatenate([parts[0][training] for training in own]),
+            ood=np.concatenate([parts[1][training] for training in own]),
+            id_sizes=placed.id_sizes[own],
+            ood_sizes=placed.ood_sizes[own],
+            shared_samples=placed.shared_samples,
+        )
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether some runs are looks at the same training."""
+        return len(self.runs) > len(self.trainings)
+
+    @property
+    def unranked(self) -> list[str]:
+        """Detectors that lack some scores."""
+        return [name for name in self.represented if name not in self.detectors]
+
+    @cached_property
+    def represented(self) -> list[str]:
+        """Detectors with a setting that stands for them; those that learn from outliers have none.
+
+        Nor have those that no network of the study allows.
+        """
+        named = {row.detector for row in self.table.rows if row.default}
+        return [name for name in self.table.detectors if name in named]
+
+    @property
+    def factors(self) -> list[str]:
+        """What the runs differ in."""
+        return list(dict.fromkeys(f for run in self.runs for f in self.table.runs[run]))
+
+    @property
+    def winners(self) -> list[str]:
+        """The detector with the highest mean AUROC over outlier sets, in each run."""
+        return [self.detectors[int(row)] for row in self.run_order.argmin(axis=0)]
+
+
+def comparable(table: ScoreTable) -> Comparable:
+    """Find what can be compared; a run without any score is left out for everybody."""
+    with_scores = {row.run for row in table.rows}
+    runs = tuple(run for run in table.runs if run in with_scores)
+    trainings = trainings_of(table.runs, runs)
+    by_run: dict[tuple[str, str], Placements] = {}
+    for detector in table.detectors:
+        for ood in table.ood:
+            pairs = [
+                (table.scores(run, detector, table.id), table.scores(run, detector, ood))
+                for run in runs
+            ]
+            complete = [(a, b) for a, b in pairs if a is not None and b is not None]
+            if len(complete) == len(runs):
+                by_run[detector, ood] = Placements.of_runs(
+                    complete, shared_samples=table.same_samples
+                )
+    ranked = [d for d in table.detectors if all((d, ood) in by_run for ood in table.ood)]
+    if all(row.setting.startswith(LEARNED) for row in table.rows):
+        raise UserError(
+            f"All detectors here learn from outliers ({', '.join(table.detectors)}): OD-test is "
+            "for them, and a comparison with others needs some that have seen none."
+        )
+    if not ranked or not table.ood:
+        raise UserError("No detector has scores in every run on every outlier set.")
+    looks = list(trainings.values())
+    placements = {cell: average_over_looks(placed, looks) for cell, placed in by_run.items()}
+    overall = {d: average_over_sets([placements[d, ood] for ood in table.ood]) for d in ranked}
+    # Equal means keep the order of the table: a stable sort.
+    ranked.sort(key=lambda d: -float(overall[d].values.mean()))
+    run_values = [np.mean([by_run[d, ood].values for ood in table.ood], axis=0) for d in ranked]
+    return Comparable(
+        table, runs, trainings, tuple(ranked), placements, overall, np.array(run_values)
+    )

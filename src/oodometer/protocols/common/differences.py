@@ -1,0 +1,135 @@
+"""One rule for telling two detectors, or two choices, apart by paired cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
+from oodometer.stats.comparison import Difference, against_best, holm
+from oodometer.stats.paired import sign_flip_test, t_test
+
+FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
+TWO_CASES = (
+    "{} cannot decide anything: if both happen to agree, it looks like certainty, although no p "
+    "value below one half is possible."
+)
+FEW_RUNS = 10  # with fewer, a rare failure likely stays unseen
+UNSEEN = (
+    "No interval and no test allows for what no run shows: if one training in ten fails badly, the "
+    "interval of five runs holds the true mean in 6 of 10 cases."
+)
+# Runs that differ in these alone are looks at one training, not independent cases.
+SAME_TRAINING = ("epoch", "best_by", "checkpoint", "features", "fitted_on", "test_size", "ood_draw")
+# Levels of these mean nothing by themselves: another one is another repeat.
+REPEATS = ("seed", "split", "run", "fold", "repeat", "ood_draw")
+
+
+def trainings_of(
+    levels: Mapping[str, Mapping[str, object]], runs: Sequence[str]
+) -> dict[str, list[int]]:
+    """Which of these runs are looks at each training; a training is named by what is left.
+
+    >>> runs = {"a": {"seed": 0, "epoch": 1}, "b": {"seed": 0, "epoch": 2}}
+    >>> trainings_of(runs, ["a", "b"])
+    {'seed=0': [0, 1]}
+    """
+    found: dict[tuple[tuple[str, object], ...], list[int]] = {}
+    for place, run in enumerate(runs):
+        own = tuple((n, v) for n, v in levels[run].items() if n not in SAME_TRAINING)
+        # Without factors, runs are told apart by their names alone.
+        found.setdefault(own if levels[run] else (("", run),), []).append(place)
+    return {
+        runs[looks[0]]
+        if len(looks) == 1
+        else ", ".join(f"{name}={value}" for name, value in own) or "the one training": looks
+        for own, looks in found.items()
+    }
+
+
+def independent_changes(levels: Mapping[str, Mapping[str, object]], factor: str) -> int:
+    """How many independent changes of one factor runs show, each of which has a partner.
+
+    n trainings that agree in everything else show n - 1, however often each was looked at; looks
+    at one training show one.
+
+    >>> runs = {f"{s} {e}": {"seed": s, "epoch": e} for s in (0, 1, 2) for e in (10, 20)}
+    >>> independent_changes(runs, "seed"), independent_changes(runs, "epoch")
+    (2, 3)
+    """
+    runs = list(levels)
+    trainings = [runs[looks[0]] for looks in trainings_of(levels, runs).values()]
+    if factor in SAME_TRAINING:
+        return len(trainings)
+    others = trainings_of({run: {**levels[run], factor: ""} for run in trainings}, trainings)
+    return len(trainings) - len(others)
+
+
+def paired_difference(
+    a: Floats, b: Floats, comparisons: int, rng: np.random.Generator
+) -> Difference:
+    """Mean of a - b with its interval and p value: by permutation, or by t for few cases.
+
+    The permutation test needs no normal differences, but n pairs give no p value below 2^(1 - n):
+    with 5 runs none is below 0.06, whatever the data. The p value is not yet adjusted; for how many
+    `comparisons` it will be decides whether permutation could find anything. The interval is what
+    the same test does not reject: it leaves out 0 if and only if p is below the level.
+    """
+    differing = int(np.count_nonzero(np.asarray(a) != np.asarray(b)))
+    smallest = 2.0 ** (1 - max(1, differing))  # of all sign patterns, those observed and mirrored
+    for_t = len(a) >= FEWEST_FOR_T
+    if for_t and smallest * comparisons > SIGNIFICANT:  # known before all patterns are tried
+        test = t_test(a, b, level=LEVEL)
+    else:
+        test = sign_flip_test(a, b, rng=rng, level=LEVEL)
+    if for_t and test.smallest * comparisons > SIGNIFICANT:  # random patterns are fewer than all
+        test = t_test(a, b, level=LEVEL)
+    return Difference(test.value, test.low, test.high, test.p_value)
+
+
+def paired_differences(
+    pairs: Mapping[str, tuple[Floats, Floats]],
+    rng: np.random.Generator,
+    *,
+    of_best: bool = False,
+    families: int = 1,
+) -> dict[str, Difference]:
+    """The same of several pairs of shares, p values adjusted by Holm's rule.
+
+    What has no case is left out. Shares, such as AUROC, differ by 1 at most. `of_best`: the first
+    of every pair is the one that turned out best, and p values are adjusted for that too. They are
+    not yet adjusted for the number of `families` like this one, which only helps to choose a test.
+    """
+    known = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    if not known:
+        return {}
+    many = len(known) * (len(known) + 1) // 2 if of_best else len(known)
+    found = {
+        n: _within(paired_difference(a, b, many * families, rng)) for n, (a, b) in known.items()
+    }
+    given = [difference.p_value for difference in found.values()]
+    adjusted = against_best(given) if of_best else holm(given)
+    return {
+        name: difference._replace(p_value=float(p))
+        for (name, difference), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+def _within(difference: Difference) -> Difference:
+    if not np.isfinite(difference[:3]).all():  # one case has no interval
+        return difference
+    return difference._replace(low=max(-1.0, difference.low), high=min(1.0, difference.high))
+
+
+def points_between(value: float, low: float, high: float) -> str:
+    """Write a difference in hundredths with its interval, if it has one.
+
+    >>> points_between(0.0123, -0.004, 0.0286), points_between(0.01, -np.inf, np.inf)
+    ('1.2 points [−0.4, 2.9]', '1.0 points, without an interval')
+    """
+    if not np.isfinite([low, high]).all():
+        return f"{points(value)}, without an interval"
+    ends = (points(end).removesuffix(" points") for end in (low, high))
+    return f"{points(value)} [{', '.join(ends)}]"

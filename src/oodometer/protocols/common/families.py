@@ -1,0 +1,74 @@
+"""Several questions on one page: each is a family of tests, and together they keep one level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oodometer.finding import Claim
+from oodometer.protocols.common.contests import Contest
+from oodometer.stats.comparison import Difference, holm
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One question: its p values, and how to answer it once they are adjusted for the page."""
+
+    p_values: Sequence[float]  # adjusted within the question
+    tell: Callable[[Sequence[float]], list[Claim]]
+    overall: float | None = None  # p value of it as a whole, such as of the mean over detectors
+
+    @property
+    def p_value(self) -> float:
+        """The chance that so much would be found if there were nothing to find."""
+        smallest = min(self.p_values, default=1.0)
+        return smallest if self.overall is None else min(1.0, 2.0 * min(smallest, self.overall))
+
+
+def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
+    """Answer all questions: one is opened if there is something to find, by Holm's rule for all.
+
+    If there is nothing at all to find, any claim that something is beyond chance errs on 5 % of
+    pages at most, however many questions they ask. Within a question that is opened, p values are
+    as they are adjusted there: they err in 5 % of such questions at most.
+    """
+    opened = holm([question.p_value for question in asked]).tolist()
+    return tuple(
+        claim
+        for question, least in zip(asked, opened, strict=True)
+        for claim in question.tell([max(p_value, least) for p_value in question.p_values])
+    )
+
+
+def about_differences(
+    found: Mapping[str, Difference],
+    tell: Callable[[dict[str, Difference]], list[Claim]],
+    overall: float | None = None,
+) -> list[Asked]:
+    """Ask about differences by name; without any there is no question."""
+
+    def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
+        return tell(_adjusted(found, p_values))
+
+    return [Asked([d.p_value for d in found.values()], tell_adjusted, overall)] if found else []
+
+
+def about_contests(
+    held: Sequence[Contest], tell: Callable[[list[Contest]], list[Claim]]
+) -> list[Asked]:
+    """Ask who is best where."""
+
+    def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
+        given = iter(p_values)
+        adjusted = [_adjusted(one.leads, [next(given) for _ in one.leads]) for one in held]
+        return tell([replace(one, leads=a) for one, a in zip(held, adjusted, strict=True)])
+
+    p_values = [lead.p_value for contest in held for lead in contest.leads.values()]
+    return [Asked(p_values, tell_adjusted)] if held else []
+
+
+def _adjusted(found: Mapping[str, Difference], p_values: Sequence[float]) -> dict[str, Difference]:
+    return {
+        name: difference._replace(p_value=p)
+        for (name, difference), p in zip(found.items(), p_values, strict=True)
+    }

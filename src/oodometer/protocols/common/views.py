@@ -1,0 +1,80 @@
+"""What tables and pictures of several protocols have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.finding import Series, Value
+from oodometer.protocols.common.words import listing
+
+
+def rank_rows(
+    detectors: Sequence[str], order: NDArray[np.float64]
+) -> list[tuple[str, int, float, str]]:
+    """How often each detector is first, its mean rank, and between which ranks it moves.
+
+    `order` is (detectors, cases); a shared first place counts for each.
+    """
+    firsts = (order == order.min(axis=0)).sum(axis=1)
+    return [
+        (name, int(first), round(float(row.mean()), 2), span(row.min(), row.max()))
+        for name, first, row in zip(detectors, firsts, order, strict=True)
+    ]
+
+
+def span(low: float, high: float) -> str:
+    """Write a range of ranks.
+
+    >>> span(1, 3), span(2, 2)
+    ('1–3', '2')
+    """
+    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
+
+
+def factor_strips(
+    values: NDArray[np.float64],
+    detectors: Sequence[str],
+    runs: Mapping[str, Mapping[str, object]],
+    factors: Sequence[str],
+    *,
+    metric: str,
+    run: str,
+    over: str,
+    higher_is_better: bool = True,
+) -> list[Series]:
+    """Every run's value by the level of each factor; nothing if there are no factors.
+
+    `values` is (detectors, runs), `runs` gives the levels of each; `run` is the word for one, and
+    `over` says what its value is a mean over.
+    """
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector,
+            "panel": factor,
+            "level": str(levels[factor]),
+            "value": float(values[row, column]),
+            "run": name,
+        }
+        for factor in factors
+        for row, detector in enumerate(detectors)
+        for column, (name, levels) in enumerate(runs.items())
+        if factor in levels
+    ]
+    if not points:
+        return []
+    best = f" The best {len(detectors)} detectors." if len(detectors) < len(values) else ""
+    return [
+        Series(
+            "strips",
+            "factors",
+            f"{metric} of every {run}, by factor",
+            f"Mean {metric} over {over} of each {run}; one panel per factor: {listing(factors)}."
+            + best,
+            metric,
+            tuple(points),
+            higher_is_better=higher_is_better,
+        )
+    ]

@@ -1,0 +1,1 @@
+"""How far does one factor move every detector, and does the order of detectors survive it?"""

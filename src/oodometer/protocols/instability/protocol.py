@@ -1,0 +1,276 @@
+"""How far does one factor move every detector, and does the order of detectors survive it?
+
+Szyc et al. 2023, "Why out-of-distribution detection experiments are not reliable", vary the seed,
+split, epoch, architecture, augmentation and the draw of outliers. Their tables have means, standard
+deviations, differences between the highest and the lowest value, and ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from oodometer.errors import UserError, unknown
+from oodometer.finding import Claim, Finding, Verdict
+from oodometer.protocols.common.contests import NO_REPEATS, WITHIN_CHANCE
+from oodometer.protocols.common.words import (
+    LEVEL,
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    never_otherwise,
+)
+from oodometer.protocols.instability.contests import winner_flips
+from oodometer.protocols.instability.field import Spread, compared, over_sets, spreads
+from oodometer.protocols.instability.views import (
+    extremes_table,
+    level_table,
+    moves,
+    spread_table,
+    value_lines,
+)
+from oodometer.results import Results, results
+from oodometer.scores import ScoreTable
+
+FEW_LEVELS = 12  # up to so many, a table with a line per level can be read
+MANY_SETS = 8  # beyond, tables and pictures show means over outlier sets; claims still name sets
+
+
+def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """For each factor of a study: how far it moves every detector, and which order survives."""
+    reduced = results(table)
+    accuracy = {
+        tuple(sorted((k, str(v)) for k, v in table.runs[run].items())): float(right.mean())
+        for run, right in table.correct.items()
+    }
+    lines = reduced.frame[list(reduced.factors)].astype(str).to_dict("records")
+    keys = [tuple(sorted((str(k), v) for k, v in line.items())) for line in lines]
+    if all(key in accuracy for key in keys):
+        known = np.array([accuracy[key] for key in keys])
+        reduced = replace(reduced, frame=reduced.frame.assign(accuracy=known))
+    return instability_of(reduced, runs=len(table.runs))
+
+
+def instability_of(
+    table: Results,
+    factors: Sequence[str] | None = None,
+    *,
+    published: bool = False,
+    runs: int | None = None,
+) -> Finding:
+    """The same, of a results table; `factors` limits it to some.
+
+    `published` gives the tables as the paper has them: in percent, ranks from 0, ties to the
+    earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
+    be, by default those that have a value.
+    """
+    wanted = table.factors if factors is None else tuple(factors)
+    for factor in wanted:
+        if factor not in table.factors:
+            raise unknown("factor", factor, table.factors)
+    if len(table.detectors) < 2:
+        raise UserError("Instability compares detectors: the table has one only.")
+    runs = _count_runs(table) if runs is None else runs
+    table, left_out, incomplete = compared(table)
+    found = {factor: spreads(table, factor, published=published) for factor in wanted}
+    moved = {factor: parts for factor, parts in found.items() if parts}
+    if not moved:
+        lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
+        raise UserError(
+            f"No two runs{lacking} differ in one factor only, so its influence cannot be told; the "
+            f"factors are {', '.join(wanted) or 'none'}."
+        )
+    every = [part for parts in moved.values() for part in parts]
+    shown = every
+    if max(len(parts) for parts in moved.values()) > MANY_SETS and not published:
+        overall = over_sets(table)
+        shown = [part for f in moved for part in spreads(overall, f, published=published)]
+    return Finding(
+        protocol="instability",
+        title="What moves the detectors, and how far?",
+        question="Does the order of detectors survive a change of "
+        f"{listing(list(moved)).replace(' and ', ' or ')}?",
+        claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
+        tables=(
+            *(spread_table(part, published=published) for part in shown),
+            *(
+                level_table(part, published=published)
+                for part in shown
+                if len(part.levels) <= FEW_LEVELS
+            ),
+            *(extremes_table(part) for part in shown),
+        ),
+        series=(*moves(shown), *value_lines(shown)),
+        caveats=_caveats(
+            incomplete, published, [f for f in wanted if f not in moved], shown is every
+        ),
+        missing=(
+            *missing_lines(table.missing, runs),
+            *(f"{name}: more than half of its values are missing; left out" for name in left_out),
+        ),
+        facts=tuple(
+            (factor, count(len({level for part in parts for level in part.levels}), "level"))
+            for factor, parts in moved.items()
+        ),
+    )
+
+
+def _count_runs(table: Results) -> int:
+    return len(table.frame[list(table.factors)].drop_duplicates()) if table.factors else 1
+
+
+def _claims(parts: Sequence[Spread]) -> list[Claim]:
+    """What one factor does, over all outlier sets."""
+    turned = parts[0].is_condition and winner_flips(parts)
+    return [*_claim_winner(parts, turned), *_claim_pairs(parts, turned), *_claim_farthest(parts)]
+
+
+def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
+    """Does the best detector stay the best, if this factor changes and nothing else does?"""
+    factor = parts[0].factor
+    changing = {part.set: part.changing_winners for part in parts if part.changing_winners}
+    if not changing:
+        text = f"Changing only the {factor} never changes the best detector."
+        evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')} on each"
+        return [Claim(text, never_otherwise(0, parts[0].changes), evidence)]
+    evidence = "; ".join(
+        f"{name}: {listing(winners[:5])}{' and others' if len(winners) > 5 else ''}"
+        for name, winners in list(changing.items())[:6]
+    )
+    where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
+    verdict, doubt = _owed_to_the_factor(parts, turned, any_two=False)
+    text = f"Changing only the {factor} changes the best detector{where}{doubt}."
+    return [Claim(text, verdict, evidence)]
+
+
+def _claim_pairs(parts: Sequence[Spread], turned: bool) -> list[Claim]:
+    """How many pairs of detectors change places?"""
+    flips = {part.set: part.flips for part in parts}
+    pairs = next(iter(flips.values()))[1]
+    worst = max(flips, key=lambda name: flips[name][0])
+    told = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
+    most = flips[worst][0]
+    verdict, doubt = (
+        _owed_to_the_factor(parts, turned, any_two=True)
+        if most
+        else (never_otherwise(0, parts[0].changes), "")
+    )
+    return [
+        Claim(
+            f"Changing only the {parts[0].factor} turns the order of "
+            f"{f'up to {most}' if most else 'none'} of {count(pairs, 'pair')} of "
+            f"detectors{doubt}.",
+            verdict,
+            f"{told}; a pair counts if each is ahead of the other in some run",
+        )
+    ]
+
+
+def _owed_to_the_factor(
+    parts: Sequence[Spread], turned: bool, *, any_two: bool
+) -> tuple[Verdict, str]:
+    """Judge a change that was seen, and say what it may be owed to if not to the factor.
+
+    Under another condition the network was trained anew, which changes the order by itself: the
+    factor is to blame only if beyond chance one detector is ahead at one level, and another at
+    another: the best ones, which says `turned`, or any two, by p values that are multiplied by the
+    number of all pairs, levels, contexts and outlier sets.
+    """
+    if not parts[0].is_condition:
+        return "flips", ""
+    places = sum(len(part.places) for part in parts)
+    if not places:
+        return "undecided", NO_REPEATS
+    if turned:
+        return "flips", ""
+    chance = SIGNIFICANT / (parts[0].flips[1] * places)
+    if any_two and any(part.surely_flipped(chance).any() for part in parts):
+        return "flips", ""
+    return "undecided", WITHIN_CHANCE
+
+
+def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
+    """Which detector is moved farthest, and where?"""
+    part = max(parts, key=lambda part: float(part.deltas.max()))
+    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    if not part.deltas[far]:
+        text = f"The {part.factor} moves no detector at all."
+        return [Claim(text, never_otherwise(0, part.changes), _sets(parts))]
+    alike = len(part.detectors) > 1 and bool(np.isclose(part.deltas[far], part.deltas[near]))
+    moved = "every detector" if alike else part.detectors[far]
+    text = (
+        f"The {part.factor} moves {moved} by {100 * part.deltas[far]:.1f} points of {part.metric} "
+        f"on {part.set}"
+    )
+    if far != near and not alike:
+        text += f", and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
+    if part.accuracy is not None:
+        text += f"; the accuracy by {100 * part.largest_move(part.accuracy):.1f}"
+    evidence = "; ".join(
+        f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
+        for row in dict.fromkeys((far, near))
+    )
+    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was looked for
+    surely = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
+    return [Claim(f"{text}.", "holds" if surely else "undecided", evidence)]
+
+
+def _sets(parts: Sequence[Spread]) -> str:
+    return count(len(parts), "outlier set")
+
+
+def _deviation(part: Spread, row: int) -> str:
+    spread = part.deviation(row, LEVEL)
+    if spread is None:
+        return "unknown"
+    if not spread.value:
+        return "0.00 points, without an interval, as its values are all equal"
+    low, high = 100 * spread.low, 100 * spread.high
+    return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
+
+
+def _apart(part: Spread, far: int, near: int, level: float) -> bool:
+    """Whether the two spreads differ beyond their intervals."""
+    one, other = part.deviation(far, level), part.deviation(near, level)
+    if one is None or other is None or not other.value:  # equal values have no interval
+        return False
+    return one.low > other.high
+
+
+def _caveats(
+    incomplete: int, published: bool, unmoved: Sequence[str], sets_shown: bool
+) -> tuple[str, ...]:
+    caveats = [
+        "Runs are compared that differ in one factor and agree in all others; where several such "
+        "groups exist, differences are the largest within a group and standard deviations are "
+        "pooled over the groups.",
+        "The 95 % intervals of standard deviations take the values, or their logits where they are "
+        "shares, as normal; whether two differ is judged by intervals that allow for all detectors "
+        "and outlier sets.",
+        "Looks at one training, such as its epochs, count as one where chance is judged. Another "
+        "condition is another training, too: it flips an order only if the lead changes beyond "
+        "chance, by t tests over the repeats at each level.",
+        "Whether two runs differ only by the draw of the test samples is not asked here: see the "
+        "ranking, which takes it into account.",
+    ]
+    if incomplete:
+        caveats.append(
+            f"{count(incomplete, 'run')} on an outlier set in which a detector is missing "
+            f"{'was' if incomplete == 1 else 'were'} left out."
+        )
+    if published:
+        caveats.append(
+            "As published: ranks count from 0, ties go to the earlier name, and standard "
+            "deviations are divided by the number of runs."
+        )
+    if not sets_shown:
+        caveats.append(
+            "The outlier sets are many: tables and pictures show means over them; what is claimed "
+            "was looked at on each."
+        )
+    for name in unmoved:
+        caveats.append(f"No two runs differ in {name} alone.")
+    return tuple(caveats)

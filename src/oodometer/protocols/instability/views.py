@@ -1,0 +1,195 @@
+"""Tables and pictures of instability, laid out as the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.protocols.common.words import count
+from oodometer.protocols.instability.field import Spread
+from oodometer.protocols.standing.factors import is_repeat
+
+
+def spread_table(part: Spread, *, published: bool) -> Table:
+    """Mean, standard deviation and range of values and of ranks: Tables 3, 4, 5 and 7."""
+    rows: list[tuple[TableCell, ...]] = []
+    for row, detector in enumerate(part.detectors):
+        order = part.order[row]
+        mean, deviation, delta = (
+            float(part.values[row].mean()),
+            float(part.deviations[row]),
+            float(part.deltas[row]),
+        )
+        mean_rank = float(order.mean())
+        rank_deviation = float(part.rank_deviations[row])
+        reach = "–".join(f"{rank:g}" for rank in part.rank_range(row))
+        rows.append(
+            (
+                detector,
+                f"{100 * mean:.2f}±{100 * deviation:.2f}",
+                f"{100 * delta:.2f}",
+                f"{mean_rank:.2f}±{rank_deviation:.2f}",
+                reach,
+            )
+            if published
+            else (
+                detector,
+                mean,
+                deviation,
+                delta,
+                round(mean_rank, 2),
+                round(rank_deviation, 2),
+                reach,
+                int(part.flipped[row].sum()),
+            )
+        )
+    accuracy = ""
+    if part.accuracy is not None and len(part.accuracy) > 1:
+        spread = part.accuracy_deviation
+        accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f} %."
+    own = (
+        "mean",
+        "standard deviation",
+        "highest − lowest",
+        "mean rank",
+        "rank s.d.",
+        "ranks",
+        "changes places with",
+    )
+    paper = ("mean±std", "delta", "rank mean±std", "range")
+    return Table(
+        f"spread-{part.factor}-{part.set}",
+        f"{part.metric} on {part.set} over {count(part.runs, 'run')} that differ in {part.factor}",
+        ("detector", *(paper if published else own)),
+        tuple(rows),
+        f"Rank {'0' if published else '1'} is best.{accuracy}"
+        + ("" if published else " Last: with how many other detectors, all else being the same."),
+    )
+
+
+def level_table(part: Spread, *, published: bool = False) -> Table:
+    """A line per level, a column per detector: Tables 2 and 6."""
+    rows: list[tuple[TableCell, ...]] = []
+    levels = np.array(part.level)
+
+    def cell(value: float) -> TableCell:
+        return f"{100 * value:.2f}" if published else value
+
+    for level in part.levels:
+        here = levels == level
+        accuracy = [] if part.accuracy is None else [cell(float(part.accuracy[here].mean()))]
+        means = part.values[:, here].mean(axis=1)
+        rows.append((level, *accuracy, *(cell(float(value)) for value in means)))
+    return Table(
+        f"levels-{part.factor}-{part.set}",
+        f"{part.metric} on {part.set} at each level of {part.factor}",
+        (part.factor, *(() if part.accuracy is None else ("accuracy",)), *part.detectors),
+        tuple(rows),
+        "Means over the runs of a level." if len(levels) > len(part.levels) else "",
+    )
+
+
+def extremes_table(part: Spread) -> Table:
+    """At which level each detector is best and worst, and what rank it has there."""
+    rows: list[tuple[TableCell, ...]] = []
+    levels = np.array(part.level)
+    for row, detector in enumerate(part.detectors):
+        cells: list[TableCell] = []
+        for level in part.extremes(row):
+            here = levels == level
+            cells += [level, float(part.values[row, here].mean())]
+            cells.append(round(float(part.order[row, here].mean()), 2))
+        rows.append((detector, *cells))
+    several = len(np.unique(part.groups)) > 1
+    return Table(
+        f"extremes-{part.factor}-{part.set}",
+        f"Best and worst {part.factor} of each detector on {part.set}",
+        ("detector", f"best {part.factor}", f"{part.metric} at best", "rank at best",
+         f"worst {part.factor}", f"{part.metric} at worst", "rank at worst"),
+        tuple(rows),
+        f"What a choice of {part.factor} can make of a detector."
+        + (" Means over the runs of a level." if several else ""),
+    )  # fmt: skip
+
+
+def moves(parts: Sequence[Spread]) -> list[Series]:
+    """Mean of every detector, and how far runs lie about it that differ in one factor alone."""
+    found = []
+    for factor in dict.fromkeys(part.factor for part in parts):
+        own = [part for part in parts if part.factor == factor]
+        points: list[Mapping[str, Value]] = [
+            {
+                "label": detector,
+                "group": part.set,
+                "value": float(part.values[row].mean()),
+                "low": float(part.values[row].mean() + part.centred(row).min()),
+                "high": float(part.values[row].mean() + part.centred(row).max()),
+            }
+            for part in own
+            for row, detector in enumerate(part.detectors)
+        ]
+        found.append(
+            Series(
+                "intervals",
+                f"moves-{factor}",
+                f"How far the {factor} moves each detector",
+                f"Mean {own[0].metric}, and from the lowest to the highest run, other factors "
+                "being the same; not an interval of confidence.",
+                own[0].metric,
+                tuple(points),
+                higher_is_better=own[0].higher_is_better,
+            )
+        )
+    return found
+
+
+def value_lines(parts: Sequence[Spread]) -> list[Series]:
+    """Value against the level, where levels are numbers in order, such as epochs."""
+    found = []
+    for part in parts:
+        positions = [_number(level) for level in part.level]
+        known = [position for position in positions if position is not None]
+        if is_repeat(part.factor) or len(known) < len(positions):
+            continue
+        if len(set(known)) < 3:
+            continue
+        points: list[Mapping[str, Value]] = [
+            {"label": detector, "panel": part.set, "x": x, "value": float(value)}
+            for row, detector in enumerate(part.detectors)
+            for x, value in sorted(_means(known, part.values[row]).items())
+        ]
+        if part.accuracy is not None:
+            points += [
+                {"label": "accuracy", "panel": part.set, "x": x, "value": float(value)}
+                for x, value in sorted(_means(known, part.accuracy).items())
+            ]
+        found.append(
+            Series(
+                "lines",
+                f"lines-{part.factor}-{part.set}",
+                f"{part.metric} on {part.set} against {part.factor}",
+                f"One line per detector over {count(len(set(known)), 'level')} of {part.factor}.",
+                part.metric,
+                tuple(points),
+                higher_is_better=part.higher_is_better,
+            )
+        )
+    return found
+
+
+def _means(
+    positions: Sequence[float], values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+) -> dict[float, float]:
+    known: dict[float, list[float]] = {}
+    for position, value in zip(positions, values, strict=True):
+        known.setdefault(position, []).append(float(value))
+    return {position: sum(parts) / len(parts) for position, parts in known.items()}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""What do noisy training labels do to detectors, and to conclusions about them?"""

@@ -1,0 +1,314 @@
+"""What OD-test comes to, in sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import stdtr
+
+from oodometer.finding import Claim, Verdict
+from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import welch_freedom
+from oodometer.protocols.common.contests import Contest, contests, judge
+from oodometer.protocols.common.words import (
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    in_all,
+    listing,
+    number,
+    points,
+    points_and_p,
+)
+from oodometer.protocols.od_test.effects import CHANCE, FEWEST_SETS, Effect, Field, mean_effect
+from oodometer.protocols.od_test.experiments import TUNED
+from oodometer.stats.comparison import Difference, holm
+
+
+def claims(field: Field) -> list[Claim]:
+    """All that can be said about the methods that took part in every experiment."""
+    known = field.three[field.methods[0]].known  # else nothing can be told apart
+    return [
+        _claim_best(field),
+        *(_claim_sources(field) if known else ()),
+        _claim_optimism(field),
+        *(_claim_order(field) if known else ()),
+        *_claim_without(field),
+        *_claim_tuning(field),
+        *((_claim_chance(field), *_claim_validation(field)) if known else ()),
+    ]
+
+
+def _contest(field: Field, effects: Mapping[str, Effect], place: str) -> Contest:
+    """Who has the highest accuracy; the values of a contest are better if smaller."""
+    (held,) = contests(
+        {place: {name: -effects[name].value for name in field.methods}},
+        lambda _, other, first: effects[first].minus(effects[other]).difference(),
+    )
+    return held
+
+
+def _claim_best(field: Field) -> Claim:
+    held = _contest(field, field.three, "all")
+    best = held.first
+    effect = field.three[best]
+    experiments = count(effect.cells.size, "experiment")
+    estimate = effect.estimate()
+    interval = (
+        f"95 % interval {number(estimate.low)} to {number(estimate.high)}"
+        if estimate
+        else f"no interval: fewer than {FEWEST_SETS} outlier sets"
+    )
+    text = f"on outliers that its threshold was not learned on, {number(effect.value)} over "
+    text += f"{experiments}"
+    if len(held.order) == 1:
+        return Claim(f"{best}, the only method, has an accuracy {text}.", "undecided", interval)
+    shares = "has" if len(held.winners) == 1 else "shares"
+    text = f"{best} {shares} the highest accuracy {text}"
+    following = held.order[1]
+    evidence = interval
+    if estimate:
+        evidence += f"; {best} − {following}: {points_and_p(held.leads[following])}"
+    evidence += _first_in_runs(field, best)
+    verdict = judge([held])
+    if verdict != "holds":
+        tied = held.tied
+        text += ", but cannot be told from "
+        text += listing(tied) if len(tied) < SHOWN else count(len(tied), "other method")
+    return Claim(f"{text}.", verdict, evidence)
+
+
+def _first_in_runs(field: Field, best: str) -> str:
+    """In how many trainings the best is best, where one source has several."""
+    if len(field.sources) > 1 or len(field.sources[0].runs) < 2:
+        return ""
+    means = {name: field.three[name].outcomes[0].accuracy.mean(axis=1) for name in field.methods}
+    highest = np.max(list(means.values()), axis=0)
+    first = int((means[best] >= highest).sum())
+    return f"; first {in_all(first, highest.size, 'training')}"
+
+
+def _claim_sources(field: Field) -> list[Claim]:
+    """Is the same method best on every source?"""
+    if len(field.sources) < 2 or len(field.methods) < 2:
+        return []
+    alone = {source.name: field.on(source) for source in field.sources}
+    held = contests(
+        {
+            name: {method: -one.three[method].value for method in field.methods}
+            for name, one in alone.items()
+        },
+        lambda place, other, first: (
+            alone[place].three[first].minus(alone[place].three[other]).difference()
+        ),
+    )
+    where: dict[str, list[str]] = {}
+    for contest in held:
+        where.setdefault(contest.first, []).append(contest.place)
+    verdict = judge(held)
+    if len(where) == 1:
+        every = "both" if len(held) == 2 else f"all {len(held)}"
+        text = f"{next(iter(where))} has the highest accuracy on {every} sources"
+    else:
+        text = "Which method has the highest accuracy depends on the source: "
+        text += "; ".join(f"{name} on {listing(places)}" for name, places in where.items())
+    if verdict == "undecided":
+        unsure = sum(bool(contest.tied) for contest in held)
+        text += f", but it cannot be told from another on {unsure} of {len(held)}"
+    evidence = "; ".join(
+        f"{contest.place}: {number(-contest.values[contest.first])}, next {contest.order[1]} "
+        f"{number(-contest.values[contest.order[1]])}"
+        for contest in held[: 2 * SHOWN]
+    )
+    return [Claim(f"{text}.", verdict, evidence)]
+
+
+def _claim_optimism(field: Field) -> Claim:
+    """How much better it looks if the outliers of the test are those of the threshold."""
+    gaps = {name: field.two[name].minus(field.three[name]) for name in field.methods}
+    overall = mean_effect(list(gaps.values())).difference()
+    two = float(np.mean([field.two[name].value for name in field.methods]))
+    three = float(np.mean([field.three[name].value for name in field.methods]))
+    flatter = "flatter" if overall.value > 0 else "do not flatter here"
+    text = f"Two data sets {flatter}: a threshold learned on the outlier set that is tested gives "
+    text += (
+        f"{points(abs(overall.value))} {'more' if overall.value >= 0 else 'less'} accuracy than "
+    )
+    text += "one learned on another set"
+    verdict, text = _beyond_chance(overall, text)
+    worst = max(gaps, key=lambda name: gaps[name].value)
+    evidence = f"{number(two)} against {number(three)}, mean over {count(len(gaps), 'method')}: "
+    evidence += _interval(overall)
+    if len(gaps) > 1:
+        evidence += f"; most for {worst}, {points(gaps[worst].value)}"
+    return Claim(f"{text}.", verdict, evidence)
+
+
+def _beyond_chance(difference: Difference, text: str) -> tuple[Verdict, str]:
+    """A difference holds beyond chance if its interval says so; else it is undecided."""
+    if difference.p_value < SIGNIFICANT:
+        return "holds", text
+    return "undecided", f"{text}; whether other outlier sets would agree cannot be told"
+
+
+def _interval(difference: Difference) -> str:
+    if difference.low <= -1.0 and difference.high >= 1.0:
+        return f"no interval, fewer than {FEWEST_SETS} outlier sets"
+    return points_and_p(difference).replace("adjusted p", "p")
+
+
+def _claim_order(field: Field) -> list[Claim]:
+    """Would two data sets have chosen the same method?"""
+    if len(field.methods) < 2:
+        return []
+    honest = _contest(field, field.three, "three data sets")
+    flattering = _contest(field, field.two, "two data sets")
+    verdict = judge([honest, flattering])
+    same = honest.first == flattering.first
+    text = (
+        f"Two data sets choose the same method as three, {honest.first}"
+        if same
+        else f"Two data sets choose {flattering.first}, three choose {honest.first}"
+    )
+    if verdict == "undecided":
+        text += ", but the first cannot be told from others"
+    loss = field.three[honest.first].value - field.three[flattering.first].value
+    evidence = f"with three data sets, the choice of two costs {points(loss)}"
+    return [Claim(f"{text}.", verdict, evidence)]
+
+
+def _claim_without(field: Field) -> list[Claim]:
+    """Do validation outliers help at all? Against a threshold that accepts 95 % of ID."""
+    names = [name for name in field.methods if name in field.none]
+    if not names:
+        return []
+    gains = [field.three[name].minus(field.none[name]) for name in names]
+    gain = mean_effect(gains).difference()
+    moved = "gains" if gain.value >= 0 else "loses"
+    text = f"A threshold learned on other outliers {moved} {points(abs(gain.value))} against one "
+    text += "that simply accepts 95 % of ID data"
+    verdict, text = _beyond_chance(gain, text)
+    better = sum(effect.value > 0 for effect in gains)
+    evidence = f"{_interval(gain)}; better for {better} of {count(len(names), 'method')}"
+    return [Claim(f"{text}.", verdict, evidence)]
+
+
+def _claim_tuning(field: Field) -> list[Claim]:
+    """Does a setting tuned on one outlier set serve on another?"""
+    names = [name for name in field.methods if name + TUNED in field.methods]
+    if not names:
+        return []
+    gains = {n: field.three[n + TUNED].minus(field.three[n]) for n in names}
+    gain = mean_effect(list(gains.values())).difference()
+    moved = "gains" if gain.value >= 0 else "loses"
+    text = f"Tuning the setting on other outliers {moved} {points(abs(gain.value))} against the "
+    text += "default"
+    verdict, text = _beyond_chance(gain, text)
+    each = sorted(gains, key=lambda name: -gains[name].value)
+    shown = each if len(each) <= SHOWN else [each[0], each[-1]]
+    evidence = _interval(gain) + "; " + ", ".join(f"{n} {points(gains[n].value)}" for n in shown)
+    return [Claim(f"{text}.", verdict, evidence)]
+
+
+def _claim_chance(field: Field) -> Claim:
+    """Which methods are no better than a coin?"""
+    above = {name: field.three[name].minus(CHANCE).difference() for name in field.methods}
+    adjusted = holm([difference.p_value for difference in above.values()])
+    unsure = [
+        name
+        for (name, difference), p in zip(above.items(), adjusted, strict=True)
+        if p >= SIGNIFICANT or difference.value <= 0
+    ]
+    every = count(len(above), "method")
+    if not unsure:
+        weakest = min(above, key=lambda name: above[name].value)
+        whom = "Both methods" if len(above) == 2 else f"All {every}"
+        text = f"{whom} are" if len(above) > 1 else f"{weakest} is"
+        text += " better than chance on outliers that the threshold was not learned on."
+        accuracy = number(CHANCE + above[weakest].value)
+        return Claim(text, "holds", f"the weakest is {weakest}, {accuracy}")
+    who = f"{len(unsure)} of {every}" if len(above) > 1 else unsure[0]
+    evidence = ", ".join(f"{n} {number(CHANCE + above[n].value)}" for n in unsure[: 2 * SHOWN])
+    text = f"{who} may be no better than chance on yet other outlier sets."
+    return Claim(text, "undecided", evidence)
+
+
+def _claim_validation(field: Field) -> list[Claim]:
+    """How much depends on which outlier set the threshold was learned on?"""
+    gaps = _gaps(mean_effect([field.three[name] for name in field.methods]))
+    if not gaps:
+        return []
+    widest = max(gaps, key=lambda pair: abs(gaps[pair].value))
+    gap = gaps[widest]
+    best, worst = widest if gap.value >= 0 else widest[::-1]
+    wins = int((gap.by_test * np.sign(gap.value) > 0).sum())
+    text = f"Learning the threshold on {best} instead of {worst} changes the accuracy by "
+    text += f"{points(abs(gap.value))}, mean over methods and the other outlier sets"
+    # All pairs count, since the widest gap was looked for.
+    p_value = min(1.0, _gap_chance(gap, field) * len(gaps))
+    verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
+    if gap.by_training.size < 2:
+        text += "; whether another training would agree cannot be told"
+    elif verdict == "undecided":
+        text += "; whether other outlier sets and trainings would agree cannot be told"
+    evidence = f"better {in_all(wins, gap.by_test.size, 'test set')}; the widest gap of "
+    evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted p = {p_value:.2g}"
+    return [Claim(f"{text}.", verdict, evidence)]
+
+
+class _Gap(NamedTuple):
+    """Accuracy learned on one set less that on another, always on the same source."""
+
+    value: float
+    by_test: Floats  # mean on each test set
+    by_training: Floats  # mean of each training, the sources one after another
+
+
+def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
+    """Gaps between validation sets that meet on at least two test sets."""
+    cells: dict[str, dict[tuple[str, str], Floats]] = {}  # validation set -> source, test set
+    for source, outcome in zip(effect.sources, effect.outcomes, strict=True):
+        for (learn, test), values in zip(source.experiments, outcome.accuracy.T, strict=True):
+            cells.setdefault(learn, {})[source.name, test] = values
+    gaps = {}
+    for one, other in combinations(cells, 2):
+        shared = [
+            (place, cells[one][place] - cells[other][place])
+            for place in cells[one]
+            if place in cells[other]
+        ]
+        tests: dict[str, list[float]] = {}
+        trainings: dict[str, list[Floats]] = {}
+        for (source_name, test), difference in shared:
+            tests.setdefault(test, []).append(float(difference.mean()))
+            trainings.setdefault(source_name, []).append(difference)
+        if len(tests) > 1:
+            gaps[one, other] = _Gap(
+                float(np.mean([difference.mean() for _, difference in shared])),
+                np.array([np.mean(parts) for parts in tests.values()]),
+                np.concatenate([np.mean(parts, axis=0) for parts in trainings.values()]),
+            )
+    return gaps
+
+
+def _gap_chance(gap: _Gap, field: Field) -> float:
+    """Chance of such a gap if there were none: test sets and trainings vary, and so do samples.
+
+    One training has learned each threshold once, which cannot show how far thresholds vary.
+    """
+    trainings, sets = gap.by_training.size, gap.by_test.size
+    if trainings < 2:
+        return 1.0
+    parts = [
+        (float(gap.by_test.var(ddof=1)) / sets, sets - 1.0),
+        (float(gap.by_training.var(ddof=1)) / trainings, trainings - 1.0),
+    ]
+    # Nothing is known better than to one sample.
+    floor = float(min(source.samples for source in field.sources)) ** -2.0
+    error = math.sqrt(sum(variance for variance, _ in parts) + floor)
+    freedom = min(welch_freedom(parts), float(min(trainings, sets) - 1 + max(trainings, sets) - 1))
+    return 2.0 * float(stdtr(freedom, -abs(gap.value) / error))

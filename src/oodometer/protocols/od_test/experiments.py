@@ -1,0 +1,244 @@
+"""Every experiment of OD-test on one source: learn on one outlier set, test on another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer import metrics
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.differences import trainings_of
+from oodometer.protocols.od_test.threshold import (
+    Fit,
+    accepting_threshold,
+    exact_threshold,
+    hinge_threshold,
+)
+from oodometer.scores import ScoreTable, validation_half
+
+LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
+TUNED = ", tuned"
+
+Experiment = tuple[str, str]  # validation set, test set
+
+
+_T = TypeVar("_T", bound=np.generic)
+_U = TypeVar("_U", bound=np.generic)
+
+
+class Outcome(NamedTuple):
+    """What came of all experiments on a source, in their order, for one way to set thresholds."""
+
+    accuracy: Floats  # (runs, experiments)
+    accepted: tuple[Floats, ...]  # per run: share of experiments that accept each ID test sample
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method on one source, with its threshold set in three ways."""
+
+    three: Outcome  # learned on another outlier set than the one tested
+    two: Outcome  # learned on the outlier set that is tested, from other samples of it
+    none: Outcome | None  # from ID data only; nothing for what was learned with outliers
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """All experiments on one source."""
+
+    name: str
+    runs: tuple[str, ...]  # trainings: checkpoints of one are averaged
+    experiments: tuple[Experiment, ...]
+    methods: Mapping[str, Method]
+    incomplete: tuple[str, ...]  # methods that lack some scores
+    samples: int  # the smallest group that an accuracy was measured on
+    same_samples: bool
+
+
+class _Halves(NamedTuple):
+    validation: Floats
+    test: Floats
+
+
+_Grid = Mapping[str, Mapping[str, _Halves]]  # setting -> data set
+_Choices = Mapping[str, Sequence[str]]  # validation set -> settings to choose from
+_Found = dict[str, tuple[Floats, Floats]]  # way -> accuracies, accepted
+
+
+def experiment(
+    table: ScoreTable, experiments: Sequence[Experiment], fit: Fit, rng: np.random.Generator
+) -> Source:
+    """Carry out experiments on one source: Algorithm 1, and beside it 2 and the usual two sets."""
+    with_scores = {row.run for row in table.rows}
+    runs = tuple(run for run in table.runs if run in with_scores)
+    sets = tuple(dict.fromkeys(name for pair in experiments for name in pair))
+    needed = (table.id, *sets)
+    found: dict[str, list[_Found]] = {}
+    seen: dict[str, None] = {}  # methods, in order
+    for detector, grid, default in _grids(table, runs, needed):
+        for name, choices in _methods(detector, grid, default, sets).items():
+            seen[name] = None
+            if all(choices.values()):
+                found.setdefault(name, []).append(
+                    _one_run(grid, choices, table.id, experiments, fit, rng)
+                )
+    whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
+    trainings = trainings_of(table.runs, runs)
+    return Source(
+        table.id,
+        tuple(trainings),
+        tuple(experiments),
+        {
+            name: _method(
+                [_mean_look([parts[run] for run in looks]) for looks in trainings.values()]
+            )
+            for name, parts in whole.items()
+        },
+        tuple(name for name in seen if name not in whole),
+        min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
+        table.same_samples,
+    )
+
+
+def _grids(
+    table: ScoreTable, runs: Sequence[str], needed: Sequence[str]
+) -> Iterator[tuple[str, dict[str, dict[str, _Halves]], str]]:
+    """Per run: detector, its settings that have all data sets, and that which represents it."""
+    halves: dict[int, NDArray[np.bool_]] = {}
+    grids: dict[tuple[str, str], dict[str, dict[str, _Halves]]] = {}
+    defaults: dict[tuple[str, str], str] = {}
+    for row in table.rows:
+        size = row.scores.size
+        if size not in halves:
+            halves[size] = validation_half(size)
+        split = _Halves(row.scores[halves[size]], row.scores[~halves[size]])
+        grid = grids.setdefault((row.run, row.detector), {})
+        grid.setdefault(row.setting, {})[row.dataset] = split
+        if row.default:
+            defaults.setdefault((row.run, row.detector), row.setting)
+    for run in runs:
+        for detector in table.detectors:
+            grid = grids.get((run, detector), {})
+            whole = {s: cells for s, cells in grid.items() if all(n in cells for n in needed)}
+            yield detector, whole, defaults.get((run, detector), "")
+
+
+def _methods(
+    detector: str, grid: _Grid, default: str, sets: Sequence[str]
+) -> dict[str, dict[str, list[str]]]:
+    """The detector as it is, and tuned if it has a grid: settings to choose from on each set.
+
+    A setting that was learned with an outlier set takes part with that validation set only.
+    """
+    teachers = {setting: _learned_with(setting, cells) for setting, cells in grid.items()}
+    learned = {name: [s for s, teacher in teachers.items() if teacher == name] for name in sets}
+    if any(setting.startswith(LEARNED) for setting in (default, *grid)):
+        whole = learned
+        plain = {name: settings[:1] for name, settings in learned.items()}
+    else:
+        whole = {name: list(grid) for name in sets}
+        plain = {name: [default] if default in grid else [] for name in sets}
+    several = any(len(settings) > 1 for settings in whole.values())
+    return {detector: plain} | ({detector + TUNED: whole} if several else {})
+
+
+def _learned_with(setting: str, names: Iterable[str]) -> str:
+    """The outlier set that a setting was learned with, or ""; names may hold commas."""
+    fitting = [name for name in names if f"{setting},".startswith(f"{LEARNED}{name},")]
+    return max(fitting, key=len, default="")
+
+
+def _one_run(
+    grid: _Grid,
+    choices: _Choices,
+    id_set: str,
+    experiments: Sequence[Experiment],
+    fit: Fit,
+    rng: np.random.Generator,
+) -> _Found:
+    """All experiments with one method in one run."""
+    rules = {}
+    for name, settings in choices.items():
+        setting = settings[0] if len(settings) == 1 else _tuned(grid, settings, id_set, name)
+        groups = _balanced(grid[setting][id_set].validation, grid[setting][name].validation)
+        rules[name] = (
+            setting,
+            exact_threshold(*groups) if fit == "exact" else hinge_threshold(*groups, rng),
+        )
+    found = {
+        "three": _tested(grid, [(rules[learn], test) for learn, test in experiments], id_set),
+        "two": _tested(grid, [(rules[test], test) for _, test in experiments], id_set),
+    }
+    fixed = {setting for options in choices.values() for setting in options}
+    if len(fixed) == 1 and not (setting := fixed.pop()).startswith(LEARNED):
+        rule = (setting, accepting_threshold(grid[setting][id_set].validation))
+        found["none"] = _tested(grid, [(rule, test) for _, test in experiments], id_set)
+    return found
+
+
+def _tuned(grid: _Grid, settings: Sequence[str], id_set: str, name: str) -> str:
+    """The setting with the highest AUROC on the validation samples, the first of the best."""
+    values = [
+        metrics.auroc(*_balanced(grid[s][id_set].validation, grid[s][name].validation))
+        for s in settings
+    ]
+    return settings[int(np.argmax(values))]
+
+
+def _balanced(one: NDArray[_T], other: NDArray[_U]) -> tuple[NDArray[_T], NDArray[_U]]:
+    """As many of the one as of the other, the first ones kept, as published."""
+    size = min(one.size, other.size)
+    return one[:size], other[:size]
+
+
+def _tested(
+    grid: _Grid, plan: Sequence[tuple[tuple[str, float], str]], id_set: str
+) -> tuple[Floats, Floats]:
+    """Accuracy of each rule on its test set, and how often each ID test sample is accepted."""
+    accepts = {
+        rule: grid[rule[0]][id_set].test <= rule[1] for rule in dict.fromkeys(r for r, _ in plan)
+    }
+    done: dict[tuple[tuple[str, float], str], float] = {}
+    for rule, name in plan:
+        if (rule, name) not in done:
+            kept, outliers = _balanced(accepts[rule], grid[rule[0]][name].test)
+            wrong = kept.size - np.count_nonzero(kept) + np.count_nonzero(outliers <= rule[1])
+            done[rule, name] = 1.0 - wrong / (2 * kept.size)
+    share = np.zeros(next(iter(accepts.values())).size)
+    for rule, _ in plan:
+        share += accepts[rule]
+    return np.array([done[step] for step in plan]), share / len(plan)
+
+
+def _mean_look(parts: Sequence[_Found]) -> _Found:
+    """The mean over several looks at one training."""
+    if len(parts) == 1:
+        return parts[0]
+    means: _Found = {}
+    for way in parts[0]:
+        if all(way in part for part in parts):
+            accuracy = np.mean([part[way][0] for part in parts], axis=0)
+            accepted = [part[way][1] for part in parts]
+            # Looks at different numbers of samples may be parts of each other: the smallest counts.
+            same = len({shares.size for shares in accepted}) == 1
+            means[way] = (
+                accuracy,
+                np.mean(accepted, axis=0) if same else min(accepted, key=np.size),
+            )
+    return means
+
+
+def _method(parts: Sequence[_Found]) -> Method:
+    """Put the trainings together."""
+    outcomes = {
+        way: Outcome(
+            np.array([part[way][0] for part in parts]), tuple(part[way][1] for part in parts)
+        )
+        for way in ("three", "two", "none")
+        if all(way in part for part in parts)
+    }
+    return Method(outcomes["three"], outcomes["two"], outcomes.get("none"))

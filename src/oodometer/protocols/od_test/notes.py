@@ -1,0 +1,87 @@
+"""What stands beside the claims of OD-test: caveats, gaps and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
+from oodometer.protocols.od_test.effects import FEWEST_SETS, Field
+from oodometer.protocols.od_test.experiments import TUNED, Source
+from oodometer.protocols.od_test.threshold import Fit
+from oodometer.scores import ScoreTable
+
+
+def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple[str, ...]:
+    """What a reader must bear in mind."""
+    sets = {name for source in field.sources for pair in source.experiments for name in pair}
+    lines = [
+        "Samples of every data set are halved: thresholds and settings are chosen on the one half, "
+        "accuracy is measured on the other. Both classes are cut to the size of the smaller, the "
+        "first samples kept.",
+        "Intervals are for other outlier sets of the kind of these, other ID samples"
+        + (", and another training" if any(len(s.runs) > 1 for s in field.sources) else "")
+        + ". P values are adjusted by Holm's rule where several methods are compared with the "
+        "first, and for its having been chosen by its results, and judged at "
+        f"{SIGNIFICANT:.0%}.",
+    ]
+    if all(len(source.runs) == 1 for source in field.sources):
+        lines.append("There is only one training: nothing can be said about retraining.")
+    if len(sets) < FEWEST_SETS:
+        lines.append(
+            f"There are {len(sets)} outlier sets: fewer than {FEWEST_SETS} cannot show what "
+            "another one would do, so there are no intervals, and nothing is decided."
+        )
+    if threshold == "hinge":
+        lines.append(
+            "Thresholds were fitted as published, with the hinge loss: its steps depend on the "
+            "scale of the scores, and it does not maximise accuracy."
+        )
+    if any(name.endswith(TUNED) for name in field.methods):
+        lines.append(
+            "Tuned: the setting of the grid with the highest AUROC between the validation samples "
+            "of ID data and of the validation outliers."
+        )
+    unusable = [part for table in tables for part in table.missing if part.setting]
+    lines += [
+        f"A setting of the grid could not be used; {line}"
+        for line in missing_lines(unusable, sum(len(table.runs) for table in tables))
+    ]
+    return tuple(lines)
+
+
+def missing(tables: Sequence[ScoreTable], sources: Sequence[Source]) -> tuple[str, ...]:
+    """What the tables say themselves, and the methods that could not take part."""
+    lines: list[str] = []
+    for table in tables:
+        told = [part for part in table.missing if not part.setting]
+        lines += missing_lines(told, len(table.runs))
+        small = sorted({row.dataset for row in table.rows if len(row.scores) < 2})
+        lines += [f"data set {name}: one sample cannot be halved" for name in small]
+    for source in sources:
+        if source.incomplete:
+            where = f" on {source.name}" if len(sources) > 1 else ""
+            lines.append(
+                f"without all scores{where}, so not compared: {listing(source.incomplete)}"
+            )
+    known = [set(source.methods) | set(source.incomplete) for source in sources]
+    for name in dict.fromkeys(name for names in known for name in sorted(names)):
+        lacking = [s.name for s, names in zip(sources, known, strict=True) if name not in names]
+        if lacking:
+            lines.append(f"{name}: no scores on {listing(lacking)}, so not in the overall mean")
+    return tuple(lines)
+
+
+def facts(tables: Sequence[ScoreTable], field: Field) -> tuple[tuple[str, str], ...]:
+    """What was done."""
+    names = [source.name for source in field.sources]
+    runs = sorted({len(source.runs) for source in field.sources})
+    sets = {name for source in field.sources for pair in source.experiments for name in pair}
+    sizes = sorted({len(r.scores) for t in tables for r in t.rows if r.dataset == t.id})
+    return (
+        ("in-distribution data", ", ".join(names)),
+        ("test samples, before halving", " / ".join(map(str, sizes))),
+        ("trainings", "–".join(map(str, dict.fromkeys((runs[0], runs[-1]))))),
+        ("methods", str(len(field.methods))),
+        ("outlier sets", str(len(sets))),
+        ("experiments per method", str(sum(len(s.experiments) for s in field.sources))),
+    )

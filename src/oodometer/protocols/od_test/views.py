@@ -1,0 +1,168 @@
+"""Tables and pictures of OD-test, after the figures of its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.protocols.common.words import count
+from oodometer.protocols.od_test.effects import Effect, Field, mean_effect
+
+DOES_NOT_APPLY = "–"
+MANY = 12  # columns beyond which a table of trainings helps nobody
+
+
+def accuracy_table(field: Field) -> Table:
+    """The result of every method, with what two data sets would have said: Figure 3."""
+    rows: list[tuple[TableCell, ...]] = []
+    for name in field.methods:
+        three, two = field.three[name], field.two[name]
+        none = field.none.get(name)
+        rows.append(
+            (
+                name,
+                _cell(three),
+                three.figure_reach,
+                _cell(two),
+                _gap(two.minus(three)),
+                DOES_NOT_APPLY if none is None else _cell(none),
+            )
+        )
+    columns = (
+        "method",
+        "three data sets",
+        "± of the figures",
+        "two data sets",
+        "optimism",
+        "without outliers",
+    )
+    empty = (None, DOES_NOT_APPLY)
+    shown = [c for c in range(len(columns)) if any(row[c] not in empty for row in rows)]
+    return Table(
+        "od-test",
+        f"Accuracy at balance over {count(_experiments(field), 'experiment')}",
+        tuple(columns[c] for c in shown),
+        tuple(tuple(row[c] for c in shown) for row in rows),
+        "Three data sets: the threshold was learned on another outlier set than the one tested. "
+        "Two: on other samples of the same set. Optimism: two less three. Without outliers: the "
+        "threshold accepts 95 % of ID validation data. 0.5 is chance. ± of the figures: "
+        "1.96 standard errors over experiments as if they were independent, which the paper's "
+        "figures show; the intervals in brackets respect that experiments share data sets.",
+    )
+
+
+def _experiments(field: Field) -> int:
+    return sum(len(source.experiments) for source in field.sources)
+
+
+def _cell(effect: Effect) -> Estimate | float:
+    return effect.estimate() or effect.value
+
+
+def _gap(effect: Effect) -> Estimate | float:
+    return Estimate(*effect.difference()[:3]) if effect.known else effect.value
+
+
+def source_table(field: Field) -> list[Table]:
+    """Accuracy on each source: Figures 4 and 6. Also for methods that some sources lack."""
+    if len(field.sources) < 2:
+        return []
+    alone = [field.on(source) for source in field.sources]
+    others = dict.fromkeys(name for one in alone for name in one.methods)
+    names = (*field.methods, *(name for name in others if name not in field.methods))
+    rows = tuple(
+        (name, *(_cell(one.three[name]) if name in one.three else None for one in alone))
+        for name in names
+    )
+    return [
+        Table(
+            "od-test-sources",
+            "Accuracy at balance on each source",
+            ("method", *(source.name for source in field.sources)),
+            rows,
+            "The threshold was learned on another outlier set than the one tested; "
+            + ", ".join(f"{s.name}: {len(s.experiments)} experiments" for s in field.sources)
+            + ".",
+        )
+    ]
+
+
+def training_table(field: Field) -> list[Table]:
+    """Accuracy in each training, if one source has several."""
+    runs = field.sources[0].runs
+    if len(field.sources) > 1 or not 1 < len(runs) <= MANY:
+        return []
+    rows: list[tuple[TableCell, ...]] = [
+        (name, *field.three[name].outcomes[0].accuracy.mean(axis=1).tolist())
+        for name in field.methods
+    ]
+    return [
+        Table(
+            "od-test-trainings",
+            "Accuracy at balance in each training",
+            ("method", *runs),
+            tuple(rows),
+            "The threshold was learned on another outlier set than the one tested.",
+        )
+    ]
+
+
+def interval_series(field: Field) -> Series:
+    """Accuracy with interval of every method on every source, and beside it that of two sets."""
+    points: list[Mapping[str, Value]] = []
+    if len(field.sources) > 1:
+        for source in field.sources:
+            one = field.on(source)
+            points += [_point(name, source.name, one.three[name]) for name in field.methods]
+        what = "on each source"
+    else:
+        for name in field.methods:
+            points.append(_point(name, "three data sets", field.three[name]))
+        points += [_point(name, "two data sets", field.two[name]) for name in field.methods]
+        what = "with three data sets, and with two"
+    return Series(
+        "intervals",
+        "od-test",
+        f"Accuracy at balance {what}",
+        f"Accuracy with 95 % interval of {count(len(field.methods), 'method')} {what}; "
+        f"{field.methods[0]} has the highest with three data sets. 0.5 is chance.",
+        "accuracy",
+        tuple(points),
+    )
+
+
+def _point(label: str, group: str, effect: Effect) -> dict[str, Value]:
+    estimate = effect.estimate()
+    value, low, high = estimate or (effect.value, None, None)
+    return {"label": label, "group": group, "value": value, "low": low, "high": high}
+
+
+def pair_map(field: Field) -> list[Series]:
+    """Mean accuracy by validation and test set; where they are the same, that of two data sets."""
+    three = mean_effect([field.three[name] for name in field.methods])
+    two = mean_effect([field.two[name] for name in field.methods])
+    cells: dict[tuple[str, str], list[float]] = {}
+    for effect in (three, two):
+        for (learn, test), value in zip(effect.experiments, effect.cells, strict=True):
+            cells.setdefault((learn if effect is three else test, test), []).append(float(value))
+    names = dict.fromkeys(name for pair in cells for name in pair)
+    return [
+        Series(
+            "heatmap",
+            "od-test-pairs",
+            "Accuracy by the outlier set learned on (row) and tested on (column)",
+            f"Mean over {count(len(field.methods), 'method')}"
+            + (" and sources" if len(field.sources) > 1 else "")
+            + "; where row and column are the same, two data sets were used.",
+            "accuracy",
+            tuple(
+                {"row": learn, "column": test, "value": float(np.mean(cells[learn, test]))}
+                for learn in names
+                for test in names
+                if (learn, test) in cells
+            ),
+        )
+    ]

@@ -1,0 +1,1 @@
+"""Which detector is best, how surely, and does the answer survive retraining?"""

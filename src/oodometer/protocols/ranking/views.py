@@ -1,0 +1,110 @@
+"""Tables and pictures of a ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.protocols.common.comparable import Comparable
+from oodometer.protocols.common.views import factor_strips, rank_rows
+from oodometer.protocols.common.words import LEVEL, count
+from oodometer.stats.comparison import mean_auroc
+
+
+def auroc_table(field: Comparable) -> Table:
+    """Mean AUROC with interval: a line per detector, a column per outlier set."""
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in (*field.detectors, *field.unranked):
+        overall = field.overall.get(detector)
+        cells: list[Estimate | None] = [None if overall is None else mean_auroc(overall, LEVEL)]
+        for ood in field.table.ood:
+            placed = field.placements.get((detector, ood))
+            cells.append(None if placed is None else mean_auroc(placed, LEVEL))
+        rows.append((detector, *cells))
+    one = len(field.trainings) == 1
+    over = "in the one training" if one else f"mean over {len(field.trainings)} trainings"
+    return Table(
+        "auroc",
+        f"AUROC, {over}, with 95 % intervals",
+        ("detector", "mean", *field.table.ood),
+        tuple(rows),
+        "Higher is better; 0.5 is chance. The intervals are for "
+        + ("" if one else "another training and ")
+        + "other test samples of the same kind.",
+    )
+
+
+def rank_table(field: Comparable) -> Table:
+    """How often each detector is first, and between which ranks it moves."""
+    return Table(
+        "ranks",
+        f"How often each detector ranks first, over {count(len(field.trainings), 'training')}",
+        ("detector", "times first", "mean rank", "ranks"),
+        tuple(rank_rows(field.detectors, field.order)),
+        f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
+        "rank, and a shared first place counts for each.",
+    )
+
+
+def intervals(field: Comparable) -> Series:
+    """AUROC with interval of every detector on every outlier set."""
+    points: list[Mapping[str, Value]] = []
+    for ood in field.table.ood:
+        for detector in field.detectors:
+            estimate = mean_auroc(field.placements[detector, ood], LEVEL)
+            points.append({"label": detector, "group": ood, **estimate._asdict()})
+    best = field.detectors[0]
+    return Series(
+        "intervals",
+        "auroc",
+        "AUROC per outlier set",
+        f"Mean AUROC with 95 % interval of {count(len(field.detectors), 'detector')} on "
+        f"{outlier_sets(field)}; {best} has the highest mean.",
+        "AUROC",
+        tuple(points),
+    )
+
+
+def rank_map(field: Comparable) -> Series:
+    """Rank of every detector in every run."""
+    order = field.run_order
+    run = "run" if field.has_looks else "training"
+    same = "survives retraining" if len(field.trainings) > 1 else f"is the same in every {run}"
+    # Levels alone are short enough for the head of a column; the run's full name is a remark.
+    levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
+    distinct = len(set(levels.values())) == len(levels) and all(levels.values())
+    names = levels if distinct else {run: run or "the run" for run in field.runs}
+    points: list[Mapping[str, Value]] = [
+        {"row": detector, "column": names[run], "value": float(order[row, column]), "run": run}
+        for row, detector in enumerate(field.detectors)
+        for column, run in enumerate(field.runs)
+    ]
+    return Series(
+        "heatmap",
+        "ranks",
+        f"Rank of each detector in each {run}",
+        f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; a row of one colour is a "
+        f"detector whose rank {same}.",
+        "rank",
+        tuple(points),
+        higher_is_better=False,
+    )
+
+
+def strips(field: Comparable) -> list[Series]:
+    """AUROC of every run, by the level of each factor; nothing if there are no factors."""
+    return factor_strips(
+        field.run_values,
+        field.detectors,
+        {run: field.table.runs[run] for run in field.runs},
+        field.factors,
+        metric="AUROC",
+        run="run" if field.has_looks else "training",
+        over=outlier_sets(field),
+    )
+
+
+def outlier_sets(field: Comparable) -> str:
+    """Say over how many outlier sets a mean is taken."""
+    return count(len(field.table.ood), "outlier set")

@@ -1,0 +1,1 @@
+"""Which detector varies least if another optimizer trains the classifier, and how surely?"""

@@ -1,0 +1,304 @@
+"""What the robustness score is computed from: the runs of each cell, and how far they carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError, unknown
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.differences import SAME_TRAINING
+from oodometer.protocols.robustness.jackknife import Score
+from oodometer.protocols.robustness.score import (
+    Epsilon,
+    Moments,
+    mixture,
+    robustness_score,
+    run_moments,
+    weights,
+)
+from oodometer.protocols.standing.factors import is_repeat
+from oodometer.results import Results
+
+NOT_GIVEN = "not given"  # the level of a run for which the table states none
+LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
+LARGEST = 1e6  # no metric is larger, be it a share, a percentage or a distance
+FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
+
+
+class Pair(NamedTuple):
+    """An in-distribution set, empty where it is not known, and an outlier set."""
+
+    id: str
+    ood: str
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """One value per run of one cell, in percent, and the spreads that the table states itself."""
+
+    labels: tuple[str, ...]
+    values: Floats
+    spreads: Floats  # 0 where a line is a single run
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Mean and variance: that between the lines and, where stated, that within them."""
+        between = run_moments(self.values)
+        return Moments(between.mean, between.variance + np.mean(self.spreads**2))
+
+    @property
+    def moments_without_each(self) -> Moments:
+        """Mean and variance with each line left out in turn."""
+        size = len(self.labels)
+        others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+        between = run_moments(self.values[others])
+        within = np.mean(self.spreads[others] ** 2, axis=-1)
+        return Moments(between.mean, between.variance + within)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """One metric, arranged for the score: runs per pair, detector and level of the factor."""
+
+    results: Results
+    factor: str  # empty if nothing was varied
+    epsilon: Epsilon
+    levels: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    cells: Mapping[tuple[Pair, str, str], Runs]  # pair, detector, level
+    unit: str  # "percent", or "as given"
+    looks: tuple[str, ...] = ()  # factors that make no other training: their levels are averaged
+
+    @cached_property
+    def detectors(self) -> tuple[str, ...]:
+        """All detectors of the table, as texts."""
+        return tuple(map(str, self.results.detectors))
+
+    @cached_property
+    def wanted(self) -> dict[tuple[Pair, str], int]:
+        """How many runs a cell of this pair and level has, if it is whole."""
+        counts: dict[tuple[Pair, str], int] = {}
+        for (pair, _, level), runs in self.cells.items():
+            counts[pair, level] = max(counts.get((pair, level), 0), len(runs.labels))
+        return counts
+
+    def lacking(self, pair: Pair, detector: str) -> dict[str, int]:
+        """How many runs a detector lacks on a pair, per level; empty if none."""
+        return self._gaps.get((pair, detector), {})
+
+    @cached_property
+    def _gaps(self) -> dict[tuple[Pair, str], dict[str, int]]:
+        gaps: dict[tuple[Pair, str], dict[str, int]] = {}
+        for (pair, level), wanted in self.wanted.items():
+            for detector in self.detectors:
+                have = self.cells.get((pair, detector, level))
+                gap = wanted - (len(have.labels) if have else 0)
+                if gap:
+                    gaps.setdefault((pair, detector), {})[level] = gap
+        return gaps
+
+    @property
+    def _same_trainings(self) -> str:
+        """The factor, if its levels are looks at the same trainings; else nothing."""
+        return self.factor if self.factor.casefold() in SAME_TRAINING else ""
+
+    def whole(self, pair: Pair) -> list[str]:
+        """The detectors that lack nothing on a pair."""
+        return [name for name in self.detectors if not self.lacking(pair, name)]
+
+    def levels_of(self, pair: Pair) -> list[str]:
+        """The levels under which a pair was measured at all."""
+        return [level for level in self.levels if (pair, level) in self.wanted]
+
+    @cached_property
+    def detector_scores(self) -> dict[tuple[Pair, str], Score]:
+        """Score of each detector on each pair, a mixture over levels; only where it is whole."""
+        return {
+            (pair, detector): self._score(
+                [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)],
+                self._same_trainings,
+            )
+            for pair in self.pairs
+            for detector in self.detectors
+            if not self.lacking(pair, detector)
+        }
+
+    @cached_property
+    def level_scores(self) -> dict[tuple[str, str, str], Score]:
+        """Score of each level for each ID set and detector: a mixture over the outlier sets."""
+        scores = {}
+        for id_set in dict.fromkeys(pair.id for pair in self.pairs):
+            pairs = [pair for pair in self.pairs if pair.id == id_set]
+            for detector in self.detectors:
+                for level in self.levels:
+                    parts = [(pair.ood, self.cells.get((pair, detector, level))) for pair in pairs]
+                    whole = [(name, runs) for name, runs in parts if runs is not None]
+                    gaps = any(level in self.lacking(pair, detector) for pair in pairs)
+                    if len(whole) == len(pairs) and not gaps:
+                        shared = self._same_trainings or level
+                        scores[id_set, detector, level] = self._score(whole, shared)
+        return scores
+
+    def _score(self, parts: Sequence[tuple[str, Runs]], shared: str = "") -> Score:
+        """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
+        moments = [runs.moments for _, runs in parts]
+        means = np.array([part.mean for part in moments])
+        variances = np.array([part.variance for part in moments])
+        units, kept, strata = _leaving_out(parts, means, variances, shared)
+        mixed = mixture(means, variances, self.epsilon)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self._number(mixture(*kept, self.epsilon)))
+        return Score(
+            mixed,
+            float(self._number(mixed)),
+            _heaviest(weights(variances, self.epsilon), variances),
+            tuple(units),
+            logs,
+            strata,
+            math.inf
+            if self.unit != "percent" or self.results.higher_is_better
+            else LARGEST_PRODUCT,
+        )
+
+    def _number(self, moments: Moments) -> Floats:
+        return robustness_score(moments, higher_is_better=self.results.higher_is_better)
+
+
+def _heaviest(shares: Floats, variances: Floats) -> float:
+    """The largest weight of a part, or of all parts whose runs agree if others do not."""
+    agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
+    together = float(shares[agreeing].sum()) if not agreeing.all() else 0.0
+    return max(float(shares.max()), together)
+
+
+def _leaving_out(
+    parts: Sequence[tuple[str, Runs]], means: Floats, variances: Floats, shared: str
+) -> tuple[list[tuple[str, ...]], Moments, NDArray[np.intp]]:
+    """Units, the moments of all parts without each of them, and the units in each stratum.
+
+    A unit is a run where every part has at least three (two would leave no variance, and intervals
+    that cover 75 % to 90 % only); otherwise a part, if there are three.
+    """
+    labels = [runs.labels for _, runs in parts]
+    together = all(names == labels[0] for names in labels)
+    if min(map(len, labels)) >= FEWEST and (together or not shared):
+        # Runs that all parts share are left out of all at once, others of one part at a time.
+        groups = [list(range(len(parts)))] if shared else [[part] for part in range(len(parts))]
+        strata = np.array([len(labels[group[0]]) for group in groups])
+        kept = Moments(*(np.tile(moment, (strata.sum(), 1)) for moment in (means, variances)))
+        first = 0
+        for group, size in zip(groups, strata, strict=True):
+            for part in group:
+                without = parts[part][1].moments_without_each
+                kept.mean[first : first + size, part] = without.mean
+                kept.variance[first : first + size, part] = without.variance
+            first += size
+        names = [(shared or parts[g[0]][0], label) for g in groups for label in labels[g[0]]]
+        return list(names), kept, strata
+    size = len(parts)
+    if size < FEWEST:
+        nothing = np.empty((0, size))
+        return [], Moments(nothing, nothing), np.empty(0, dtype=np.intp)
+    others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+    return (
+        [(name,) for name, _ in parts],
+        Moments(means[others], variances[others]),
+        np.array([size]),
+    )
+
+
+def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "printed") -> Field:
+    """Arrange a results table for the score; without a factor, that of the paper or the nearest."""
+    weights([1.0], epsilon)  # refuses an unknown form before anything else is done
+    chosen = _factor(results) if factor is None else factor
+    if factor is not None and factor not in results.factors:
+        raise unknown("factor of a results table", factor, results.factors)
+    check_size(results)
+    frame = results.frame
+    values = frame["value"].to_numpy(dtype=np.float64)
+    # The conventions of the library are fractions; the paper's epsilon is meant for percent.
+    scale = 100.0 if np.abs(values).max() <= 1.0 else 1.0
+    spreads = (
+        np.nan_to_num(frame["spread"].to_numpy(dtype=np.float64))
+        if "spread" in frame.columns
+        else np.zeros(len(values))
+    )
+    texts = {
+        str(name): frame[name]
+        .astype(object)
+        .map(str)
+        .where(frame[name].notna(), NOT_GIVEN)
+        .tolist()
+        for name in frame.columns
+    }
+    nothing = [""] * len(values)
+    id_sets, levels = texts.get("id", nothing), texts.get(chosen, nothing)
+    looks = [n for n in results.factors if n != chosen and n.casefold() in SAME_TRAINING]
+    others = [name for name in results.factors if name != chosen and name not in looks]
+    gathered: dict[tuple[Pair, str, str], dict[str, list[tuple[float, float]]]] = {}
+    for row, line in enumerate(zip(scale * values, scale * spreads, strict=True)):
+        cell = Pair(id_sets[row], texts["ood"][row]), texts["detector"][row], levels[row]
+        label = ", ".join(f"{name}={texts[name][row]}" for name in others)
+        gathered.setdefault(cell, {}).setdefault(label, []).append(line)
+    # A training of which a detector lacks a look is a gap: nothing is averaged over it.
+    most: dict[tuple[Pair, str, str], int] = {}
+    for (pair, _, level), lines in gathered.items():
+        for label, own in lines.items():
+            most[pair, level, label] = max(most.get((pair, level, label), 0), len(own))
+    cells = {}
+    for cell, lines in gathered.items():
+        labels = sorted(name for name in lines if len(lines[name]) == most[cell[0], cell[2], name])
+        if labels:
+            numbers = np.array([np.mean(lines[name], axis=0) for name in labels])
+            cells[cell] = Runs(tuple(labels), numbers[:, 0], numbers[:, 1])
+    return Field(
+        results,
+        chosen,
+        epsilon,
+        tuple(dict.fromkeys(level for _, _, level in cells)),
+        tuple(dict.fromkeys(pair for pair, _, _ in cells)),
+        cells,
+        "percent" if scale != 1.0 else "as given",
+        tuple(name for name in looks if len(set(texts[name])) > 1),
+    )
+
+
+def check_size(results: Results) -> None:
+    """Refuse what no metric can be, and whose square no float could hold."""
+    largest = float(results.frame["value"].abs().max())
+    if largest > LARGEST:
+        raise UserError(
+            f"A value of {results.label} is {largest:.3g}; shares up to 1 or percentages up to 100 "
+            "are needed."
+        )
+
+
+def conditions(results: Results) -> list[str]:
+    """The factors that were varied and are neither repeats nor looks at the same training."""
+    return [
+        name
+        for name in _varied(results)
+        if not is_repeat(name) and name.casefold() not in SAME_TRAINING
+    ]
+
+
+def _varied(results: Results) -> list[str]:
+    return [name for name in results.factors if results.frame[name].nunique(dropna=False) > 1]
+
+
+def _factor(results: Results) -> str:
+    """The optimizer if it was varied, else the first condition that was, looks, or repeats."""
+    known = conditions(results)
+    for name in known:
+        if name.casefold() == "optimizer":
+            return name
+    varied = _varied(results)
+    looks = [name for name in varied if not is_repeat(name)]
+    return (known or looks or varied or [""])[0]

@@ -1,0 +1,1 @@
+"""Who is best in a results table, how surely, and what changes the answer."""

@@ -1,0 +1,305 @@
+"""Tables and pictures of who is best in a results table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.blocks import Blocks
+from oodometer.protocols.common.views import factor_strips, rank_rows, span
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
+from oodometer.protocols.standing.factors import is_repeat
+from oodometer.stats.agreement import tau_matrix
+from oodometer.stats.comparison import Difference
+from oodometer.stats.friedman import critical_difference
+from oodometer.stats.intervals import runs_interval
+from oodometer.stats.ranks import places, rank_matrix
+from oodometer.stats.variance import FactorRange, VarianceShares
+
+MANY_SETS, FEW_DETECTORS = 10, 8  # beyond so many sets they become rows, and few detectors columns
+FEWEST_ORDERED = 4  # detectors whose order can agree more or less
+MOST_LEVELS, MOST_RUNS = 8, 500  # of a table that tells how far orders agree
+MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
+
+
+def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
+    """Mean with interval, spread and range of every detector."""
+    rows: list[tuple[TableCell, ...]] = []
+    for row, detector in enumerate(field.detectors):
+        values = field.values[row]
+        width = float(np.ptp(values))
+        spread = None if len(values) < 2 else float(values.std(ddof=1)) if width else 0.0
+        mean = _estimate(values, rng) if width else float(values[0])
+        rows.append((detector, mean, spread, width))
+    return Table(
+        "means",
+        f"{field.metric}, mean over {count(len(field.units), field.unit)}, with 95 % intervals",
+        ("detector", "mean", "standard deviation", "highest − lowest"),
+        tuple(rows),
+        f"{_direction(field)} Intervals are for the mean over further {field.unit}s like these "
+        "(Student's t on the logit scale, widened for skewness), and values that are all equal "
+        f"have none; standard deviation and range are over the {field.unit}s."
+        if len(field.units) > 1
+        else f"{_direction(field)} One number per detector has no interval.",
+    )
+
+
+def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
+    """Ranks, the places that cannot be excluded, and groups that cannot be told apart."""
+    if len(field.units) < 2 or len(field.detectors) < 2:
+        return None
+    higher = field.results.higher_is_better
+    place = places(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
+    groups = critical_difference(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
+    letters: dict[int, str] = {}
+    for letter, group in enumerate(groups.groups):
+        for row in group:
+            letters[row] = letters.get(row, "") + (chr(97 + letter) if letter < 26 else "…")
+    rows = [
+        (*ranks, span(place[row].low, place[row].high), letters.get(row, ""))
+        for row, ranks in enumerate(rank_rows(field.detectors, field.order))
+    ]
+    return Table(
+        "ranks",
+        f"Ranks over {count(len(field.units), field.unit)}",
+        ("detector", "times first", "mean rank", "ranks", "places not excluded", "group"),
+        tuple(rows),
+        f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
+        f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). Places "
+        "not excluded: by mean value at 95 %, allowing for all comparisons of a detector; this may "
+        "leave open a place that the differences from the best exclude.",
+    )
+
+
+def difference_table(best: str, what: str, differences: Mapping[str, Difference]) -> Table | None:
+    """The best less every other detector; `what` says of which metric, and by what cases."""
+    if not differences:
+        return None
+    return Table(
+        "differences",
+        f"{best} against every other detector",
+        ("detector", f"{best} ahead by", "adjusted p", "can be the best"),
+        tuple(
+            (
+                name,
+                Estimate(*d[:3]) if np.isfinite(d[:3]).all() else d.value,
+                float(d.p_value),
+                "no" if d.p_value < SIGNIFICANT else "yes",
+            )
+            for name, d in differences.items()
+        ),
+        f"Mean difference in {what}, with 95 % interval for one comparison at a time, from three "
+        "cases on; positive: "
+        f"{best} is better. A detector that is significantly worse than the leader cannot be the "
+        "best, although the same numbers chose the leader (multiple comparisons with the best).",
+    )
+
+
+def set_table(field: Blocks) -> Table | None:
+    """Mean of every detector on every outlier set."""
+    if len(field.sets) < 2:
+        return None
+    runs = count(len(field.units), "run") if field.are_runs else field.one
+    over = f" Over {runs}; whether differences are beyond chance is said in the claims."
+    if len(field.sets) > MANY_SETS:
+        shown = field.detectors[:FEW_DETECTORS]
+        best = "" if len(shown) == len(field.detectors) else f" The best {len(shown)} detectors."
+        return Table(
+            "sets",
+            f"Mean {field.metric} per outlier set",
+            ("outlier set", *shown),
+            tuple(
+                (name, *(float(row.mean()) for row in values[: len(shown)]))
+                for name, values in field.sets.items()
+            ),
+            _direction(field) + over + best,
+        )
+    return Table(
+        "sets",
+        f"Mean {field.metric} per outlier set",
+        ("detector", *field.sets),
+        tuple(
+            (detector, *(float(values[row].mean()) for values in field.sets.values()))
+            for row, detector in enumerate(field.detectors)
+        ),
+        _direction(field) + over,
+    )
+
+
+def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | None:
+    """Share of the variance of every detector that each factor explains."""
+    if not shares:
+        return None
+    effects = list(
+        dict.fromkeys(effect.factors for share in shares.values() for effect in share.effects)
+    )
+    rows: list[tuple[TableCell, ...]] = []
+    for detector, share in shares.items():
+        known = {effect.factors: effect for effect in share.effects}
+        cells: list[TableCell] = []
+        for names in effects:
+            effect = known.get(names)
+            if effect is None:
+                cells.append(None)
+            elif effect.low is None or effect.high is None:
+                cells.append(effect.share)
+            else:
+                cells.append(Estimate(effect.share, effect.low, effect.high))
+        rows.append((detector, *cells))
+    notes = dict.fromkeys(note for share in shares.values() for note in share.notes)
+    return Table(
+        "shares",
+        f"What explains the variance of {field.metric} over the runs",
+        ("detector", *(" × ".join(names) for names in effects)),
+        tuple(rows),
+        "Shares of each detector's variance, with 95 % intervals where they can be had. "
+        + " ".join(notes),
+    )
+
+
+def range_table(field: Blocks, ranges: Mapping[str, tuple[FactorRange, ...]]) -> Table | None:
+    """How far each factor alone moves every detector."""
+    if not ranges:
+        return None
+    factors = list(dict.fromkeys(part.factor for own in ranges.values() for part in own))
+    rows: list[tuple[TableCell, ...]] = []
+    for detector, own in ranges.items():
+        known = {part.factor: _range(part) for part in own}
+        rows.append((detector, *(known.get(factor) for factor in factors)))
+    return Table(
+        "ranges",
+        f"How far each factor alone moves {field.metric}",
+        ("detector", *factors),
+        tuple(rows),
+        "Highest less lowest mean of the factor's levels, all else at its most frequent level, "
+        "with intervals where levels have repeats, which allow for all factors (Tukey and Kramer). "
+        "The runs form no grid, so shares of the variance cannot be had.",
+    )
+
+
+def _range(part: FactorRange) -> TableCell:
+    width = part.high - part.low
+    if part.least is None or part.most is None:
+        return width
+    return Estimate(width, min(width, part.least), max(width, part.most))
+
+
+def order_tables(field: Blocks) -> list[Table]:
+    """How far runs agree on the order of detectors, under the same level of a condition or not."""
+    factors = [] if len(field.detectors) < FEWEST_ORDERED else field.results.factors
+    if not field.are_runs or len(field.units) > MOST_RUNS:
+        return []
+    found = []
+    agreement = None
+    for factor in factors:
+        own = np.array([levels[factor] for levels in field.unit_levels])
+        levels = list(dict.fromkeys(own.tolist()))
+        if not 3 <= len(levels) <= MOST_LEVELS or is_repeat(factor):
+            continue
+        if agreement is None:
+            agreement = tau_matrix(field.values)
+            np.fill_diagonal(agreement, np.nan)  # a run agrees with itself
+        rows = [
+            (one, *(_mean(agreement[own == one][:, own == o]) for o in levels)) for one in levels
+        ]
+        found.append(
+            Table(
+                f"order-{factor}",
+                f"Do runs agree on the order of detectors? Kendall's tau by {factor}",
+                (factor, *levels),
+                tuple(rows),
+                f"Mean over pairs of runs: with the same {factor} on the diagonal, with different "
+                "ones elsewhere; 1 is the same order, −1 the reverse. If it does nothing to the "
+                "order, all cells are alike but for chance.",
+            )
+        )
+    return found
+
+
+def _mean(values: Floats) -> float | None:
+    """Mean of what is known."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else None
+
+
+def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
+    """Mean with interval of every detector."""
+    if len(field.units) < 2:
+        return []
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector,
+            "group": f"all {field.unit}s",
+            **_estimate(field.values[row], rng)._asdict(),
+        }
+        for row, detector in enumerate(field.detectors)
+    ]
+    return [
+        Series(
+            "intervals",
+            "means",
+            f"Mean {field.metric}",
+            f"Mean {field.metric} with 95 % interval over {count(len(field.units), field.unit)} "
+            f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
+            field.metric,
+            tuple(points),
+            higher_is_better=field.results.higher_is_better,
+        )
+    ]
+
+
+def rank_map(field: Blocks) -> Series:
+    """Rank of every detector on every outlier set."""
+    points: list[Mapping[str, Value]] = []
+    for name, values in field.sets.items():
+        means = values.mean(axis=1)[:, None]
+        ranks = rank_matrix(means, higher_is_better=field.results.higher_is_better)[:, 0]
+        points += [
+            {"row": detector, "column": name, "value": float(rank)}
+            for detector, rank in zip(field.detectors, ranks, strict=True)
+        ]
+    return Series(
+        "heatmap",
+        "ranks",
+        "Rank of each detector on each outlier set",
+        f"Rank by mean {field.metric}, 1 is best; a row of one colour is a detector whose rank "
+        "does not depend on the outlier set.",
+        "rank",
+        tuple(points),
+        higher_is_better=False,
+    )
+
+
+def strips(field: Blocks) -> list[Series]:
+    """Value of every run, by the level of each factor."""
+    factors = [f for f in field.results.factors if len({v[f] for v in field.levels}) <= 40]
+    most = MOST_POINTS // max(len(field.levels) * len(factors), 1)
+    runs = {
+        ", ".join(f"{name}={level}" for name, level in levels.items()): levels
+        for levels in field.levels
+    }
+    return factor_strips(
+        field.run_values,
+        field.detectors[: max(most, 2)],
+        runs,
+        factors if field.are_runs else (),
+        metric=field.metric,
+        run="run",
+        over="outlier sets",
+        higher_is_better=field.results.higher_is_better,
+    )
+
+
+def _estimate(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rng: np.random.Generator
+) -> Estimate:
+    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
+    return Estimate(found.value, found.low, found.high)
+
+
+def _direction(field: Blocks) -> str:
+    return "Higher is better." if field.results.higher_is_better else "Lower is better."

@@ -1,0 +1,275 @@
+"""What does choosing a detector's settings gain, and how much of it is self-deception?
+
+Three choices for every detector with a grid: the default, the setting with the best AUROC on other
+outlier sets (honest tuning), and the one with the best AUROC on the test outliers themselves (the
+oracle, which nobody has who reports a result). Each outlier set is the test once. Settings are
+chosen with one half of the ID samples, and judged with the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oodometer.finding import Claim, Finding, Verdict
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.contests import comparisons, contests, judge
+from oodometer.protocols.common.differences import (
+    FEWEST_FOR_T,
+    TWO_CASES,
+    paired_difference,
+    paired_differences,
+    points_between,
+)
+from oodometer.protocols.common.words import (
+    LEVEL,
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    number,
+    points,
+    points_and_p,
+)
+from oodometer.protocols.tuning.field import (
+    TunedDetector,
+    TuningField,
+    average_over_detectors,
+    tuning_field,
+)
+from oodometer.protocols.tuning.views import (
+    CHOICES,
+    choice_table,
+    curves,
+    gain_table,
+    gains,
+    setting_intervals,
+)
+from oodometer.scores import ScoreTable
+from oodometer.stats.comparison import Difference, auroc_difference, holm
+from oodometer.stats.paired import difference_interval
+
+
+def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """Compare each detector's default with settings chosen on other outliers, and on the test."""
+    field = tuning_field(table)
+    differences = _gains(field, rng)
+    return Finding(
+        protocol="tuning",
+        title="What does tuning gain, and what does it only promise?",
+        question="Does a setting that is good against some outliers stay good against others?",
+        claims=(
+            _claim_gain(field, differences),
+            _claim_optimism(field),
+            *_claim_winner(field, rng),
+            _claim_sensitivity(field),
+        ),
+        tables=(gain_table(field, differences), choice_table(field)),
+        series=(gains(field, rng), *curves(field), *setting_intervals(field, rng)),
+        caveats=_caveats(field),
+        missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
+        facts=(
+            ("detectors with a grid", str(len(field.detectors))),
+            ("runs", str(field.runs)),
+            *((("trainings", str(field.units)),) if field.are_trainings else ()),
+            ("outlier sets", str(field.sets)),
+        ),
+    )
+
+
+def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference]:
+    """Tuned less default of every detector, with adjusted p values.
+
+    By trainings; one training is judged by its samples, as outlier sets share ID samples and
+    what settings were chosen on: as cases they told equal settings apart on 45 of 100 pages.
+    """
+    if field.are_trainings:
+        return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
+    found = {
+        d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
+        for d in field.detectors
+    }
+    adjusted = holm([difference.p_value for difference in found.values()])
+    return {
+        name: difference._replace(p_value=float(p))
+        for (name, difference), p in zip(found.items(), adjusted, strict=True)
+    }
+
+
+def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Claim:
+    """For how many detectors is tuning on other outliers worth it?"""
+    sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
+    better = [name for name, d in sure.items() if d.value > 0]
+    worse = [name for name, d in sure.items() if d.value < 0]
+    mean = _mean(field, "tuned", "default")
+    promise = float(np.mean([(d.oracle - d.default).mean() for d in field.detectors]))
+    verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
+    lost = f" and loses for {len(worse)}" if worse else ""
+    shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
+    return Claim(
+        f"{_where(field)}uning on other outliers gains beyond chance for {len(better)} of "
+        f"{count(len(differences), 'detector')}{lost}, {points(mean.value)} on average; choosing "
+        f"on the test outliers themselves would promise {points(promise)}.",
+        verdict,
+        f"mean gain {points_between(*mean)}; "
+        + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
+    )
+
+
+def _claim_optimism(field: TuningField) -> Claim:
+    """How much does choosing on the test promise that honest tuning does not give?"""
+    mean = _mean(field, "oracle", "tuned")
+    most = max(field.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
+    return Claim(
+        f"Choosing on the test outliers promises {points(mean.value)} more than honest tuning "
+        f"gives, on average over {count(len(field.detectors), 'detector')}; for {most.name} it is "
+        f"{points(float((most.oracle - most.tuned).mean()))}.",
+        "holds" if mean.low > 0 else "undecided",
+        f"mean {points_between(*mean)} {_over(field)}; by its nature it is not negative",
+    )
+
+
+def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
+    """Is the best detector the same however settings are chosen?"""
+    if len(field.detectors) + len(field.fixed) < 2:
+        return []
+    values: dict[str, dict[str, Floats]] = {
+        label: {d.name: getattr(d, choice) for d in field.detectors} | dict(field.fixed)
+        for choice, label in CHOICES.items()
+    }
+    places = {
+        label: {name: -float(own.mean()) for name, own in named.items()}
+        for label, named in values.items()
+    }
+    many = comparisons(places)
+    samples = {
+        label: {d.name: d.samples[choice] for d in field.detectors} | dict(field.fixed_samples)
+        for choice, label in CHOICES.items()
+        if not field.are_trainings
+    }
+
+    def compare(label: str, other: str, first: str) -> Difference:
+        if not field.are_trainings:
+            return auroc_difference(samples[label][other], samples[label][first], LEVEL)
+        return paired_difference(values[label][other], values[label][first], many, rng)
+
+    held = contests(places, compare)
+    verdict = judge(held)
+    names = list(dict.fromkeys(contest.first for contest in held))
+    text = (
+        f"{names[0]} has the highest mean AUROC however settings are chosen"
+        if len(names) == 1
+        else f"Which detector is best depends on how settings are chosen: {listing(names)}"
+    )
+    if not field.are_trainings:
+        text += ", in this one training"
+    if verdict == "undecided":
+        tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
+        whom = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
+        text += (
+            f", but it cannot be told from {whom}"
+            if len(names) == 1
+            else ", but the leads may be chance"
+        )
+    told = (f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held)
+    return [Claim(f"{text}.", verdict, "; ".join(told))]
+
+
+def _claim_sensitivity(field: TuningField) -> Claim:
+    """Which detector depends most on its setting?"""
+    ordered = sorted(field.detectors, key=lambda d: -d.spread)
+    first = ordered[0]
+    intervals = {
+        d.name: difference_interval(span, np.zeros_like(span), level=LEVEL)
+        for d in ordered
+        if len(span := _span(d)) >= FEWEST_FOR_T
+    }
+    surely = (
+        len(ordered) > 1
+        and len(intervals) == len(ordered)
+        and intervals[first.name].low > max(intervals[d.name].high for d in ordered[1:])
+    )
+    parts = [f"{d.name} {points(d.spread)}" for d in ordered[1:SHOWN]]
+    evidence = "; ".join(parts) or "the only detector with a grid"
+    if first.name in intervals:
+        again = points_between(*intervals[first.name])
+        evidence += f"; in a training that did not choose best and worst, {first.name} {again}"
+    return Claim(
+        f"{first.name} depends most on its setting: its best and worst of {len(first.curve)} "
+        f"differ by {points(first.spread)} of AUROC here.",
+        "holds" if surely else "undecided",
+        evidence,
+    )
+
+
+def _span(detector: TunedDetector) -> Floats:
+    """Best less worst setting in every training, which are those of all other trainings.
+
+    Best and worst of equal settings differ, too, in the trainings that made them so.
+    """
+    curves = np.array(list(detector.curve.values()))  # (settings, trainings)
+    trainings = curves.shape[1]
+    if trainings < 2:
+        return np.empty(0)
+    others = (curves.sum(axis=1, keepdims=True) - curves) / (trainings - 1)
+    own = np.arange(trainings)
+    return np.asarray(curves[others.argmax(axis=0), own] - curves[others.argmin(axis=0), own])
+
+
+def _mean(field: TuningField, one: str, other: str) -> Estimate:
+    """Mean over detectors of one choice less another, with its interval."""
+    if field.are_trainings:
+        parts = [getattr(d, one) - getattr(d, other) for d in field.detectors]
+        values = np.mean(parts, axis=0)
+        return difference_interval(values, np.zeros_like(values), level=LEVEL)
+    first, second = (
+        average_over_detectors([d.samples[choice] for d in field.detectors])
+        for choice in (one, other)
+    )
+    return Estimate(*auroc_difference(first, second, LEVEL)[:3])
+
+
+def _where(field: TuningField) -> str:
+    """Begin a sentence about tuning: one training does not speak of others."""
+    return "T" if field.are_trainings else "In this one training, t"
+
+
+def _over(field: TuningField) -> str:
+    """What intervals are about."""
+    if field.are_trainings:
+        return f"over {count(field.units, 'training')}"
+    return f"over {count(field.sets, 'outlier set')}, for other samples and this one training"
+
+
+def _caveats(field: TuningField) -> tuple[str, ...]:
+    caveats = [
+        "Each outlier set is the test once, and settings are chosen by mean AUROC on all others; "
+        "half of the ID samples serve the choice, the other half the test.",
+        "P values are adjusted by Holm's rule for "
+        f"{count(len(field.detectors), 'detector')} and judged at {SIGNIFICANT:.0%}.",
+    ]
+    if field.runs > field.units and field.are_trainings:
+        caveats.append(
+            f"{count(field.runs, 'run')} are looks at {count(field.units, 'training')}, such as "
+            "checkpoints: the mean of those of one training is one case."
+        )
+    if not field.are_trainings:
+        caveats.append(
+            "There is one training only: intervals and p values are for other test samples, and "
+            "nothing can be said about retraining."
+        )
+    if field.are_trainings and field.units == FEWEST_FOR_T - 1:
+        caveats.append(TWO_CASES.format(count(field.units, field.unit)))
+    if field.fixed:
+        caveats.append(f"Without a grid: {listing(list(field.fixed))}.")
+    if field.learned:
+        caveats.append(f"Learned from outliers, and not tuned here: {listing(field.learned)}.")
+    if field.left_out:
+        caveats.append(f"Left out, because most runs lack scores: {listing(field.left_out)}.")
+    lacking = [d.name for d in field.detectors if d.incomplete]
+    if lacking:
+        caveats.append(f"Some settings lack scores in some runs, of {listing(lacking)}.")
+    return tuple(caveats)

@@ -1,0 +1,221 @@
+"""Tables and pictures of what tuning does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.words import LEVEL, count
+from oodometer.protocols.tuning.field import TunedDetector, TuningField
+from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
+from oodometer.stats.intervals import runs_interval
+from oodometer.stats.paired import difference_interval
+
+FEW_LINES = 6  # in a panel
+WIDE = 100.0  # times the smallest: then the axis is logarithmic
+CHOICES = {"default": "default", "tuned": "tuned on other outliers", "oracle": "chosen on the test"}
+
+
+def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Table:
+    """AUROC of every choice, what tuning gains, and what only the test would promise."""
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in sorted(field.detectors, key=lambda d: -float(d.tuned.mean())):
+        gain = differences[detector.name]
+        optimism = _optimism(detector)
+        # It is no less than 0, and no more than 1.
+        optimism = optimism._replace(low=max(0.0, optimism.low), high=min(1.0, optimism.high))
+        rows.append(
+            (
+                detector.name,
+                len(detector.curve),
+                *(float(getattr(detector, choice).mean()) for choice in CHOICES),
+                Estimate(*gain[:3]) if np.isfinite(gain[:3]).all() else gain.value,
+                gain.p_value,
+                optimism,
+            )
+        )
+    return Table(
+        "gains",
+        f"AUROC by choice of setting, mean over {count(field.units, field.unit)}",
+        ("detector", "settings", *CHOICES.values(), "gain of tuning", "adjusted p",
+         "further promise"),
+        tuple(rows),
+        "Gain: tuned less default. Further promise: what choosing on the test outliers themselves "
+        "would add to that, and nobody gets. 95 % intervals"
+        + ("." if field.are_trainings else ", for other samples and this one training."),
+    )  # fmt: skip
+
+
+def _optimism(detector: TunedDetector) -> Estimate:
+    """What choosing on the test promises beyond honest tuning."""
+    if not detector.samples:
+        return difference_interval(detector.oracle, detector.tuned, level=LEVEL)
+    samples = detector.samples
+    return Estimate(*auroc_difference(samples["oracle"], samples["tuned"], LEVEL)[:3])
+
+
+def choice_table(field: TuningField) -> Table:
+    """Which setting is chosen, and how often."""
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in field.detectors:
+        times = len(detector.choices)
+        cells: list[TableCell] = [detector.usual("default")[0]]
+        for choice in ("tuned", "oracle"):
+            setting, often = detector.usual(choice)
+            cells += [setting, f"{often} of {times}"]
+        rows.append((detector.name, *cells))
+    return Table(
+        "choices",
+        "The setting that is chosen most often",
+        ("detector", "default", "tuned", "times", "best on the test", "times there"),
+        tuple(rows),
+        "A case is a run and a test set.",
+    )
+
+
+def gains(field: TuningField, rng: np.random.Generator) -> Series:
+    """AUROC of every detector by choice of setting."""
+    points: list[Mapping[str, Value]] = [
+        {
+            "label": detector.name,
+            "group": told,
+            **(
+                _point(getattr(detector, choice), rng)
+                if field.are_trainings
+                else mean_auroc(detector.samples[choice], LEVEL)._asdict()
+            ),
+        }
+        for choice, told in CHOICES.items()
+        for detector in field.detectors
+    ]
+    return Series(
+        "intervals",
+        "gains",
+        "AUROC by choice of setting",
+        f"Mean AUROC over {count(field.units, field.unit)} with 95 % interval, for "
+        f"{count(len(field.detectors), 'detector')}: default, tuned on other outliers, chosen on "
+        "the test.",
+        "AUROC",
+        tuple(points),
+    )
+
+
+def curves(field: TuningField) -> list[Series]:
+    """AUROC against the number that a grid varies, a line per combination of its other settings."""
+    points: list[Mapping[str, Value]] = []
+    for detector in field.detectors:
+        lines = _lines(detector)
+        if lines is None:
+            continue
+        points += [
+            {
+                "label": label or detector.name,
+                "panel": f"{detector.name}: {lines.name}",
+                "x": x,
+                "value": float(detector.curve[setting].mean()),
+            }
+            for label, places in lines.places.items()
+            for x, setting in sorted((x, setting) for setting, x in places.items())
+        ]
+    if not points:
+        return []
+    return [
+        Series(
+            "lines",
+            "sensitivity",
+            "AUROC over the grid",
+            "Mean AUROC over runs and outlier sets against a number of the grid; one panel per "
+            "detector, one line per combination of its other settings.",
+            "AUROC",
+            tuple(points),
+        )
+    ]
+
+
+def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Series]:
+    """AUROC of every setting, a picture per detector whose grid has no line."""
+    found = []
+    for detector in field.detectors:
+        if _lines(detector) is not None:
+            continue
+        parts = _varied(detector)
+        points: list[Mapping[str, Value]] = [
+            {
+                "label": ", ".join(f"{n}={v}" for n, v in parts[setting].items()) or "(none)",
+                "group": "mean over runs",
+                **_point(values, rng),
+            }
+            for setting, values in detector.curve.items()
+        ]
+        found.append(
+            Series(
+                "intervals",
+                f"settings-{detector.name}",
+                f"AUROC of every setting of {detector.name}",
+                "Mean AUROC over outlier sets, with 95 % interval over trainings where there are "
+                "several.",
+                "AUROC",
+                tuple(points),
+            )
+        )
+    return found
+
+
+class _Lines(NamedTuple):
+    """A grid as lines: what is varied along them, and where each setting lies."""
+
+    name: str
+    places: Mapping[str, Mapping[str, float]]  # the other settings -> setting -> x
+
+
+def _varied(detector: TunedDetector) -> dict[str, dict[str, str]]:
+    """What each setting says of the names that vary over the grid."""
+    parts = {
+        setting: dict(pair.split("=", 1) for pair in setting.split(", ") if "=" in pair)
+        for setting in detector.curve
+    }
+    names = dict.fromkeys(name for part in parts.values() for name in part)
+    varied = [name for name in names if len({part.get(name) for part in parts.values()}) > 1]
+    return {s: {n: part[n] for n in varied if n in part} for s, part in parts.items()}
+
+
+def _lines(detector: TunedDetector) -> _Lines | None:
+    """Find the number that a grid varies most, at three places or more, on a few lines."""
+    parts = _varied(detector)
+    numbers: dict[str, dict[str, float]] = {}
+    for name in dict.fromkeys(name for part in parts.values() for name in part):
+        try:
+            along = {setting: float(part[name]) for setting, part in parts.items()}
+        except (KeyError, ValueError):
+            continue
+        if len(set(along.values())) > 2 and np.isfinite(list(along.values())).all():
+            numbers[name] = along
+    if not numbers:
+        return None
+    name = max(numbers, key=lambda name: len(set(numbers[name].values())))
+    along = numbers[name]
+    if min(along.values()) > 0 and max(along.values()) >= WIDE * min(along.values()):
+        shown = f"logarithm (base 10) of {name}"
+        along = {setting: float(np.log10(x)) for setting, x in along.items()}
+    else:
+        shown = name
+    places: dict[str, dict[str, float]] = {}
+    for setting, part in parts.items():
+        label = ", ".join(f"{n}={v}" for n, v in part.items() if n != name)
+        places.setdefault(label, {})[setting] = along[setting]
+    return _Lines(shown, places) if len(places) <= FEW_LINES else None
+
+
+def _point(values: Floats, rng: np.random.Generator) -> dict[str, float | None]:
+    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
+    alone = len(values) < 2  # one case has no interval
+    return {
+        "value": found.value,
+        "low": None if alone else found.low,
+        "high": None if alone else found.high,
+    }
