@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "saved": {"errors", "outputs"},
     "study": {"errors"},
     "finding": {"errors", "metrics"},
+    "overlap": {"metrics"},
     "scores": {"errors", "metrics"},
     "results": {"errors", "metrics", "scores"},
     "tables": {"errors", "results"},
@@ -36,10 +37,11 @@ MAY_IMPORT = {
         "registry",
         "detectors",
     },
-    "protocols": {"errors", "metrics", "scores", "results", "finding", "stats"},
+    "protocols": {"errors", "metrics", "scores", "results", "finding", "overlap", "stats"},
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "calls", "metrics", "outputs", "scores", "study", "finding"},
+    "lab": {"errors", "calls", "metrics", "outputs", "scores", "study", "overlap"},
+    "diagnosis": {"finding", "lab", "protocols"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oodometer import metrics, stats
     from oodometer.analysis import analyze
+    from oodometer.diagnosis import diagnose
     from oodometer.errors import UserError
     from oodometer.finding import Finding
     from oodometer.lab.asking.extract import extract
@@ -38,6 +39,7 @@ _HOME = {
     "View": "outputs",
     "analyze": "analysis",
     "detector": "registry",
+    "diagnose": "diagnosis",
     "extract": "lab.asking.extract",
     "load_study": "study",
     "needs_of": "scoring",
@@ -61,6 +63,7 @@ __all__ = [
     "View",
     "analyze",
     "detector",
+    "diagnose",
     "extract",
     "load_study",
     "metrics",

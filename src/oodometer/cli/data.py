@@ -13,23 +13,23 @@ from oodometer.cli.common import SeveralValues, app, console, require_folder
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+data_app = typer.Typer(no_args_is_help=True, help="Download data sets.")
 app.add_typer(data_app, name="data")
 
 
 @data_app.callback()
 def _data() -> None:
-    """Get data sets from where their authors offer them."""
+    """Download data sets from their official sources."""
 
 
 @data_app.command("get")
 def data_get(
     name: Annotated[str, typer.Argument(help="A name from 'oodometer list datasets'.")],
     to: Annotated[
-        Path | None, typer.Option(help="Folder to put it into; default: NAME in $OODOMETER_DATA.")
+        Path | None, typer.Option(help="Destination folder. Default: $OODOMETER_DATA/NAME.")
     ] = None,
 ) -> None:
-    """Download a data set's official files, check and unpack them. Goes on where it was cut."""
+    """Download a data set's official files, verify and unpack them (resumable)."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     from oodometer.lab.data.download import get
@@ -47,27 +47,27 @@ def data_get(
             folder = get(name, to, show)
         except KeyboardInterrupt:
             bar.stop()
-            sys.stderr.write("oodometer: stopped; the same command goes on where this ended.\n")
+            sys.stderr.write("oodometer: stopped; run the same command again to resume.\n")
             sys.exit(130)
     typer.echo(f"{name}: {folder.resolve()}")
 
 
 @app.command(cls=SeveralValues)
 def diagnose(
-    data: Annotated[str, typer.Option("--id", help="The in-distribution set: a name or path.")],
-    ood: Annotated[list[str], typer.Option(help="Outlier sets, one or several.")],
-    most: Annotated[
-        int, typer.Option(min=1, help="Look at no more images of each set; drawn if it has more.")
+    data: Annotated[str, typer.Option("--id", help="In-distribution set: a name or a path.")],
+    ood: Annotated[list[str], typer.Option(help="One or more outlier sets: names or paths.")],
+    max_images: Annotated[
+        int, typer.Option(min=1, help="Use at most this many images per set (random sample).")
     ] = 10_000,
-    out: Annotated[Path | None, typer.Option(help="Folder for a report.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report.")] = None,
 ) -> None:
-    """Say whether outlier sets are fair: shared images, shared classes, telling statistics."""
+    """Check outlier sets for shared images, shared classes and statistical shortcuts."""
     from oodometer import reports
-    from oodometer.lab.data.diagnostics import diagnose_sets
+    from oodometer.diagnosis import diagnose_sets
 
     if out is not None:
         require_folder(out)
-    findings = diagnose_sets(data, ood, most)
+    findings = diagnose_sets(data, ood, max_images)
     for finding in findings:
         console().print(reports.terminal(finding))
     if out is not None:

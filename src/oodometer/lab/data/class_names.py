@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+
+from oodometer.overlap import SharedName
 
 _IDLE = frozenset({"and", "for", "misc", "other", "the", "with"})  # say nothing about a thing
-
-
-class SharedName(NamedTuple):
-    """A class of the first set and one of the second, with what their names have in common."""
-
-    first: str
-    second: str
-    kind: Literal["same", "shared word"]
 
 
 def shared_names(first: Sequence[str], second: Sequence[str]) -> list[SharedName]:
@@ -26,8 +19,8 @@ def shared_names(first: Sequence[str], second: Sequence[str]) -> list[SharedName
 
     >>> shared_names(["Pickup_Trucks", "cat"], ["truck", "tabby, Cats", "dog"])
     ... # doctest: +NORMALIZE_WHITESPACE
-    [SharedName(first='cat', second='tabby, Cats', kind='same'),
-     SharedName(first='Pickup_Trucks', second='truck', kind='shared word')]
+    [SharedName(id_class='cat', ood_class='tabby, Cats', kind='same'),
+     SharedName(id_class='Pickup_Trucks', ood_class='truck', kind='shared word')]
     """
     ours, theirs = ([(str(name), _synonyms(name)) for name in names] for names in (first, second))
     same, similar = [], []

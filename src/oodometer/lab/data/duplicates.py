@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from oodometer.overlap import Copy
 
 Pixels = NDArray[np.float32]
 Vectors = NDArray[np.float32]
@@ -17,14 +18,6 @@ _PAIRS = 2048  # pairs of images looked at in full at a time
 _CANDIDATES = 8  # looked at in full for each image
 _SMALLEST = 8  # side of an image that can be shifted and smoothed
 _ALIKE = 0.8  # correlation of small images below which two cannot be copies
-
-
-class Copy(NamedTuple):
-    """A row of the first set, a row of the second that is its copy, and their correlation."""
-
-    first: int
-    second: int
-    correlation: float
 
 
 def exact_copies(first: Pixels, second: Pixels) -> list[Copy]:

@@ -1,0 +1,1 @@
+"""Whether an outlier set is fair: shared images, shared classes, shortcuts."""
