@@ -216,7 +216,7 @@ def append(file: Path, text: str) -> None:
         ("lab/data/portions.py", ALL),
         ("lab/asking/extract.py", OUTPUTS | SCORES),
         ("lab/data/inputs.py", OUTPUTS | SCORES),
-        ("outputs.py", OUTPUTS | SCORES),
+        ("outputs/outputs.py", OUTPUTS | SCORES),
         ("scoring.py", SCORES),
         ("registry.py", SCORES),
         ("detectors/logits.py", OF_LOGITS),
