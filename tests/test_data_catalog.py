@@ -63,7 +63,7 @@ def test_cards_are_complete():
     wanted = (
         "mnist fashion-mnist kmnist emnist-letters notmnist omniglot usps digits cifar10 cifar100 "
         "cifar100-coarse svhn stl10 tiny-imagenet textures celeba places lsun eurosat food101 "
-        "caltech101 ag-news 20newsgroups bbc"
+        "caltech101 ag-news 20newsgroups bbc clinc150 clinc150-oos trec sst2 imdb"
     )
     assert set(wanted.split()) == set(CARDS)
     for card in CARDS.values():
@@ -166,6 +166,24 @@ def test_texts_are_found(root):
     parts = load_texts("20newsgroups")
     assert set(parts) == {"train", "test"} and parts["test"].labels.tolist() == [0, 1]
     assert parts["test"].digest == load_texts("20newsgroups")["train"].digest, "content alone"
+
+
+def test_a_column_may_say_the_part(root):
+    rows = ["train,a,one", "train,oos,odd", "val,a,two", "test,b,three", "test,oos,even"]
+    (root / "clinc150.csv").write_text("\n".join(["split,label,text", *rows]))
+    parts = load_texts("clinc150")
+    assert parts["train"].texts == ("one",) and parts["test"].texts == ("three",)
+    assert [*parts["train"].labels, *parts["test"].labels] == [0, 1], "numbered over all parts"
+    outliers = load_texts("clinc150-oos")["test"]
+    assert outliers.texts == ("even",) and outliers.labels.tolist() == [-1]
+    (root / "own.csv").write_text("split,label,text\ntrain,a,one\ndev,b,two\n")
+    assert load_texts(str(root / "own.csv"))["test"].texts == ("two",), "validation serves as test"
+    (root / "own.csv").write_text("split,label,text\ntrain,a,one\nhalf,b,two\n")
+    with pytest.raises(UserError, match="split 'half' in its text number 2; allowed are train"):
+        load_texts(str(root / "own.csv"))
+    (root / "clinc150.csv").write_text("split,label,text\ntrain,a,one\ntest,b,two\n")
+    with pytest.raises(UserError, match="clinc150.csv' has no texts of 'clinc150-oos'"):
+        load_texts("clinc150-oos")
 
 
 def test_what_is_not_there_is_said(root, monkeypatch):
@@ -329,6 +347,41 @@ def test_real_ag_news():
     assert np.bincount(parts["test"].labels).tolist() == [1900] * 4
     assert parts["test"].texts[0].startswith("Fears for T N pension after talks Unions")
     assert set(parts["train"].labels) == {0, 1, 2, 3}, "counted from 0 in this file"
+
+
+@real("cifar100", "svhn", "kmnist", "celeba")
+def test_real_parts_of_colour_sets():
+    """Copies may hold only the first training images; the test parts are whole."""
+    cifar, svhn = load_parts("cifar100"), load_parts("svhn")
+    assert (np.bincount(cifar.test.labels) == 100).all() and len(cifar.test) == 10_000
+    assert cifar.train.labels[:3].tolist() == [19, 29, 0], "cattle, dinosaur, apple"
+    assert np.bincount(svhn.test.labels).tolist() == [
+        1744, 5099, 4149, 2882, 2523, 2384, 1977, 2019, 1660, 1595,
+    ]  # fmt: skip
+    assert len(load_part("kmnist")) % 10 == 0 and load_part("kmnist").shape == (1, 28, 28)
+    assert load_part("celeba").pixels.shape[1] == 3
+
+
+@real("cifar100-coarse")
+def test_real_superclasses_stand_beside_the_classes():
+    coarse, fine = load_part("cifar100-coarse"), load_part("cifar100")
+    assert (np.bincount(coarse.labels) == 500).all() and np.array_equal(coarse.pixels, fine.pixels)
+    assert len({*zip(fine.labels.tolist(), coarse.labels.tolist(), strict=True)}) == 100
+
+
+@real("clinc150", "clinc150-oos", "20newsgroups", "trec", "sst2", "bbc", "imdb")
+def test_real_texts_with_a_column_for_their_part():
+    intents = load_texts("clinc150")
+    assert {part: len(texts) for part, texts in intents.items()} == {"train": 15_000, "test": 4_500}
+    assert (np.bincount(intents["test"].labels) == 30).all(), "150 intents, none of them 'oos'"
+    outliers = load_texts("clinc150-oos")
+    assert len(outliers["test"]) == 1_000 and set(outliers["test"].labels) == {-1}
+    assert not set(outliers["test"].texts) & set(intents["train"].texts)
+    groups = load_texts("20newsgroups")
+    assert set(groups["train"].labels) == set(groups["test"].labels) == set(range(20))
+    assert set(load_texts("trec")["test"].labels) < set(load_texts("trec")["train"].labels)
+    assert len(load_texts("sst2")["test"]) == 872
+    assert list(load_texts("bbc")) == ["all"] and list(load_texts("imdb")) == ["test"]
 
 
 @pytest.mark.skipif(

@@ -57,7 +57,7 @@ def test_od_test_takes_the_published_rows(name, train, test, expected):
 def test_od_test_needs_its_data_sets():
     with pytest.raises(UserError, match="Unknown data set with a split of OD-test 'svhn'"):
         divide("od_test", "svhn", numbered("svhn", 20, 10))
-    with pytest.raises(UserError, match="Rows 0 to 50000 of the train part are needed"):
+    with pytest.raises(UserError, match="rows 0 to 49,999 of the train part of .mnist."):
         divide("od_test", "mnist", numbered("mnist", 200, 100))
 
 

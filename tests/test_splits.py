@@ -120,7 +120,7 @@ def test_bad_arguments_are_refused():
     for call, message in [
         (lambda: splits.od_test_rows("cifar-10", "test", 1), "Did you mean 'cifar10'"),
         (lambda: splits.od_test_rows("notmnist", "train", 1), "Unknown role of 'notmnist' 'train'"),
-        (lambda: splits.od_test_rows("mnist", "train", 49_999), "but it has 49999"),
+        (lambda: splits.od_test_rows("mnist", "train", 49_999), "this copy has only 49,999 rows"),
         (lambda: splits.resample(0, 5, 0), "at least 1 row"),
         (lambda: splits.resample(5, 5, 0, "jax"), "Unknown generator 'jax'"),
         (lambda: next(splits.outlier_draws(5, 10)), "between 1 and 5 can be drawn, got 10"),

@@ -36,8 +36,10 @@ class Card:
     files: tuple[Remote, ...] = ()
     layouts: tuple[tuple[str, str], ...] = ()  # (format, path) as others lay it out on disk
     system: tuple[tuple[str, str], ...] = ()  # (format, absolute path)
-    beside: str = ""  # the set whose folder holds this one too
+    beside: str = ""  # the set whose folder or file holds this one too
     coarse: bool = False  # of two sets of labels, the one with fewer classes
+    outlier_class: str = ""  # its texts are outliers by design, no class
+    is_outlier_class: bool = False  # the set is the outlier class, not the others
     tolerated: int = 0  # images that are broken in the official archive
     negative: bool = False  # official images are dark on light; they are turned, as MNIST is
     by_hand: str = ""  # how to get it where nothing can be downloaded
@@ -92,6 +94,13 @@ _CIFAR100_FILES = (
     ),
 )
 _CIFAR100_LAYOUTS = (("cifar", "cifar-100-python"), ("cifar", "cifar-100-binary"))
+
+
+def _table_by_hand(source: str) -> str:
+    return f"save {source} as a CSV file with the columns split, label and text"
+
+
+_CLINC = _table_by_hand("data_full.json of https://github.com/clinc/oos-eval")
 _RESEARCH = "non-commercial research only"
 
 _CARDS = (
@@ -361,6 +370,29 @@ _CARDS = (
         5, _words("business entertainment politics sport tech"), licence="research only",
         files=(Remote(("http://mlg.ucd.ie/files/datasets/bbc-fulltext.zip",), unpack=True),),
         layouts=(("table", "bbc-text.csv"), ("texts", "bbc-fulltext")),
+    ),
+    Card(
+        "clinc150", "texts", "Requests to an assistant, 150 intents (CLINC150, data_full).",
+        150, (), 15_000, 4_500, "CC BY 3.0", outlier_class="oos", by_hand=_CLINC,
+    ),
+    Card(
+        "clinc150-oos", "texts", "Requests of none of CLINC150's 150 intents.",
+        licence="CC BY 3.0", beside="clinc150", outlier_class="oos", is_outlier_class=True,
+        by_hand=_CLINC,
+    ),
+    Card(
+        "trec", "texts", "Questions, by the kind of answer.", 50, (), 5_452, 500,
+        by_hand=_table_by_hand("TREC's questions (https://cogcomp.seas.upenn.edu/Data/QA/QC/)"),
+    ),
+    Card(
+        "sst2", "texts", "Sentences of film reviews, negative or positive.", 2,
+        ("negative", "positive"), 67_349, 872,
+        by_hand=_table_by_hand("GLUE's SST-2 (https://gluebenchmark.com/tasks)"),
+    ),
+    Card(
+        "imdb", "texts", "Film reviews, negative or positive.", 2,
+        ("negative", "positive"), 25_000, 25_000,
+        by_hand=_table_by_hand("https://ai.stanford.edu/~amaas/data/sentiment/"),
     ),
 )  # fmt: skip
 

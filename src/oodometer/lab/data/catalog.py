@@ -74,13 +74,12 @@ def not_found(name: str) -> UserError:
 
 def _candidates(card: Card, root: Path) -> Iterator[tuple[str, Path]]:
     """Where the set may lie, as (format, path); no format: whatever format is recognised."""
-    for name in filter(None, (card.name, card.beside)):
-        own = root / name
+    names = [name for name in (card.name, card.beside) if name]
+    for own in (root / name for name in names):
         if own.is_dir():
             yield from ((format, own / path) for format, path in card.layouts)
             yield "", own
-    for ending in _ENDINGS[card.kind]:
-        file = root / f"{card.name}{ending}"
+    for file in (root / f"{name}{ending}" for name in names for ending in _ENDINGS[card.kind]):
         if file.is_file():
             yield "", file
     yield from ((format, root / path) for format, path in card.layouts)

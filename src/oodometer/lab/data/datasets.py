@@ -193,7 +193,10 @@ class _Place:
 
     def texts(self, known: TextFormat) -> dict[str, Texts]:
         """All parts of a set of texts, since classes are numbered over all of them alike."""
-        parts = {part: read() for part, read in known.parts(self.path, self.request).items()}
+        parts = {
+            part: self._chosen(read())
+            for part, read in known.parts(self.path, self.request).items()
+        }
         names = sorted({name for part in parts.values() for name in part.names})
         made = {}
         for part, found in parts.items():
@@ -201,6 +204,20 @@ class _Place:
             _check_range(self, labels)
             made[part] = Texts(self.name, found.texts, labels, found.taken)
         return made
+
+    def _chosen(self, found: LabelledTexts) -> LabelledTexts:
+        """Keep the outlier class of a set, without labels, or all the others; see its card."""
+        if self.card is None or not self.card.outlier_class:
+            return found
+        names = [name for name in found.names if name != self.card.outlier_class]
+        number = {name: index for index, name in enumerate(names)}
+        labels = np.array([number.get(found.names[label], -1) for label in found.labels], np.int64)
+        rows = np.flatnonzero((labels < 0) == self.card.is_outlier_class)
+        texts = tuple(found.texts[row] for row in rows)
+        if not texts:
+            raise UserError(f"'{self.path}' has no texts of '{self.name}'.")
+        kept = () if self.card.is_outlier_class else tuple(names)
+        return LabelledTexts(texts, labels[rows], kept, found.taken)
 
     def _reader(self, read: Callable[[], Labelled]) -> Callable[[], Raw]:
         return lambda: self._images(read())

@@ -28,15 +28,9 @@ class Range:
 
     def rows(self, available: int, permutation: ArrayLike | None = None) -> Rows:
         """Return the row numbers, given how many rows there are and their permutation, if any."""
+        start, stop = self.start, self.stop
         if self.halves:
-            start, stop = (place * available // self.size for place in (self.start, self.stop))
-        elif available < self.stop:
-            raise UserError(
-                f"Rows {self.start} to {self.stop} of the {self.part} part are needed, but it has "
-                f"{available}."
-            )
-        else:
-            start, stop = self.start, self.stop
+            start, stop = (place * available // self.size for place in (start, stop))
         if permutation is None:
             return np.arange(start, stop)
         order = np.asarray(permutation)
@@ -99,6 +93,11 @@ def od_test_rows(name: str, role: Role, available: int, seed: int = 0) -> tuple[
     if role not in OD_TEST[name]:
         raise unknown(f"role of '{name}'", role, OD_TEST[name])
     chosen = OD_TEST[name][role]
+    if not chosen.halves and available < chosen.stop:
+        raise UserError(
+            f"OD-test needs rows {chosen.start:,} to {chosen.stop - 1:,} of the {chosen.part} part "
+            f"of '{name}', but this copy has only {available:,} rows."
+        )
     permutation = _generator(seed).permutation(available) if chosen.permuted else None
     return chosen.part, chosen.rows(available, permutation)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import zlib
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ from oodometer.lab.data.readers.tables import columns_of, read_columns, shards
 _SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 _TEXT = ("text", "content", "sentence", "title", "description", "article", "body", "document")
 _LABEL = ("label", "category", "class", "target", "topic", "label_text", "class index")
+_SPLITS = {
+    "train": "train", "training": "train", "test": "test", "all": "all",
+    "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
+}  # fmt: skip
 _FIELD_LIMIT = 1 << 24  # characters of one field: csv's own limit is below some articles
 
 
@@ -42,9 +47,12 @@ def table(path: Path, request: Request) -> TextParts:
     """Texts from columns found by their names, or without a header by what is in them.
 
     Several columns of text (a title and a description) are joined by a space. Labels that are
-    whole numbers from 1 are counted from 0; names are numbered in alphabetical order.
+    whole numbers from 1 are counted from 0; names are numbered in alphabetical order. A single
+    file may say in a column "split" which part each text belongs to.
     """
-    return {part: partial(read_table, file) for part, file in _files(path).items()}
+    if path.is_file():
+        return _read_parts(path)
+    return {part: partial(_read_table, file) for part, file in _files(path).items()}
 
 
 def matches_parquet(path: Path) -> bool:
@@ -88,7 +96,7 @@ def matches_pair(path: Path) -> bool:
 
 def pair(path: Path, request: Request) -> TextParts:
     """Two files whose names begin alike."""
-    return {part: partial(read_table, file) for part, file in _pair(path).items()}
+    return {part: partial(_read_table, file) for part, file in _pair(path).items()}
 
 
 def _pair(path: Path) -> dict[str, Path]:
@@ -100,36 +108,85 @@ def _pair(path: Path) -> dict[str, Path]:
     }
 
 
-def read_table(path: Path) -> LabelledTexts:
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table of texts: which hold the texts, their labels and their parts."""
+
+    texts: tuple[int, ...]
+    label: int | None
+    split: int | None
+    names: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """Which columns are used, in words."""
+        texts = ", ".join(self.names[column] for column in self.texts)
+        return f"texts: {texts}; labels: {'none' if self.label is None else self.names[self.label]}"
+
+
+def _read_table(path: Path) -> LabelledTexts:
     """Read one file of texts with labels."""
+    columns, rows = _parse(path)
+    return _labelled(path, columns, rows)
+
+
+def _read_parts(path: Path) -> TextParts:
+    """Read a file whose column 'split' says which part a text belongs to, or all as one part.
+
+    A validation part becomes the test part where there is none, and is left out otherwise.
+    """
+    columns, rows = _parse(path)
+    if columns.split is None:
+        return {"all": partial(_labelled, path, columns, rows)}
+    parts: dict[str, list[list[Any]]] = {}
+    for number, row in enumerate(rows, start=1):
+        part = _SPLITS.get(str(row[columns.split]).strip().lower())
+        if part is None:
+            raise fault(
+                path, f"has the split {row[columns.split]!r} in its text number {number}; allowed "
+                f"are {', '.join(_SPLITS)}"
+            )  # fmt: skip
+        parts.setdefault(part, []).append(row)
+    validation = parts.pop("validation", None)
+    if validation is not None:
+        parts.setdefault("test", validation)
+    return {part: partial(_labelled, path, columns, chosen) for part, chosen in parts.items()}
+
+
+def _parse(path: Path) -> tuple[_Columns, list[list[Any]]]:
+    """Return the columns of a file and the rows below its header, if it has one."""
     content = read_lines(path, _FIELD_LIMIT)
     rows = _json_rows(path, content) if ".jsonl" in path.name else _csv_rows(path, content)
     if len(rows) < 2:
         raise fault(path, "is empty")
-    header = {str(name).strip().lower(): name for name in rows[0]} if rows[0] else {}
-    labels = [header[name] for name in _LABEL if name in header]
-    texts = [header[name] for name in _TEXT if name in header]
-    if texts or ".jsonl" in path.name:
-        if not texts:
-            keys = ", ".join(map(str, rows[0]))[:120]
-            raise fault(path, f"has no key for the text, such as 'text'; it has {keys}")
-        columns, label, body = list(rows[0]), next(iter(labels), None), rows[1:]
-        order = [columns.index(name) for name in texts]
-        where = None if label is None else columns.index(label)
-        # "text" alone is the whole text; a title stands before its description.
-        order = order[:1] if texts[0] in (header.get("text"), header.get("content")) else order
-    else:
-        body = rows
-        order, where = _guess(path, body)
-    for number, row in enumerate(body, start=1):
-        if not all(isinstance(row[column], str) for column in order):
+    columns = _by_name(rows[0])
+    if columns is None and ".jsonl" in path.name:
+        keys = ", ".join(map(str, rows[0]))[:120]
+        raise fault(path, f"has no key for the text, such as 'text'; it has {keys}")
+    return (_guess(path, rows), rows) if columns is None else (columns, rows[1:])
+
+
+def _by_name(header: list[Any]) -> _Columns | None:
+    """Recognise the columns by their names; None if none of them is called text or the like."""
+    names = tuple(map(str, header))
+    at = {name.strip().lower(): column for column, name in enumerate(names)}
+    texts = [at[name] for name in _TEXT if name in at]
+    if not texts:
+        return None
+    # "text" alone is the whole text; a title stands before its description.
+    if texts[0] in (at.get("text"), at.get("content")):
+        texts = texts[:1]
+    label = next((at[name] for name in _LABEL if name in at), None)
+    return _Columns(tuple(texts), label, at.get("split"), names)
+
+
+def _labelled(path: Path, columns: _Columns, rows: list[list[Any]]) -> LabelledTexts:
+    for number, row in enumerate(rows, start=1):
+        if not all(isinstance(row[column], str) for column in columns.texts):
             raise fault(path, f"holds something else than text in its text number {number}")
-    joined = tuple(" ".join(row[column] for column in order).strip() for row in body)
-    given = None if where is None else [row[where] for row in body]
-    names = list(rows[0]) if texts else [f"column {k + 1}" for k in range(len(rows[0]))]
-    chosen = f"texts: {', '.join(str(names[column]) for column in order)}"
-    taken = f"{chosen}; labels: {'none' if where is None else names[where]}"
-    return LabelledTexts(joined, *_numbered(path, given, len(joined)), taken)
+    texts = tuple(" ".join(row[column] for column in columns.texts).strip() for row in rows)
+    given = None if columns.label is None else [row[columns.label] for row in rows]
+    return LabelledTexts(texts, *_numbered(path, given, len(texts)), columns.summary)
 
 
 def _csv_rows(path: Path, content: str) -> list[list[Any]]:
@@ -170,7 +227,7 @@ def _json_rows(path: Path, content: str) -> list[list[Any]]:
     return rows
 
 
-def _guess(path: Path, rows: list[list[Any]]) -> tuple[list[int], int]:
+def _guess(path: Path, rows: list[list[Any]]) -> _Columns:
     """Tell columns of text from the label: texts are long and differ, labels are whole numbers."""
     columns = list(zip(*rows, strict=True))
     numbers = [
@@ -190,7 +247,8 @@ def _guess(path: Path, rows: list[list[Any]]) -> tuple[list[int], int]:
             path, "has no header that names its texts ('text'), nor columns of whole numbers and "
             "of texts to tell them by"
         )  # fmt: skip
-    return texts, numbers[0]
+    names = tuple(f"column {number}" for number in range(1, len(columns) + 1))
+    return _Columns(tuple(texts), numbers[0], None, names)
 
 
 def _numbered(

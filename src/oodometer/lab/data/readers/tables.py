@@ -46,12 +46,17 @@ def matches_npz(path: Path) -> bool:
 
 
 def npz(path: Path, request: Request) -> ImageParts:
-    """Arrays train_images, train_labels, test_images, test_labels; or images, and labels."""
+    """Arrays train_images, train_labels, test_images, test_labels; or images, and labels.
+
+    Coarse labels are those of train_coarse_labels and test_coarse_labels.
+    """
     names = npz_names(path)
+    kinds = ("coarse_labels", "labels") if request.coarse else ("labels",)
     found: dict[str, Callable[[], Labelled]] = {}
     for part, prefix in (("train", "train_"), ("test", "test_"), ("all", "")):
         if f"{prefix}images" in names:
-            found[part] = partial(_read_npz_part, path, prefix, f"{prefix}labels" in names)
+            labels = next((prefix + kind for kind in kinds if prefix + kind in names), None)
+            found[part] = partial(_read_npz_part, path, f"{prefix}images", labels)
     if not found:
         raise UserError(
             f"Data file '{path}' lacks an array test_images or images; it holds "
@@ -115,14 +120,14 @@ def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         raise fault(path, f"cannot be read as .npz: {said}") from None
 
 
-def _read_npz_part(path: Path, prefix: str, labelled: bool) -> Labelled:
-    pixels = _to_pixels(read_npz_array(path, f"{prefix}images"), path, f"{prefix}images")
-    if not labelled:
+def _read_npz_part(path: Path, images: str, given: str | None) -> Labelled:
+    pixels = _to_pixels(read_npz_array(path, images), path, images)
+    if given is None:
         return Labelled(pixels, np.full(len(pixels), -1))
-    labels = read_npz_array(path, f"{prefix}labels")
+    labels = read_npz_array(path, given)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or (labels < 0).any():
         raise UserError(
-            f"{prefix}labels of '{path}' must be a vector of integers from 0, got "
+            f"{given} of '{path}' must be a vector of integers from 0, got "
             f"{labels.dtype} of shape {labels.shape}."
         )
     return Labelled(pixels, labels.astype(np.int64))
