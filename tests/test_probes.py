@@ -646,7 +646,7 @@ def test_detectors_say_what_to_ask_for():
     [
         (["probe:odn"], r"Unknown need 'probe:odn'. Did you mean 'probe:odin'\?"),
         (["layer"], "Did you mean 'layers'"),
-        (["probe:ensemble"], "made of the answers of several trainings"),
+        (["probe:ensemble"], "made of the answers of several training runs"),
         (
             ["probe:gram"],
             "Probe 'gram' learns from the training set, but there is no data set 'train'",
@@ -746,7 +746,7 @@ def test_several_trainings_make_an_ensemble():
     assert rows[names[0], "ood"] == pytest.approx(np.log(scipy_entropy(mean, axis=1)))
     between = scipy_entropy(p, np.broadcast_to(mean, p.shape), axis=2).mean(0)
     assert rows[names[1], "ood"] == pytest.approx(np.log(between))
-    with pytest.raises(UserError, match="made of the answers of several trainings"):
+    with pytest.raises(UserError, match="made of the answers of several training runs"):
         om.extract(nn.Linear(6, 3), {"a": x}, needs=["probe:ensemble"])
 
 

@@ -188,8 +188,9 @@ def _score_models(
     memory: int | None,
 ) -> ScoreTable:
     """Ask and score one model after the other; of each, no more is kept than an ensemble needs."""
-    from oodometer.lab.asking.extract import ENSEMBLE, extract
+    from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.models import load_model
+    from oodometer.lab.asking.request import ENSEMBLE
     from oodometer.scores import Missing, join_runs
     from oodometer.scoring import choices, needs_of, score
 
@@ -274,7 +275,7 @@ def _score_together(
     """Score what all models say together; every run gets the scores of the whole."""
     import torch
 
-    from oodometer.lab.asking.extract import ENSEMBLE
+    from oodometer.lab.asking.request import ENSEMBLE
     from oodometer.lab.asking.votes import summarize_votes
     from oodometer.outputs import PROBE, Outputs
     from oodometer.scoring import score

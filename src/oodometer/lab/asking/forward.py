@@ -18,15 +18,12 @@ Heard = list[tuple[Any, Any]]  # what went into a layer and what came out, call 
 
 
 @contextmanager
-def asked(
+def evaluation_mode(
     model: nn.Module, device: torch.device | str | None
 ) -> Iterator[tuple[torch.device, torch.dtype | None]]:
-    """Put the model into eval mode on the device; put everything back afterwards.
-
-    That is its modes, the buffers that it keeps, and what it drew from the global random state.
-    """
+    """Put the model into eval mode on the device; restore its modes and buffers afterwards."""
     modes = {module: module.training for module in model.modules()}
-    kept, drawn = _buffers(model), torch.get_rng_state()
+    kept = _buffers(model)
     tensors = [*model.parameters(), *model.buffers()]
     places = {tensor.device for tensor in tensors}
     home = next(iter(places), torch.device("cpu"))
@@ -47,9 +44,7 @@ def asked(
             ) from problem
         if place != home:
             model.to(place)
-        # What is made in inference mode can have no gradients ever after.
-        with torch.inference_mode(False), torch.no_grad(), _as_written(model):
-            yield place, next(floats, None)
+        yield place, next(floats, None)
     finally:
         if place != home:
             model.to(home)
@@ -59,7 +54,6 @@ def asked(
             module._buffers[name] = buffer
             if not torch.equal(buffer, before):
                 buffer.data.copy_(before)
-        torch.set_rng_state(drawn)
 
 
 def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Tensor, Tensor]]:
@@ -72,7 +66,7 @@ def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Tensor, Tensor]]:
     ]
 
 
-def _as_written(model: nn.Module) -> AbstractContextManager[object]:
+def as_written(model: nn.Module) -> AbstractContextManager[object]:
     """Run compiled parts as they are written: nobody can listen in what they were compiled to."""
     compiled = any(
         "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None

@@ -51,14 +51,14 @@ def batches_of(
         for start in range(0, len(inputs), size):
             yield inputs[start : start + size], None
     elif isinstance(data, torch.utils.data.DataLoader):
-        yield from (_split(name, batch, names) for batch in data)
+        yield from (split_batch(name, batch, names) for batch in data)
     elif isinstance(data, torch.utils.data.IterableDataset) or (
         isinstance(data, Rows)
         and not (isinstance(data, list | tuple | dict | str) and not _are_samples(data))
     ):
-        yield from (_split(name, batch, names) for batch in _loader(name, data, size))
+        yield from (split_batch(name, batch, names) for batch in _loader(name, data, size))
     elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
-        yield from (_split(name, batch, names) for batch in data)
+        yield from (split_batch(name, batch, names) for batch in data)
     else:
         raise UserError(
             f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
@@ -103,7 +103,7 @@ def _loader(name: str, data: object, size: int) -> Iterator[object]:
         ) from problem
 
 
-def _split(name: str, batch: object, names: Sequence[str]) -> tuple[Batch, Tensor | None]:
+def split_batch(name: str, batch: object, names: Sequence[str]) -> tuple[Batch, Tensor | None]:
     """Tell inputs from labels in what a loader yields."""
     if isinstance(batch, Mapping):
         # File names and the like are for people, not for the model.

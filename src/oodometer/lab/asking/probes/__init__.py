@@ -17,8 +17,8 @@ __all__ = ["PROBES", "Learner", "Probe", "Question", "State", "dropouts"]
 PROBES: dict[str, Probe] = {
     "odin": Probe(odin, frozenset({"graph"})),
     "odin_fine": Probe(odin_fine, frozenset({"graph"}), only_by_name=True),
-    "mahalanobis": Probe(mahalanobis, frozenset({"graph"}), learner=ClassMeans),
-    "gradient_uncertainty": Probe(gradient_uncertainty),
+    "mahalanobis": Probe(mahalanobis, frozenset({"graph"}), learner=ClassMeans, needs_head=True),
+    "gradient_uncertainty": Probe(gradient_uncertainty, needs_head=True),
     "rankfeat": Probe(rankfeat, frozenset({"stages"})),
     "gram": Probe(gram, frozenset({"stages"}), learner=ClassRanges, of_training=True),
     "nac": Probe(nac, frozenset({"graph", "stages"}), of_training=True),

@@ -63,6 +63,7 @@ class Probe:
     ask: Callable[[Question, State], Tensor]
     wants: frozenset[str] = field(default_factory=frozenset)  # "graph", "stages", "prefix"
     learner: Callable[[], Learner] | None = None  # for those that learn from the training data
+    needs_head: bool = False  # reads features, so the model must have a linear head
     of_training: bool = False  # whether detectors read it of the training data too
     only_by_name: bool = False  # too costly to be meant by "all"
 

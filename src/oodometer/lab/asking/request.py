@@ -1,0 +1,126 @@
+"""What is asked of a classifier beside logits, features, labels and head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from oodometer.errors import UserError, unknown
+from oodometer.lab.asking.probes import PROBES, Probe, State
+from oodometer.outputs import OF_OTHER_NETWORKS, PROBE
+
+Needs = Literal["all"] | Iterable[str]
+ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
+ENSEMBLE = PROBE + "ensemble"
+
+
+class Request:
+    """The layers and probes that are wanted, and why some of them cannot be given.
+
+    With `lenient`, whatever the model or the data do not allow is noted in `refused`; otherwise it
+    is an error.
+    """
+
+    def __init__(self, layers: bool, probes: Iterable[str], *, lenient: bool) -> None:
+        self.layers, self.lenient = layers, lenient
+        self.probes: dict[str, Probe] = {name: PROBES[name] for name in probes}
+        self.states: dict[str, State] = {}  # what probes learned from the training set
+        self.refused: dict[str, str] = {}  # need -> why it is not given
+
+    @classmethod
+    def parse(cls, needs: Needs, *, lenient: bool) -> Request:
+        """Read the needs of `extract`; unknown names are refused before anything runs."""
+        if needs == "all":
+            usual = [name for name, probe in PROBES.items() if not probe.only_by_name]
+            return cls(layers=True, probes=usual, lenient=True)
+        names = [needs] if isinstance(needs, str) else list(needs)
+        known = [*ALWAYS, "layers", *(PROBE + name for name in PROBES)]
+        for name in names:
+            if name == ENSEMBLE:
+                raise UserError(
+                    f"'{ENSEMBLE}' is made of the answers of several training runs, not of one "
+                    "model: make it with oodometer.lab.asking.votes.summarize_votes."
+                )
+            if name in OF_OTHER_NETWORKS:
+                raise UserError(
+                    f"'{name}' comes from networks that are trained against the outliers, not from "
+                    "this model: a study trains them, see 'oodometer run'."
+                )
+            if name not in known:
+                raise unknown("need", name, [*known, "all"])
+        probes = [name.removeprefix(PROBE) for name in names if name.startswith(PROBE)]
+        return cls("layers" in names, probes, lenient=lenient)
+
+    @property
+    def wants(self) -> frozenset[str]:
+        """What the probes want of the plain forward pass: "graph", "stages", "prefix"."""
+        return frozenset(want for probe in self.probes.values() for want in probe.wants)
+
+    @property
+    def stages(self) -> bool:
+        """Whether the outputs of stages must be kept."""
+        return self.layers or "stages" in self.wants
+
+    def learning(self) -> dict[str, Probe]:
+        """The probes that learn from the training set."""
+        return {name: probe for name, probe in self.probes.items() if probe.learner is not None}
+
+    def refuse(self, probe: str, problem: UserError) -> None:
+        """Continue without a probe, if the request is lenient."""
+        if not self.lenient:
+            raise problem
+        self.refused[PROBE + probe] = str(problem)
+        del self.probes[probe]
+
+    def refuse_training(self, train: str) -> None:
+        """Continue without the probes that learn: there is no training set."""
+        for name in self.learning():
+            sentence = (
+                f"Probe '{name}' learns from the training set, but there is no data set '{train}'."
+            )
+            self.refuse(name, UserError(sentence))
+
+    def refuse_head(self, problem: UserError) -> None:
+        """Continue with logits alone, and with the probes that read no more than these."""
+        self.refused |= {"features": str(problem), "head": str(problem)}
+        for name in [name for name, probe in self.probes.items() if probe.needs_head]:
+            self.refuse(name, problem)
+
+    def refuse_layers(self, problem: UserError) -> None:
+        """Continue without layers and without the probes that read them."""
+        if not self.lenient:
+            raise problem
+        self.layers, self.refused["layers"] = False, str(problem)
+        for name in [name for name, probe in self.probes.items() if "stages" in probe.wants]:
+            self.refuse(name, problem)
+
+    def refuse_all(self, problem: UserError) -> None:
+        """Continue with one plain pass: the model does not support forward hooks."""
+        if self.layers:
+            self.refuse_layers(problem)
+        for name in list(self.probes):
+            self.refuse(name, problem)
+
+    @contextmanager
+    def blaming(self, probe: str, dataset: str) -> Iterator[None]:
+        """Attribute any error to this probe in one sentence, and let the others continue."""
+        try:
+            yield
+        except UserError as problem:
+            self.refuse(probe, problem)
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - a user's network
+            said = next(iter(str(problem).strip().splitlines()), "")
+            blamed = UserError(
+                f"Probe '{probe}' failed on data set '{dataset}': {type(problem).__name__}: {said}"
+            )
+            blamed.__cause__ = problem
+            self.refuse(probe, blamed)
+
+    def asked_of(self, *, training: bool) -> Mapping[str, Probe]:
+        """The probes whose values are read on the training set, or on any other."""
+        return {
+            name: probe
+            for name, probe in self.probes.items()
+            if not training or (probe.of_training and probe.learner is None)
+        }
