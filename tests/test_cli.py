@@ -50,7 +50,7 @@ def refused(folder: Path, *arguments: object) -> str:
 
 def test_a_study_from_file_to_report(folder):
     dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
-    assert dry.returncode == 0 and "2 trainings" in dry.stdout and "18 to do" in dry.stdout
+    assert dry.returncode == 0 and "2 training runs" in dry.stdout and "18 to do" in dry.stdout
     assert not (folder / "oodometer-store").exists(), "a dry run writes nothing"
     done = oodometer("run", "study.yaml", "--workers", 1, folder=folder)
     assert done.returncode == 0, done.stderr
@@ -126,7 +126,7 @@ def test_ctrl_c_is_tidy(folder):
     _, error = runner.communicate(timeout=PATIENCE)
     assert runner.returncode == 130
     # After ten seconds there are lines that tell the progress, too.
-    sentence = "oodometer: stopped; the same command goes on where this ended."
+    sentence = "oodometer: interrupted; run the same command again to resume."
     assert error.splitlines()[-1] == sentence and "Traceback" not in error
     assert not list(folder.glob("oodometer-store/unfinished/*"))
 
@@ -196,8 +196,8 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_written(here, argume
 @pytest.mark.parametrize(
     ("detector", "sentence"),
     [
-        ("knn(k=5)", "give its name alone, knn."),
-        ("mine.py", "'mine.py' is a file: name a detector in it, mine.py:NAME."),
+        ("knn(k=5)", "give only the name, knn."),
+        ("mine.py", "'mine.py' is a file: name the detector in it, mine.py:NAME."),
         ("mine", "file.py:name,"),
     ],
 )
@@ -223,8 +223,8 @@ def test_an_error_of_our_own_ends_in_one_sentence(here, monkeypatch):
     monkeypatch.setattr(lists, "_list_networks", lambda: [1 // 0])
     code, said = here("list", "networks")
     assert code == 1 and len(said.splitlines()) == 1
-    assert "An error that should not happen: ZeroDivisionError" in said
-    file = Path(said.partition(" is in ")[2].strip().removesuffix("."))
+    assert "Internal error: ZeroDivisionError" in said
+    file = Path(said.partition(" saved to ")[2].partition(";")[0])
     assert "Traceback" in file.read_text()
     file.unlink()
 

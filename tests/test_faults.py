@@ -292,7 +292,7 @@ def test_it_stops_tidily(tmp_path):
     runner.send_signal(signal.SIGINT)
     said, _ = runner.communicate(timeout=torture.PATIENCE)
     assert runner.returncode == 130, said
-    assert said.endswith("oodometer: stopped; the same command goes on where this ended.\n")
+    assert said.endswith("oodometer: interrupted; run the same command again to resume.\n")
     assert "Traceback" not in said
     assert workers and all(map(torture.is_gone, workers))
     assert FolderStore(tmp_path).claims() == []
@@ -324,10 +324,10 @@ def test_a_store_that_fails_ends_the_study_in_one_sentence(whole, tmp_path, monk
 
 
 def test_an_error_of_our_own_is_one_sentence_too():
-    sentence = r"should not happen: ZeroDivisionError.*goes on"
+    sentence = r"Internal error: ZeroDivisionError.*Run the same command again to resume"
     with pytest.raises(UserError, match=sentence) as told, stoppable():
         _ = 1 // 0
-    file = Path(str(told.value).partition(" is in ")[2].partition(";")[0])
+    file = Path(str(told.value).partition(" saved to ")[2].partition(";")[0])
     assert "ZeroDivisionError" in file.read_text()
     file.unlink()
 

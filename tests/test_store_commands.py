@@ -155,7 +155,7 @@ def test_a_store_that_is_not_there_is_told(tmp_path):
             f"Store '{tmp_path}/nowhere' does not exist; 'oodometer run --store FOLDER' makes one.",
         )
     assert not (tmp_path / "nowhere").exists(), "looking makes nothing"
-    assert run("status", tmp_path)[1].startswith(f"Store '{tmp_path}' is no store;")
+    assert run("status", tmp_path)[1].startswith(f"'{tmp_path}' is not a store;")
     assert run("status", "/") == (
         2,
         "Store '/' is the root of the file system: give a folder in it.",

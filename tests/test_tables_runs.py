@@ -193,7 +193,7 @@ def test_ctrl_c_ends_an_analysis_in_one_sentence(tmp_path, monkeypatch):
 
     monkeypatch.setattr("oodometer.analysis.findings_of", interrupted)
     ended = CliRunner().invoke(app, ["analyze", str(path), "--out", str(tmp_path / "out")])
-    assert ended.exit_code == 130 and ended.stderr == "oodometer: stopped.\n"
+    assert ended.exit_code == 130 and ended.stderr == "oodometer: interrupted.\n"
     assert not (tmp_path / "out").exists()
 
 

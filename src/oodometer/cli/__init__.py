@@ -1,7 +1,6 @@
-"""The command line: reads arguments, calls the library, prints. Nothing is computed here.
+"""The command line: parse arguments, call the library, print. Nothing is computed here.
 
-Each module holds a group of commands and adds them to the application when it is imported; what
-is heavy is imported inside the commands.
+Each module registers a group of commands on import; heavy modules are imported inside the commands.
 """
 
 from oodometer.cli import analysis, data, evaluate, lists, od_test, stores, studies

@@ -1,4 +1,4 @@
-"""Commands about results that others have: analyze."""
+"""The command for results tables: analyze."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from oodometer.errors import UserError
 if TYPE_CHECKING:
     from oodometer.finding import Finding
 
-LARGE_FILE = 20_000_000  # bytes: from here on, reading takes more than some seconds
-LARGE_TABLE = 100_000  # numbers: from here on, concluding does
+LARGE_FILE = 20_000_000  # bytes; reading more takes several seconds
+LARGE_TABLE = 100_000  # values; analyzing more takes several seconds
 
 
 @app.command()
@@ -26,29 +26,29 @@ def analyze(
     results: Annotated[
         list[str],  # not Path: an empty text would be the working folder
         typer.Argument(
-            help="CSV, .xlsx, Markdown, LaTeX, Parquet or JSON files, or folders; FILE.xlsx#SHEET "
-            "names one of several sheets."
+            help="Files (CSV, .xlsx, Markdown, LaTeX, Parquet, JSON) or folders; use "
+            "FILE.xlsx#SHEET to select a sheet."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-analysis"),
     columns: Annotated[
         str,
         typer.Option(
-            help="Corrects what is guessed: 'detector=Method, ood=Test set, auroc=AUC'. Roles: "
-            "detector, id, ood, metric, runs, factor, covariate, ignore, and names of metrics; "
+            help="Override detected column roles: 'detector=Method, ood=Test set, auroc=AUC'. "
+            "Roles: detector, id, ood, metric, runs, factor, covariate, ignore, or a metric name; "
             "detector=Training+Method joins two columns."
         ),
     ] = "",
     runs: Annotated[
         int | None,
-        typer.Option(help="How many runs stand behind each mean ± standard deviation."),
+        typer.Option(help="Number of runs behind each mean ± standard deviation."),
     ] = None,
 ) -> None:
-    """Say what a table of results allows to conclude, as HTML, Markdown, LaTeX and CSV."""
+    """Analyze a results table: which conclusions does it support?"""
     from oodometer import reports
 
     if any(not name.strip() for name in results):
-        raise UserError("A file or folder with results is needed, but its name is empty.")
+        raise UserError("The name of a results file is empty: give a file or a folder.")
     paths = [Path(name) for name in results]
     require_folder(out)
     try:
@@ -56,30 +56,30 @@ def analyze(
         title = f"Oodometer: {', '.join(path.name or path.resolve().name for path in paths)}"
         files = reports.report(findings, out, title=title, formats=reports.FORMATS)
     except KeyboardInterrupt:
-        sys.stderr.write("oodometer: stopped.\n")
+        sys.stderr.write("oodometer: interrupted.\n")
         sys.exit(130)
     screen = console()
-    for finding in findings:  # claims and the first table; the report has all of them
+    for finding in findings:  # claims and the first table; the report has the rest
         screen.print(reports.terminal(replace(finding, tables=finding.tables[:1])))
     for path in files:
         typer.echo(f"report: {path.resolve()}")
 
 
 def _findings(paths: Sequence[Path], columns: str, runs: int | None) -> list[Finding]:
-    """Read and conclude; say at once what columns were taken for, and that large tables last."""
+    """Read and analyze; print how columns were understood, and progress for large tables."""
     from oodometer.analysis import findings_of
     from oodometer.tables import read_results
 
     size = sum(path.stat().st_size for path in paths if path.is_file())
     if size > LARGE_FILE:
-        sys.stderr.write(f"oodometer: reading {size / 1e6:.0f} MB\n")
+        sys.stderr.write(f"oodometer: reading {size / 1e6:.0f} MB...\n")
     reading = read_results(paths, columns, runs)
-    with contextlib.suppress(BrokenPipeError):  # as of `| head -3`: the report comes all the same
+    with contextlib.suppress(BrokenPipeError):  # as of `| head -3`: the report is written anyway
         for column, role in reading.columns:
             typer.echo(f"column {column}: {role}")
         for note in reading.notes:
             typer.echo(f"note: {note}")
     numbers = sum(len(results.frame) for results in reading.results)
     if numbers > LARGE_TABLE:
-        sys.stderr.write(f"oodometer: {numbers} numbers were read; concluding\n")
+        sys.stderr.write(f"oodometer: analyzing {numbers} values...\n")
     return findings_of(reading)

@@ -1,4 +1,4 @@
-"""What all commands share: the application, the console, options that several of them have."""
+"""What all commands share: the application, its errors, the console, repeated options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import oodometer
 from oodometer.errors import UserError
@@ -20,10 +20,26 @@ if TYPE_CHECKING:
 
     from oodometer.engine.stores import Store
 
+_ORDER = (
+    *("demo", "evaluate", "analyze", "diagnose", "run", "report", "od-test"),
+    *("list", "check", "data", "status", "show", "verify", "prune"),
+)
 _SEVERAL = ("--outputs", "--ood", "--weights")
-LEAST_WIDTH = 40  # columns of text, however narrow the terminal is
+LEAST_WIDTH = 40  # characters, however narrow the terminal is
+
+
+class _Commands(TyperGroup):
+    """Commands in the order in which a new user meets them."""
+
+    # Any: the context is click's or that of typer's own click, by typer's version.
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the help text."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+
 
 app = typer.Typer(
+    cls=_Commands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,43 +49,45 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; what a user did wrong is said in one sentence, without a traceback."""
+    """Run the command line; report a user's error in one sentence, without a traceback."""
     try:
         app(prog_name="oodometer")
     except UserError as problem:
         sys.stderr.write(f"oodometer: {problem}\n")
         sys.exit(2)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the reader of a pipe closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as problem:
         if problem.errno != errno.ENOSPC:
             _end_with(unexpected(problem))
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing fits any more
-        _end_with(str(problem.strerror))
-    except Exception as problem:  # noqa: BLE001 - nobody else is left to say it
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # no room for another message
+        _end_with(f"{problem.strerror}.")
+    except Exception as problem:  # noqa: BLE001 - the last to report it
         _end_with(unexpected(problem))
 
 
 def _end_with(sentence: str) -> NoReturn:
-    sys.stderr.write(f"oodometer: {sentence}.\n")
+    sys.stderr.write(f"oodometer: {sentence}\n")
     sys.exit(1)
 
 
 def unexpected(problem: Exception) -> str:
-    """Say it in one sentence; the traceback is for whoever is going to mend it."""
+    """Describe an internal error in one line; the traceback goes to a file for a bug report."""
     import traceback
 
-    words = " ".join(f"{type(problem).__name__}: {problem}".split())
-    said = f"An error that should not happen: {words[:300]}"
+    description = " ".join(f"{type(problem).__name__}: {problem}".split())
+    message = f"Internal error: {description[:300].rstrip('.')}."
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="oodometer-error-", suffix=".txt", delete=False, encoding="utf-8"
         ) as file:
             file.write("".join(traceback.format_exception(problem)))
     except OSError:  # a full disk
-        return said
-    return f"{said} - what led to it is in {file.name}"
+        return f"{message} Please report it."
+    return f"{message} The traceback was saved to {file.name}; please report it."
 
 
 def _show_version(wanted: bool) -> None:
@@ -81,14 +99,20 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     show: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """A meter for out-of-distribution detectors: which conclusions survive retraining?"""
 
 
 def console() -> Console:
-    """Return where tables and texts are printed."""
+    """Return the console for tables and text."""
     from rich.console import Console
 
     screen = Console()
@@ -96,34 +120,34 @@ def console() -> Console:
 
 
 def require_folder(out: Path) -> None:
-    """Find out now, not after the work, whether results can be written there; leave nothing."""
+    """Fail before the work, not after it, if nothing can be written to `out`; leave no trace."""
     try:
-        there = next(place for place in (out, *out.absolute().parents) if place.exists())
-        if not there.is_dir():
-            raise UserError(f"Cannot write to '{out}': '{there}' is a file, not a folder.")
-        tempfile.TemporaryFile(dir=there).close()
+        existing = next(path for path in (out, *out.absolute().parents) if path.exists())
+        if not existing.is_dir():
+            raise UserError(f"Cannot write to '{out}': '{existing}' is a file, not a folder.")
+        tempfile.TemporaryFile(dir=existing).close()
     except OSError as problem:
         raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None
 
 
 def open_existing(address: str) -> Store:
-    """Open a store that must be there."""
+    """Open a store that must exist."""
     from oodometer.engine.stores import open_store
 
     store = open_store(address)
     if not store.exists():
-        there = "://" not in address and Path(address).exists()
-        problem = "is no store" if there else "does not exist"
-        raise UserError(f"Store '{address}' {problem}; 'oodometer run --store FOLDER' makes one.")
+        exists = "://" not in address and Path(address).exists()
+        problem = f"'{address}' is not a store" if exists else f"Store '{address}' does not exist"
+        raise UserError(f"{problem}; 'oodometer run --store FOLDER' creates one.")
     return store
 
 
 class SeveralValues(TyperCommand):
-    """Lets an option take several values in a row: ``--ood svhn textures``."""
+    """Allow several values after one option: ``--ood svhn textures``."""
 
     # Any: the context is click's or that of typer's own click, by typer's version.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the name of the option before each of its values."""
+        """Repeat the option before each of its values."""
         spread: list[str] = []
         option = ""
         for argument in args:

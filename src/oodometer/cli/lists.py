@@ -1,4 +1,4 @@
-"""Commands about what is known: list, check."""
+"""The commands for registered names: list, check."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from oodometer.errors import UserError, unknown
 def list_known(
     what: Annotated[
         str,
-        typer.Argument(help="detectors, datasets, networks, studies, protocols, compatibility."),
+        typer.Argument(
+            help="detectors, datasets, networks, studies, protocols or compatibility (the outlier "
+            "sets that OD-test allows)."
+        ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON list of objects.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all details.")] = False,
 ) -> None:
-    """List what is known: names, what they are, and what they need."""
+    """List detectors, data sets, networks, studies or protocols."""
     listings = {
         "detectors": _list_detectors,
         "datasets": _list_datasets,
@@ -52,9 +55,9 @@ def list_known(
 
 @app.command()
 def check(
-    detector: Annotated[str, typer.Argument(help="A name, package.module:name, or file.py:name.")],
+    detector: Annotated[str, typer.Argument(help="Name, package.module:name, or file.py:name.")],
 ) -> None:
-    """Put a detector through the contract that every detector here must keep."""
+    """Run the conformance tests that every detector must pass."""
     import oodometer.detectors  # noqa: F401 - importing registers them
     from oodometer.registry import DETECTORS
     from oodometer.testing import check_detector
@@ -62,11 +65,11 @@ def check(
     name, bracket, _ = detector.partition("(")
     if bracket:
         raise UserError(
-            f"'{detector}' has settings, but a detector is checked at every setting of its grid: "
-            f"give its name alone, {name.strip()}."
+            f"'{detector}' includes settings, but 'check' tests every setting of the grid: give "
+            f"only the name, {name.strip()}."
         )
     if detector.endswith(".py"):
-        raise UserError(f"'{detector}' is a file: name a detector in it, {detector}:NAME.")
+        raise UserError(f"'{detector}' is a file: name the detector in it, {detector}:NAME.")
     if ":" not in detector and detector not in DETECTORS:
         raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
     results = check_detector(detector)
@@ -83,7 +86,7 @@ def _list_detectors() -> list[dict[str, object]]:
     from oodometer.registry import BROKEN_PLUGINS, DETECTORS
 
     for name, reason in BROKEN_PLUGINS.items():
-        sys.stderr.write(f"oodometer: plugin '{name}' cannot be loaded: {reason}\n")
+        sys.stderr.write(f"oodometer: plugin '{name}' could not be loaded: {reason}\n")
     return [
         {
             "name": card.name,
@@ -110,7 +113,7 @@ def _list_datasets() -> list[dict[str, object]]:
         entry(card.name, card.kind, card.summary, found[card.name], card.licence)
         for card in CARDS.values()
     ] + [
-        entry(name, "made from ID", _first_line(make), "", "")
+        entry(name, "derived from ID", _first_line(make), "", "")
         for name, make in outliers.KNOWN.items()
     ]
 
@@ -136,21 +139,21 @@ def _list_protocols() -> list[dict[str, object]]:
 
 
 def _list_compatibility() -> list[dict[str, object]]:
-    """Which outlier sets OD-test allows for which source, and what they must leave out."""
+    """Which outlier sets OD-test allows for which source, and which classes they must omit."""
     from oodometer.lab.data import compatibility
 
-    def left_out(source: str, outlier: str, rule: compatibility.Rule) -> str:
-        found = compatibility.overlaps(source, outlier, rule)
+    def omitted(source: str, outlier: str, rule: compatibility.Rule) -> str:
+        overlaps = compatibility.overlaps(source, outlier, rule)
         return ", ".join(
-            f"{overlap.name} {'/'.join(map(str, overlap.second))}" for overlap in found
+            f"{overlap.name} {'/'.join(map(str, overlap.second))}" for overlap in overlaps
         )
 
     return [
         {
             "name": f"{source} / {outlier}",
             "allowed": "yes" if source in served else "no",
-            "left out (rule=published)": left_out(source, outlier, "published"),
-            "left out (rule=strict)": left_out(source, outlier, "strict"),
+            "omitted classes (rule=published)": omitted(source, outlier, "published"),
+            "omitted classes (rule=strict)": omitted(source, outlier, "strict"),
         }
         for source in compatibility.SOURCES
         for outlier, served in compatibility.SERVES.items()

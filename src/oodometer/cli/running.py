@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 SECONDS_BETWEEN_EQUAL_LINES = 60.0  # while nothing is finished
-GOES_ON = "the same command goes on where this ended"
+RESUME = "run the same command again to resume."
 
 
 class Display:
@@ -144,12 +144,12 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except _Stopped as request:
-        sys.stderr.write(f"oodometer: stopped; {GOES_ON}.\n")
+        sys.stderr.write(f"oodometer: interrupted; {RESUME}\n")
         sys.exit(128 + request.number)
     except UserError:
         raise
     except Exception as problem:
-        raise UserError(f"{unexpected(problem)}; {GOES_ON}.") from problem
+        raise UserError(f"{unexpected(problem)} {RESUME.capitalize()}") from problem
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

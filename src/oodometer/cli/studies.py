@@ -1,4 +1,4 @@
-"""Commands about studies: demo, run, report."""
+"""The commands for studies: demo, run, report."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ STUDIES = Path(__file__).parents[1] / "studies"
 
 Cores = Annotated[
     int | None,
-    typer.Option(min=1, help="Tasks at a time; default: one per core, here or in the cluster."),
+    typer.Option(min=1, help="Number of parallel tasks; default: one per core."),
 ]
-Device = Annotated[str, typer.Option(help="Where networks compute: cpu, cuda, cuda:0 or mps.")]
+Device = Annotated[str, typer.Option(help="Device for networks: cpu, cuda, cuda:0 or mps.")]
 Memory = Annotated[
     str | None,
-    typer.Option(help="What tasks may take together, such as 4GB; one that is larger runs alone."),
+    typer.Option(
+        help="Memory limit for all parallel tasks, such as 4GB; a larger task runs alone."
+    ),
 ]
 ClusterAddress = Annotated[
     str | None,
     typer.Option(
         metavar="auto|ADDRESS|local",
-        help="Run on a Ray cluster: the one around, the one there, or one of this machine.",
+        help="Ray cluster: auto (the running one), its address, or local (start one here).",
     ),
 ]
 
@@ -52,7 +54,7 @@ def demo(
     workers: Cores = None,
     cluster: ClusterAddress = None,
 ) -> None:
-    """Train 9 small classifiers on handwritten digits, score detectors, and report."""
+    """Train 9 small classifiers on handwritten digits, score detectors, write a report."""
     from oodometer.study import load_study
 
     _run(load_study(STUDIES / "demo.yaml"), str(out / "store"), out, workers, cluster)
@@ -60,52 +62,57 @@ def demo(
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A YAML file, or the name of a known study.")],
+    study: Annotated[str, typer.Argument(help="A YAML file, or the name of an included study.")],
     store: Annotated[
-        str, typer.Option(help="What keeps every result: a folder, or s3://bucket/name and such.")
+        str,
+        typer.Option(help="Where results are stored: a folder, or a URL such as s3://bucket/name."),
     ] = "oodometer-store",
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the report; default: in the store.")
+        Path | None, typer.Option(help="Folder for the report; default: inside the store.")
     ] = None,
     workers: Cores = None,
     scale: Annotated[
         str | None,
-        typer.Option(help="smoke, small or paper; default: small where the study has it."),
+        typer.Option(help="smoke, small or paper; default: small if the study has it."),
     ] = None,
     cluster: ClusterAddress = None,
     device: Device = "cpu",
     gpu_share: Annotated[
         float,
-        typer.Option(min=0.01, help="Share of a GPU that a training asks the cluster for."),
+        typer.Option(min=0.01, help="Fraction of a GPU that each task reserves on the cluster."),
     ] = 1.0,
     memory: Memory = None,
-    dry_run: Annotated[bool, typer.Option(help="Only say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the work to be done and exit.")
+    ] = False,
 ) -> None:
-    """Run a study: train, extract, score, conclude, report. Goes on where it was stopped."""
+    """Run a study: train, score, analyze, report. Resumes where it left off."""
     from oodometer.engine.lead.estimates import read_memory
     from oodometer.engine.lead.run import check_device
     from oodometer.engine.lead.runner import Settings
 
     loaded = _at_scale(_find_study(study), scale)
-    most = None if memory is None else read_memory(memory)
-    settings = Settings(device, gpu_share, most)
+    limit = None if memory is None else read_memory(memory)
+    settings = Settings(device, gpu_share, limit)
     if dry_run:
         check_device(device, here=cluster is None)
-        _say_what_would_be_done(loaded, store)
+        _print_plan(loaded, store)
     else:
         _run(loaded, store, out, workers, cluster, settings)
 
 
 @app.command()
 def report(
-    store: Annotated[str, typer.Argument(help="A store that a study has been run in.")],
-    study: Annotated[str | None, typer.Option(help="Which study, if there are several.")] = None,
+    store: Annotated[str, typer.Argument(help="A store with a finished study.")],
+    study: Annotated[
+        str | None, typer.Option(help="Name of the study; default: the latest.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the report; default: in the store.")
+        Path | None, typer.Option(help="Folder for the report; default: inside the store.")
     ] = None,
     format: Annotated[str, typer.Option(help="html, md, latex or csv.")] = "html",
 ) -> None:
-    """Write the report of a finished study again, as HTML, Markdown, LaTeX or CSV."""
+    """Write the report of a finished study as HTML, Markdown, LaTeX or CSV."""
     from oodometer import reports
     from oodometer.engine.plan.notes import studies_in
 
@@ -113,7 +120,9 @@ def report(
         raise unknown("format", format, reports.FORMATS)
     outcomes = studies_in(open_existing(store))
     if not outcomes:
-        raise UserError(f"Store '{store}' holds no finished study; 'oodometer run' makes one.")
+        raise UserError(
+            f"Store '{store}' contains no finished study; run one with 'oodometer run'."
+        )
     name = study or next(reversed(outcomes))
     if name not in outcomes:
         raise unknown("study in this store", name, outcomes)
@@ -126,7 +135,7 @@ def _find_study(name: str) -> Study:
 
     known = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
     if not name.strip():
-        raise UserError("The name of the study is empty: give a YAML file or a known study.")
+        raise UserError("The name of the study is empty: give a YAML file or an included study.")
     if name in known:
         return load_study(known[name])
     if not name.endswith((".yaml", ".yml")) and not Path(name).exists():
@@ -135,11 +144,12 @@ def _find_study(name: str) -> Study:
 
 
 def _at_scale(study: Study, scale: str | None) -> Study:
-    """Days of training must be asked for: the scale of the paper is not the default."""
+    """Return the study at a scale; days of training (the paper's scale) are never the default."""
     if scale is None and "small" in study.scales:
         scale = "small"
         sys.stderr.write(
-            f"oodometer: study {study.name} at scale small; --scale paper runs it as printed\n"
+            f"oodometer: running study {study.name} at scale small; use --scale paper for the "
+            "published version\n"
         )
     if scale is None or scale == "paper":
         return study
@@ -180,7 +190,7 @@ def _run(
 
 
 def _report_folder(address: str, study: str) -> Path:
-    """Return where a report goes by default: into the store, if that is a folder."""
+    """Return the default folder of a report: inside the store, if that is a folder."""
     from oodometer.engine.stores import FolderStore, open_store
 
     store = open_store(address)
@@ -190,7 +200,7 @@ def _report_folder(address: str, study: str) -> Path:
 
 
 def _print_outcome(
-    screen: Console, outcome: Outcome, seconds: float, made: str, paths: Sequence[Path]
+    screen: Console, outcome: Outcome, seconds: float, progress: str, paths: Sequence[Path]
 ) -> None:
     from oodometer.reports import terminal
 
@@ -199,7 +209,7 @@ def _print_outcome(
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
     missing = sum(not part.setting and not part.lasting for part in outcome.missing)
     screen.print(f"{missing} parts missing" if missing else "nothing missing", highlight=False)
-    screen.print(made, highlight=False)
+    screen.print(progress, highlight=False)
     for path in paths:
         # Plain text, so that a long path is not broken into lines.
         typer.echo(f"report: {path.resolve()}")
@@ -221,16 +231,16 @@ def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",
     )
 
 
-def _say_what_would_be_done(study: Study, address: str) -> None:
+def _print_plan(study: Study, address: str) -> None:
     from oodometer.engine.lead.run import count_done, make_plan, read_contents
     from oodometer.engine.stores import open_store
 
-    made = make_plan(study, read_contents(study))
+    plan = make_plan(study, read_contents(study))
     typer.echo(
-        f"study {study.name}: {len(made.trainings)} trainings, {len(study.ood)} outlier sets, "
-        f"{len(made.detectors)} detectors; store {address}"
+        f"study {study.name}: {len(plan.trainings)} training runs, {len(study.ood)} outlier sets, "
+        f"{len(plan.detectors)} detectors; store {address}"
     )
-    for stage, (done, wanted) in count_done(made, open_store(address)).items():
+    for stage, (done, wanted) in count_done(plan, open_store(address)).items():
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
-    for run_plan in made.trainings:
+    for run_plan in plan.trainings:
         typer.echo(f"  run {run_plan.label}")
