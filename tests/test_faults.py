@@ -304,7 +304,7 @@ def test_signals_to_stop_become_exit_codes(number, capsys):
     with pytest.raises(SystemExit) as left, stoppable():
         os.kill(os.getpid(), number)
         time.sleep(5)
-    assert left.value.code == 128 + number and "goes on" in capsys.readouterr().err
+    assert left.value.code == 128 + number and "again to resume" in capsys.readouterr().err
     assert signal.getsignal(number) is before
 
 

@@ -20,10 +20,11 @@ from rich.console import Console
 from oodometer.errors import UserError
 from oodometer.finding import POINT_KEYS, Claim, Finding, Series, Table
 from oodometer.metrics import Estimate
-from oodometer.reports import draw, markdown, render, report, terminal
+from oodometer.reports import FORMATS, draw, markdown, render, report, terminal
 from oodometer.reports.figures import NARROW, WIDE
 from oodometer.reports.palette import DARK, HUES, LIGHT, STEPS
 from oodometer.reports.scales import Scale, ticks, value_range
+from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import rounded, shorten, show_rows, text_width, wrap
 
 # Test modules are imported by path, so their neighbours are too.
@@ -426,7 +427,7 @@ def test_claims_come_first_and_verdicts_are_words(finding):
     text = Page(render([finding], title="t")).text
     order = [
         text.index(finding.claims[0].text),
-        text.index("What was measured"),
+        text.index("Setup"),
         text.index(finding.series[0].title),
         text.index(finding.tables[1].title),
         text.index(finding.caveats[0]),
@@ -434,7 +435,7 @@ def test_claims_come_first_and_verdicts_are_words(finding):
     ]
     assert order == sorted(order)
     for claim in finding.claims:
-        words = (claim.verdict, claim.text, claim.evidence)
+        words = (BADGES[claim.verdict].label, claim.text, claim.evidence)
         assert re.search(r"\s*".join(map(re.escape, words)), text)
     assert "Contents" not in text
     assert "Contents" in Page(render([finding, finding], title="t")).text
@@ -527,8 +528,18 @@ def test_thin_findings_are_still_reports(finding):
     assert shown(finding, 80)
 
 
+def test_every_format_shows_the_same_word_for_a_verdict(tmp_path):
+    claims = (Claim("a beats b.", "flips", "3 of 9 runs"), Claim("c is fair.", "warning", ""))
+    finding = Finding("p", "t", "q", claims)
+    texts = [path.read_text() for path in report([finding], tmp_path, formats=FORMATS)]
+    for text in (*texts, shown(finding, 80)):
+        assert "unstable" in text and "warning" in text
+    for text in (Page(texts[0]).text, *texts[1:]):  # of the page, what is read
+        assert "flips" not in text
+
+
 def test_no_findings_is_said():
-    assert "There are no findings." in Page(render([], title="t")).text
+    assert "No findings." in Page(render([], title="t")).text
 
 
 def test_equal_findings_give_equal_pages(finding):
@@ -573,15 +584,15 @@ def test_the_terminal_is_never_wider_than_it_is(finding, width):
             assert name in text
         assert "0.873 [0.855, 0.889]" in text
     for claim in finding.claims:
-        assert claim.verdict in text
-    left_out = "Left out here" in " ".join(text.split())
+        assert BADGES[claim.verdict].label in text
+    left_out = "Omitted to fit the terminal" in " ".join(text.split())
     assert left_out is (width < 200)
 
 
 def test_what_the_terminal_leaves_out_is_named(finding):
     text = " ".join(shown(finding, 80).split())
     assert (
-        "Left out here for want of room: further intervals; columns uniform noise, inverted, "
+        "Omitted to fit the terminal: further intervals; columns uniform noise, inverted, "
         "held-out classes 8, 9."
     ) in text
 
@@ -624,7 +635,7 @@ def test_no_number_on_the_terminal_is_cut(width):
     said = " ".join(text.split())
     numbers = ("0.901", "0.911", "0.921", "0.931")
     for index, (name, number) in enumerate(zip(columns[1:], numbers, strict=True)):
-        left_out = name in said.partition("Left out")[2]
+        left_out = name in said.partition("Omitted")[2]
         assert left_out or text.count(number) == 2, (
             f"column {index}: {name} is neither shown nor named"
         )

@@ -152,7 +152,8 @@ def test_a_store_that_is_not_there_is_told(tmp_path):
     for command in ("status", "prune", "verify"):
         assert run(command, tmp_path / "nowhere") == (
             2,
-            f"Store '{tmp_path}/nowhere' does not exist; 'oodometer run --store FOLDER' makes one.",
+            f"Store '{tmp_path}/nowhere' does not exist; "
+            "'oodometer run --store FOLDER' creates one.",
         )
     assert not (tmp_path / "nowhere").exists(), "looking makes nothing"
     assert run("status", tmp_path)[1].startswith(f"'{tmp_path}' is not a store;")

@@ -1,4 +1,4 @@
-"""What a protocol concluded, as data: claims, tables, series to draw, caveats, missing cells."""
+"""The conclusions of a protocol as data: claims, tables, series to plot, caveats, missing cells."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Literal, get_args
 from oodometer.errors import UserError, unknown
 from oodometer.metrics import Estimate
 
-Verdict = Literal["holds", "flips", "undecided"]
+Verdict = Literal["holds", "flips", "undecided", "warning"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)
 Value = str | int | float | None
 TableCell = str | int | float | Estimate | None  # None: missing, and shown as such
 
-# What each kind of picture needs to know about every point. Any further key is a remark on it.
+# The keys that every point of a series must have; further keys are remarks shown in tooltips.
 POINT_KEYS: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "group", "value", "low", "high"),
     "heatmap": ("row", "column", "value"),
@@ -27,7 +27,7 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Claim:
-    """One plain sentence, whether it survived, and the figures behind it."""
+    """One plain sentence, its verdict, and the numbers behind it."""
 
     text: str
     verdict: Verdict
@@ -40,7 +40,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for a reader; a cell is a text, a number, an Estimate with its interval, or None."""
+    """A table; a cell is text, a number, an Estimate with its confidence interval, or None."""
 
     name: str
     title: str
@@ -59,13 +59,13 @@ class Table:
                 numbers = cell if isinstance(cell, Estimate) else (cell,)
                 if any(isinstance(n, float) and not math.isfinite(n) for n in numbers):
                     raise UserError(
-                        f"Table '{self.name}' holds {cell}; a missing value must be None."
+                        f"Table '{self.name}' contains {cell}; use None for a missing value."
                     )
 
 
 @dataclass(frozen=True)
 class Series:
-    """The numbers of one picture, without a word on how it is drawn.
+    """The numbers of one figure, independent of how it is drawn.
 
     `intervals`: a value with low and high per label, in groups; `heatmap`: a value per row and
     column; `strips`: single values per label, one panel per factor, one strip per level; `lines`:
@@ -75,34 +75,35 @@ class Series:
     kind: Literal["intervals", "heatmap", "strips", "lines"]
     name: str
     title: str
-    description: str  # what a reader who cannot see the picture should know
+    description: str  # for readers who cannot see the figure
     value_label: str  # what the value is, such as "AUROC"
     points: tuple[Mapping[str, Value], ...]
     higher_is_better: bool = True
 
     def __post_init__(self) -> None:
         if self.kind not in POINT_KEYS:
-            raise UserError(
-                f"Series '{self.name}' has kind '{self.kind}'; known: {', '.join(POINT_KEYS)}."
-            )
+            raise unknown(f"kind of series '{self.name}':", self.kind, POINT_KEYS)
         for point in self.points:
-            lacking = [key for key in POINT_KEYS[self.kind] if key not in point]
-            if lacking:
-                raise UserError(f"A point of series '{self.name}' lacks {', '.join(lacking)}.")
-            for key, value in point.items():
-                if key in ("value", "low", "high") and isinstance(value, str):
-                    raise UserError(
-                        f"Series '{self.name}' holds {key}={value!r}; a number or None is needed."
-                    )
-                if isinstance(value, float) and not math.isfinite(value):
-                    raise UserError(
-                        f"Series '{self.name}' holds {key}={value}; a missing value must be None."
-                    )
+            self._check_point(point)
+
+    def _check_point(self, point: Mapping[str, Value]) -> None:
+        absent = [key for key in POINT_KEYS[self.kind] if key not in point]
+        if absent:
+            raise UserError(f"A point of series '{self.name}' lacks {', '.join(absent)}.")
+        for key, value in point.items():
+            if key in ("value", "low", "high") and isinstance(value, str):
+                raise UserError(
+                    f"Series '{self.name}' contains {key}={value!r}; expected a number or None."
+                )
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UserError(
+                    f"Series '{self.name}' contains {key}={value}; use None for a missing value."
+                )
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one protocol concluded from one table of scores."""
+    """What one protocol concludes from one table of scores or results."""
 
     protocol: str
     title: str
@@ -112,7 +113,7 @@ class Finding:
     series: tuple[Series, ...] = ()
     caveats: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()  # what was done, such as ("trainings", "9")
+    facts: tuple[tuple[str, str], ...] = ()  # such as ("training runs", "9")
 
 
 def to_json(finding: Finding) -> str:
@@ -124,7 +125,7 @@ def to_json(finding: Finding) -> str:
 
 
 def from_json(text: str) -> Finding:
-    """Read what `to_json` wrote."""
+    """Read a finding that `to_json` wrote."""
     content = json.loads(text)
     return Finding(
         protocol=content["protocol"],

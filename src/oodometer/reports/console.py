@@ -1,4 +1,4 @@
-"""A Finding on a terminal: claims first, tables cut to the width there is, no colour needed."""
+"""A Finding on a terminal: claims first, tables cut to the width, readable without colour."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from oodometer.finding import Claim, Finding, Table, Verdict, from_json, to_json
+from oodometer.finding import Claim, Finding, Table, TableCell, from_json, to_json
 from oodometer.metrics import Estimate
 from oodometer.reports.scales import value_range
-from oodometer.reports.words import MISSING, Shown, numeric_columns, one_line, show_rows
+from oodometer.reports.verdicts import BADGES
+from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 
-_STYLES: dict[Verdict, str] = {"holds": "green", "flips": "red", "undecided": "yellow"}
-_BAR = 17  # odd, so that the middle of the range is one place
+_BAR = 17  # odd, so that the middle of the range is one character
 _ASCII = str.maketrans({"−": "-", "–": "-", "…": "...", "·": "|", "×": "x", "≥": ">="})
 _GUTTER = 2  # one for the padding, one for the line between columns
 
@@ -31,7 +31,7 @@ class TerminalFinding:
         """Yield the parts, laid out for the width of this console."""
         finding = self.finding
         if options.ascii_only:
-            # Such a terminal would stop at the first foreign letter; a question mark is less.
+            # Printing any other character would raise; a question mark does not.
             plain = to_json(finding).translate(_ASCII)
             finding = from_json(plain.encode("ascii", "replace").decode("ascii"))
         yield Text(one_line(finding.title), style="bold")
@@ -41,7 +41,7 @@ class TerminalFinding:
         for claim in finding.claims:
             yield _claim(claim)
         if not finding.claims:
-            yield Text("This finding makes no claim.")
+            yield Text("No claims.")
         if finding.facts:
             yield Text()
             facts = (f"{one_line(name)}: {one_line(value)}" for name, value in finding.facts)
@@ -60,7 +60,8 @@ def _claim(claim: Claim) -> RichTable:
     words = Text(one_line(claim.text), style="bold")
     if claim.evidence:
         words.append("\n" + one_line(claim.evidence), style="not bold")
-    grid.add_row(Text(claim.verdict, style=f"bold {_STYLES[claim.verdict]}"), words)
+    badge = BADGES[claim.verdict]
+    grid.add_row(Text(badge.label, style=f"bold {badge.colour}"), words)
     return grid
 
 
@@ -80,51 +81,69 @@ class _Column:
     name: str
     cells: list[str]
     right: bool
-    fixed: bool = False  # the name is a drawing too and must not be broken
+    intervals: bool = False  # whether its cells show intervals
+    fixed: bool = False  # the heading is part of a drawing and must not be wrapped
 
     @property
     def width(self) -> int:
-        """The room this column needs: its longest cell, or the longest word of its name."""
+        """Characters this column needs: its longest cell, or the longest word of its heading."""
         parts = [self.name] if self.fixed else self.name.split()
         words = [Text(part).cell_len for part in parts]
         return max([*words, *(Text(cell).cell_len for cell in self.cells), 1])
 
 
 def _table(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTable]:
-    """Yield a table that fits, and what had to be left out of it."""
+    """Yield a table that fits the width, and a note on what was omitted from it."""
+    columns, omitted = _fitting(table, width)
+    intervals = [index for index, column in enumerate(columns) if column.intervals]
+    if intervals and _room(columns) + _BAR + _GUTTER <= width:
+        first = intervals[0]
+        columns.insert(first + 1, _bars([row[first] for row in table.rows], ascii_only))
+    yield _rich_table(table.title, columns, width)
+    notes = [one_line(table.note)] if table.note else []
+    if omitted:
+        notes.append(f"Omitted to fit the terminal: {'; '.join(omitted)}.")
+    if notes:
+        yield Text(" ".join(notes), style="dim")
+
+
+def _fitting(table: Table, width: int) -> tuple[list[_Column], list[str]]:
+    """Return the columns that fit, and the names of what does not: intervals, then columns."""
     rows = show_rows(table.rows)
     numeric = numeric_columns(rows, len(table.columns))
-    first = next(
-        (index for index in range(len(table.columns)) if any(row[index].interval for row in rows)),
-        None,
-    )
-    columns = [_column(table, rows, index, True, numeric) for index in range(len(table.columns))]
-    left_out: list[str] = []
+
+    def column(index: int, interval: bool) -> _Column:
+        cells = [row[index].full if interval else row[index].text for row in rows]
+        name = one_line(table.columns[index])
+        return _Column(name, cells, numeric[index], interval and index in with_interval)
+
+    indices = range(len(table.columns))
+    with_interval = [index for index in indices if any(row[index].interval for row in rows)]
+    columns = [column(index, True) for index in indices]
+    omitted: list[str] = []
     if _room(columns) > width:
-        # The first interval stays: it says how far all such numbers can be trusted.
-        columns = [
-            _column(table, rows, index, index == first, numeric)
-            for index in range(len(table.columns))
-        ]
-        if sum(any(row[index].interval for row in rows) for index in range(len(columns))) > 1:
-            left_out.append("further intervals")
+        # The first interval stays: it shows how precise all such numbers are.
+        columns = [column(index, index in with_interval[:1]) for index in indices]
+        if len(with_interval) > 1:
+            omitted.append("further intervals")
     dropped: list[str] = []
     while len(columns) > 2 and _room(columns) > width:
         dropped.insert(0, columns.pop().name)
     if dropped:
-        left_out.append(f"column{'s' if len(dropped) > 1 else ''} {', '.join(dropped)}")
-    if first is not None and first < len(columns) and _room(columns) + _BAR + _GUTTER <= width:
-        columns.insert(first + 1, _bars(table, first, ascii_only))
+        omitted.append(f"column{'s' if len(dropped) > 1 else ''} {', '.join(dropped)}")
+    return columns, omitted
 
+
+def _rich_table(title: str, columns: Sequence[_Column], width: int) -> RichTable:
     shown = RichTable(
-        title=Text(one_line(table.title), style="bold"),
+        title=Text(one_line(title), style="bold"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=(0, _GUTTER - 1, 0, 0),
     )
-    # Left to itself, the library keeps a heading on one line and cuts the columns behind it.
+    # By default, rich keeps a heading on one line and truncates the columns behind it.
     natural = sum(max(c.width, Text(c.name).cell_len) + _GUTTER for c in columns)
     for column in columns:
         shown.add_column(
@@ -137,51 +156,33 @@ def _table(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTa
         )
     for cells in zip(*(column.cells for column in columns), strict=True):
         shown.add_row(*(Text(cell) for cell in cells))
-    yield shown
-    notes = [one_line(table.note)] if table.note else []
-    if left_out:
-        notes.append(f"Left out here for want of room: {'; '.join(left_out)}.")
-    if notes:
-        yield Text(" ".join(notes), style="dim")
-
-
-def _column(
-    table: Table,
-    rows: Sequence[Sequence[Shown]],
-    index: int,
-    interval: bool,
-    numeric: Sequence[bool],
-) -> _Column:
-    cells = [row[index].full if interval else row[index].text for row in rows]
-    return _Column(one_line(table.columns[index]), cells, numeric[index])
+    return shown
 
 
 def _room(columns: Sequence[_Column]) -> int:
     return sum(column.width for column in columns) + _GUTTER * len(columns)
 
 
-def _bars(table: Table, index: int, ascii_only: bool) -> _Column:
-    """Draw the intervals of one column on a common range, which the column's head names."""
-    estimates = [row[index] if isinstance(row[index], Estimate) else None for row in table.rows]
-    known = [end for estimate in estimates if isinstance(estimate, Estimate) for end in estimate]
-    low, high = value_range(known)
+def _bars(cells: Sequence[TableCell], ascii_only: bool) -> _Column:
+    """Draw the intervals of one column on a common range, which the heading gives."""
+    estimates = [cell for cell in cells if isinstance(cell, Estimate)]
+    low, high = value_range(end for estimate in estimates for end in estimate)
     line, dot = ("-", "o") if ascii_only else ("─", "●")
-    bars = []
-    for estimate in estimates:
-        if not isinstance(estimate, Estimate):
-            bars.append(MISSING)
-            continue
+
+    def bar(estimate: Estimate) -> str:
         start, middle, stop = (
             round((value - low) / (high - low) * (_BAR - 1))
             for value in (estimate.low, estimate.value, estimate.high)
         )
         places = [line if start <= place <= stop else " " for place in range(_BAR)]
         places[middle] = dot
-        bars.append("".join(places))
+        return "".join(places)
+
     ends = next(
         pair
         for digits in (3, 2, 1)
         if len("".join(pair := (f"{low:.{digits}g}", f"{high:.{digits}g}"))) < _BAR
     )
     name = ends[0] + " " * (_BAR - len(ends[0]) - len(ends[1])) + ends[1]
-    return _Column(name, bars, right=False, fixed=True)
+    drawn = [bar(cell) if isinstance(cell, Estimate) else MISSING for cell in cells]
+    return _Column(name, drawn, right=False, fixed=True)

@@ -1,13 +1,14 @@
-"""All tables of findings as one CSV, one line per cell, for whoever computes on."""
+"""All claims and tables of findings as one CSV file in long format, one row per cell."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from oodometer.finding import Finding
 from oodometer.metrics import Estimate
+from oodometer.reports.verdicts import BADGES
 
 COLUMNS = ("finding", "table", "row", "column", "value", "low", "high")
 
@@ -17,7 +18,7 @@ def csv_report(
 ) -> str:
     """Return every claim and every cell: finding, table, row, column, value, low, high.
 
-    `row` is the first cell of the table's line. Claims are a table too: the claim is the row, its
+    `row` is the first cell of the table's row. Claims are a table too: the claim is the row, its
     verdict and evidence are columns.
     """
     text = io.StringIO()
@@ -26,16 +27,19 @@ def csv_report(
     for name, value in (("title", title), *provenance):
         writer.writerow(("", "provenance", name, "value", value, "", ""))
     for finding in findings:
-        for claim in finding.claims:
-            for column, said in (("verdict", claim.verdict), ("evidence", claim.evidence)):
-                writer.writerow((finding.protocol, "claims", claim.text, column, said, "", ""))
-        for table in finding.tables:
-            for first, *cells in table.rows:
-                for column, cell in zip(table.columns[1:], cells, strict=True):
-                    numbers = cell if isinstance(cell, Estimate) else (cell, None, None)
-                    shown = ("" if number is None else number for number in numbers)
-                    writer.writerow((finding.protocol, table.name, first, column, *shown))
-        for kind, lines in (("caveats", finding.caveats), ("missing", finding.missing)):
-            for number, line in enumerate(lines, start=1):
-                writer.writerow((finding.protocol, kind, number, "text", line, "", ""))
+        writer.writerows((finding.protocol, *row) for row in _rows(finding))
     return text.getvalue()
+
+
+def _rows(finding: Finding) -> Iterator[tuple[object, ...]]:
+    for claim in finding.claims:
+        yield "claims", claim.text, "verdict", BADGES[claim.verdict].label, "", ""
+        yield "claims", claim.text, "evidence", claim.evidence, "", ""
+    for table in finding.tables:
+        for first, *cells in table.rows:
+            for column, cell in zip(table.columns[1:], cells, strict=True):
+                numbers = cell if isinstance(cell, Estimate) else (cell, None, None)
+                yield table.name, first, column, *numbers
+    for kind, lines in (("caveats", finding.caveats), ("missing", finding.missing)):
+        for number, line in enumerate(lines, start=1):
+            yield kind, number, "text", line, "", ""

@@ -1,4 +1,4 @@
-"""Rows by columns, each cell a colour and its value in words."""
+"""Heat maps: rows by columns, each cell a colour and its value as text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEGEND_STEP = 22.0
 
 @dataclass(frozen=True)
 class _Grid:
-    """What every block of columns needs to know."""
+    """What all blocks of columns share."""
 
     rows: tuple[str, ...]
     values: dict[tuple[str, str], float]
@@ -54,70 +54,91 @@ class _Grid:
 
 
 def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
-    """Draw a heat map; columns that do not fit go on below, with the row names again."""
-    cells: dict[tuple[str, str], float] = {}
-    remarks: dict[tuple[str, str], str] = {}
-    for point in series.points:
-        place = (one_line(point["row"]), one_line(point["column"]))
-        value = number(point["value"])
-        if value is not None:
-            cells[place] = value
-        further = [key for key in point if key not in ("row", "column", "value")]
-        remarks[place] = "".join(f"; {key}: {one_line(point[key])}" for key in further)
+    """Draw a heat map; columns that do not fit continue below, with the row names repeated."""
+    values, remarks = _cells(series)
     rows = tuple(dict.fromkeys(one_line(point["row"]) for point in series.points))
     columns = tuple(dict.fromkeys(one_line(point["column"]) for point in series.points))
-
-    places = decimals(cells.values())
-    words = [rounded(value, places) for value in cells.values()]
-    gaps = len(cells) < len(rows) * len(columns)
-    least = max([text_width(word, TICK_SIZE) for word in words], default=0.0) + 4
-    spoken = max(least, text_width(MISSING, TICK_SIZE) + 6) if gaps else least
-
+    places = decimals(values.values())
+    gaps = len(values) < len(rows) * len(columns)
     widest = max(text_width(row, LABEL_SIZE) for row in rows)
     label_width = min(widest + 12, width * (0.26 if width >= 600 else 0.46))
-    longest = max(text_width(column, LABEL_SIZE) for column in columns)
-    angle = 0.0
-    room = width - label_width - 4
-    straight = max(text_width(word, LABEL_SIZE) for name in columns for word in _words(name)) + 8
-    if len(columns) * max(straight, least) > room:
-        angle = 45.0 if width >= 600 else 90.0
-        room -= min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle))
-        straight = 0.0
-    # Gaps are called by name where that costs no further block of columns.
-    floor = max(least, straight, 18.0)
-    if len(columns) * max(spoken, floor) <= room:
-        floor = max(spoken, floor)
-    across = max(1, min(len(columns), int(room // floor)))
-    across = math.ceil(len(columns) / math.ceil(len(columns) / across))
+    words = [rounded(value, places) for value in values.values()]
+    layout = _layout(columns, words, width, width - label_width - 4, gaps)
     wrapped = max(len(wrap(row, label_width - 12, LABEL_SIZE, 2)) for row in rows)
     grid = _Grid(
         rows=rows,
-        values=cells,
+        values=values,
         remarks=remarks,
         places=places,
-        low=min(cells.values(), default=0.0),
-        high=max(cells.values(), default=0.0),
+        low=min(values.values(), default=0.0),
+        high=max(values.values(), default=0.0),
         label_width=label_width,
-        cell_width=min(max(room / across, floor), _WIDEST_CELL),
+        cell_width=layout.cell_width,
         row_height=max(25.0, wrapped * LINE_HEIGHT + 6),
-        angle=angle,
+        angle=layout.angle,
         value_label=series.value_label,
         higher_is_better=series.higher_is_better,
         hatch=hatch,
     )
     body, top = [_hatching(hatch)], 4.0
-    for start in range(0, len(columns), across):
-        block, top = _block(grid, columns[start : start + across], top)
+    for start in range(0, len(columns), layout.across):
+        block, top = _block(grid, columns[start : start + layout.across], top)
         body.append(block)
-    overhang = min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle)) if angle else 0.0
     body.append(_legend(grid, top + 8, gaps))
     legend_width = _LEGEND_STEP * palette.STEPS + 190
-    block_width = label_width + across * grid.cell_width + overhang + 4
+    block_width = label_width + layout.across * grid.cell_width + layout.overhang + 4
     return Drawing("".join(body), max(block_width, min(legend_width, width)), top + 68)
 
 
+_Place = tuple[str, str]  # row, column
+
+
+def _cells(series: Series) -> tuple[dict[_Place, float], dict[_Place, str]]:
+    """Return the values and the remarks by row and column."""
+    values: dict[_Place, float] = {}
+    remarks: dict[_Place, str] = {}
+    for point in series.points:
+        place = (one_line(point["row"]), one_line(point["column"]))
+        value = number(point["value"])
+        if value is not None:
+            values[place] = value
+        further = [key for key in point if key not in ("row", "column", "value")]
+        remarks[place] = "".join(f"; {key}: {one_line(point[key])}" for key in further)
+    return values, remarks
+
+
+@dataclass(frozen=True)
+class _Layout:
+    across: int  # columns side by side
+    cell_width: float
+    angle: float  # of the column names
+    overhang: float  # of the last rotated name
+
+
+def _layout(
+    columns: Sequence[str], words: Sequence[str], width: float, room: float, gaps: bool
+) -> _Layout:
+    """Choose how wide cells are and whether column names are rotated to fit `room`."""
+    least = max([text_width(word, TICK_SIZE) for word in words], default=0.0) + 4
+    named_gap = max(least, text_width(MISSING, TICK_SIZE) + 6) if gaps else least
+    straight = max(text_width(word, LABEL_SIZE) for name in columns for word in _words(name)) + 8
+    angle = overhang = 0.0
+    if len(columns) * max(straight, least) > room:
+        angle = 45.0 if width >= 600 else 90.0
+        longest = max(text_width(column, LABEL_SIZE) for column in columns)
+        overhang = min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle))
+        room, straight = room - overhang, 0.0
+    # Gaps are labelled "missing" where that needs no further block of columns.
+    floor = max(least, straight, 18.0)
+    if len(columns) * max(named_gap, floor) <= room:
+        floor = max(named_gap, floor)
+    across = max(1, min(len(columns), int(room // floor)))
+    across = math.ceil(len(columns) / math.ceil(len(columns) / across))
+    return _Layout(across, min(max(room / across, floor), _WIDEST_CELL), angle, overhang)
+
+
 def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
-    """Draw some columns with their names above; return the markup and the height reached."""
+    """Draw some columns with their names above; return the markup and the bottom."""
     head, body_top = _column_names(grid, columns, top)
     parts = [head]
     for index, row in enumerate(grid.rows):
@@ -136,8 +157,8 @@ def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]
 def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
     value = grid.values.get((row, column))
     remark = grid.remarks.get((row, column), "")
-    spoken = MISSING if value is None else f"{grid.value_label} {rounded(value, grid.places)}"
-    hover = title(f"{row}, {column}: {spoken}{remark}")
+    label = MISSING if value is None else f"{grid.value_label} {rounded(value, grid.places)}"
+    hover = title(f"{row}, {column}: {label}{remark}")
     box = {
         "x": x + 1,
         "y": y + 1,
@@ -149,7 +170,7 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
     if value is None:
         fits = text_width(MISSING, TICK_SIZE) + 2 <= grid.cell_width
         word = MISSING if fits else "–"
-        # The word needs quiet ground; the hatching stays visible around it.
+        # The word needs a plain background; the hatching stays visible around it.
         half = text_width(word, TICK_SIZE) / 2
         ground = element(
             "rect", x=centre - half, y=middle - 7, width=2 * half, height=14.0, class_="quiet"
@@ -178,7 +199,7 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
 
 
 def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
-    """Write the column names, straight if they fit and turned if not."""
+    """Write the column names, rotated if they do not fit."""
     centres = [grid.label_width + (index + 0.5) * grid.cell_width for index in range(len(columns))]
     if not grid.angle:
         broken = [wrap(name, grid.cell_width - 4, LABEL_SIZE, 3) for name in columns]
@@ -206,7 +227,7 @@ def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str,
 
 
 def _legend(grid: _Grid, top: float, gaps: bool) -> str:
-    """Draw the scale with its ends in words, and what hatching means."""
+    """Draw the colour scale with its ends, and what hatching means."""
     parts = [text(grid.value_label, 2, top + 6, css="axis")]
     box_top = top + 17
     x = 2.0

@@ -2,63 +2,56 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from oodometer.finding import POINT_KEYS, Finding, Series, Table, Verdict
 from oodometer.reports import palette
 from oodometer.reports.figures import NARROW, draw, figure_rules
+from oodometer.reports.verdicts import BADGES, tally
 from oodometer.reports.words import Shown, clean, numeric_columns, points_table, show_rows
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-# A sign and a word besides the colour; the meanings stand once below the claims.
-VERDICT_SIGNS: dict[Verdict, str] = {"holds": "✓", "flips": "⇄", "undecided": "?"}
-VERDICT_MEANINGS: dict[Verdict, str] = {
-    "holds": "survives the variations that were tried, beyond chance",
-    "flips": "depends on what was varied",
-    "undecided": "the data cannot tell",
-}
-_WIDE_TABLE = 4  # columns with intervals; beyond, the interval moves below its value
+_WIDE_TABLE = 4  # columns with intervals; in wider tables intervals go below their values
 _VAST_TABLE = 6
 _LONG_LIST = 40
 
 
 @dataclass(frozen=True)
 class TableView:
-    """A table ready to be written: cells as text, and which columns hold numbers."""
+    """A table ready to be rendered: cells as text, and which columns are numeric."""
 
     title: str
     note: str
     columns: tuple[str, ...]
     numeric: list[bool]
     rows: list[list[Shown]]
-    intervals: int  # how many columns have them
+    intervals: int  # number of columns with intervals
 
     @property
     def stacked(self) -> bool:
-        """Whether intervals stand below their values, to save width."""
+        """Whether intervals are written below their values, to save width."""
         return self.intervals > _WIDE_TABLE
 
     @property
     def vast(self) -> bool:
-        """Whether the table needs a page turned sideways."""
+        """Whether the table needs a landscape page when printed."""
         return self.intervals > _VAST_TABLE or len(self.columns) > 2 * _VAST_TABLE
 
     @property
     def gaps(self) -> int:
-        """How many cells are missing."""
+        """Number of missing cells."""
         return sum(cell.missing for row in self.rows for cell in row)
 
 
 @dataclass(frozen=True)
 class FigureView:
-    """A picture in both layouts, and its numbers."""
+    """A figure in both layouts, and its numbers."""
 
     identifier: str
     series: Series
@@ -69,7 +62,7 @@ class FigureView:
 
 @dataclass(frozen=True)
 class FindingView:
-    """A finding with its pictures drawn and its tables written out."""
+    """A finding with its figures drawn and its tables formatted."""
 
     identifier: str
     finding: Finding
@@ -83,14 +76,12 @@ def render(
 ) -> str:
     """Return the page; equal findings give equal text."""
     views = [_finding_view(finding, index) for index, finding in enumerate(findings, start=1)]
-    counts = Counter(claim.verdict for finding in findings for claim in finding.claims)
     page = _template().render(
         title=title,
         views=views,
         provenance=list(provenance),
-        verdicts=_in_order(counts),
-        signs=VERDICT_SIGNS,
-        meanings=VERDICT_MEANINGS,
+        verdicts=tally(claim for finding in findings for claim in finding.claims),
+        badges=BADGES,
         long_list=_LONG_LIST,
     )
     return clean(page)
@@ -106,7 +97,7 @@ def _finding_view(finding: Finding, index: int) -> FindingView:
             for number, series in enumerate(finding.series, start=1)
         ],
         tables=[_table_view(table) for table in finding.tables],
-        verdicts=_in_order(Counter(claim.verdict for claim in finding.claims)),
+        verdicts=tally(finding.claims),
     )
 
 
@@ -132,11 +123,6 @@ def _table_view(table: Table) -> TableView:
         rows=rows,
         intervals=intervals,
     )
-
-
-def _in_order(counts: Counter[Verdict]) -> list[tuple[Verdict, int]]:
-    verdicts: tuple[Verdict, ...] = get_args(Verdict)
-    return [(verdict, counts[verdict]) for verdict in verdicts if counts[verdict]]
 
 
 @cache

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from oodometer.finding import Finding, Table
+from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import MISSING, Shown, numeric_columns, one_line, show_rows
 
 _POWER = re.compile(r"(\d(?:\.\d+)?)e([+-]\d+)")
@@ -52,9 +53,11 @@ def latex_report(
         lines += ["", rf"\subsection*{{{_escaped(finding.title)}}}", r"\begin{itemize}"]
         for claim in finding.claims:
             evidence = f" ({_escaped(claim.evidence)})" if claim.evidence else ""
-            lines.append(rf"  \item \emph{{{claim.verdict}}}: {_escaped(claim.text)}{evidence}")
+            lines.append(
+                rf"  \item \emph{{{BADGES[claim.verdict].label}}}: {_escaped(claim.text)}{evidence}"
+            )
         if not finding.claims:
-            lines.append(r"  \item This finding makes no claim.")
+            lines.append(r"  \item No claims.")
         lines.append(r"\end{itemize}")
         for table in finding.tables:
             lines += ["", *_table(table, finding.protocol)]

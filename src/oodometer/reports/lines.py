@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from oodometer.finding import Series, Value
 from oodometer.reports import palette
@@ -43,6 +44,18 @@ def draw_lines(series: Series, width: float) -> Drawing:
     return Drawing("".join(bodies), width, top)
 
 
+@dataclass(frozen=True)
+class _Frame:
+    """Where one panel is drawn, and the scales of its axes."""
+
+    top: float
+    bottom: float
+    right: float
+    across: Scale
+    up: Scale
+    whole: bool  # all x are whole numbers, such as epochs
+
+
 def _panel(
     series: Series,
     points: list[Mapping[str, Value]],
@@ -50,47 +63,59 @@ def _panel(
     place: tuple[float, float, float],
 ) -> str:
     top, bottom, right = place
-    known = [
-        (one_line(point["label"]), x, value)
-        for point in points
-        if (x := number(point["x"])) is not None and (value := number(point["value"])) is not None
-    ]
+    known: dict[str, list[tuple[float, float]]] = {}
+    for point in points:
+        x, value = number(point["x"]), number(point["value"])
+        if x is not None and value is not None:
+            known.setdefault(one_line(point["label"]), []).append((x, value))
     if not known:
         return text(MISSING, _LEFT, (top + bottom) / 2, css="tick gap-word")
-    low, high = value_range(value for *_, value in known)
-    first, last = min(x for _, x, _ in known), max(x for _, x, _ in known)
+    every = [pair for pairs in known.values() for pair in pairs]
+    low, high = value_range(value for _, value in every)
+    first, last = min(x for x, _ in every), max(x for x, _ in every)
     across = Scale(first, last if last > first else first + 1, _LEFT + 4, right - 6)
-    up = Scale(low, high, bottom, top)
+    whole = all(x == int(x) for x, _ in every)
+    frame = _Frame(top, bottom, right, across, Scale(low, high, bottom, top), whole)
+    parts = [_axes(frame), text(series.value_label, _LEFT, top - 12, css="axis")]
+    places = decimals([value for _, value in every])
+    ends: list[tuple[float, str]] = []
+    for index, label in enumerate(labels):
+        if label in known:
+            own = [(across(x), frame.up(v), x, v) for x, v in sorted(known[label])]
+            parts.append(_line(series, label, index, own, places))
+            ends.append((own[-1][1], label))
+    parts.append(_names(ends, labels, frame))
+    return "".join(parts)
+
+
+def _axes(frame: _Frame) -> str:
+    """Draw the guides with their values, and the numbers below."""
+    across, up, right = frame.across, frame.up, frame.right
     parts = []
-    for value, written in ticks(low, high, 5):
+    for value, written in ticks(up.low, up.high, 5):
         y = up(value)
         parts.append(element("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="guide"))
         parts.append(text(written, _LEFT - 5, y, css="tick", anchor="end"))
-    whole = all(x == int(x) for _, x, _ in known)
+    y = frame.bottom + TICK_SIZE
     for value, written in ticks(across.low, across.high, max(2, int((right - _LEFT) / 70))):
-        if whole and value != int(value):
+        if frame.whole and value != int(value):
             continue
-        written = f"{value:g}" if whole else written
-        parts.append(text(written, across(value), bottom + TICK_SIZE, css="tick", anchor="middle"))
-    parts.append(element("line", x1=_LEFT, x2=right, y1=bottom, y2=bottom, class_="grid"))
-    parts.append(text(series.value_label, _LEFT, top - 12, css="axis"))
-    places = decimals([value for *_, value in known])
-    ends: list[tuple[float, str]] = []
-    for index, label in enumerate(labels):
-        own = sorted((x, value) for name, x, value in known if name == label)
-        if not own:
-            continue
-        parts.append(
-            _line(series, label, index, [(across(x), up(v), x, v) for x, v in own], places)
-        )
-        ends.append((up(own[-1][1]), label))
-    for y, label in _spread(ends, top, bottom):
-        index = labels.index(label)
+        name = f"{value:g}" if frame.whole else written
+        parts.append(text(name, across(value), y, css="tick", anchor="middle"))
+    parts.append(
+        element("line", x1=_LEFT, x2=right, y1=frame.bottom, y2=frame.bottom, class_="grid")
+    )
+    return "".join(parts)
+
+
+def _names(ends: list[tuple[float, str]], labels: list[str], frame: _Frame) -> str:
+    """Write each line's name at its right end."""
+    parts = []
+    for y, label in _spread(ends, frame.top, frame.bottom):
+        hue = f"hue-{labels.index(label) % palette.HUES}"
+        parts.append(element("circle", cx=frame.right + 2, cy=y, r=3, class_=hue))
         shown = shorten(label, 200.0, LABEL_SIZE)
-        parts.append(
-            element("circle", cx=right + 2, cy=y, r=3, class_=f"hue-{index % palette.HUES}")
-        )
-        parts.append(text(shown, right + 8, y, full=label))
+        parts.append(text(shown, frame.right + 8, y, full=label))
     return "".join(parts)
 
 

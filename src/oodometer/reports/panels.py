@@ -68,7 +68,6 @@ class Ground:
 
 def draw_panels(panels: Sequence[Panel], ground: Ground, marks: Marks) -> Drawing:
     """Draw panels side by side as far as the width allows, then below each other."""
-    shared = all(panel.labels == panels[0].labels for panel in panels)
     names = [label for panel in panels for label in panel.labels]
     widest = max((text_width(name, LABEL_SIZE) for name in names), default=0.0)
     label_width = min(widest + 12, ground.width * (0.26 if ground.width >= 600 else 0.46))
@@ -77,28 +76,27 @@ def draw_panels(panels: Sequence[Panel], ground: Ground, marks: Marks) -> Drawin
     row_height = max(ground.row_height, most_lines * LINE_HEIGHT + 6)
 
     room = ground.width - label_width - _MARGIN
-    # Legends need room for their words; bare titles make do with less.
-    least = 190.0 if any(panel.legend for panel in panels) else _NARROWEST
-    fitting = max(1, int((room + _GAP) // (least + _GAP))) if shared else 1
-    rows = math.ceil(len(panels) / fitting)
-    across = math.ceil(len(panels) / rows)
+    across = _panels_across(panels, room)
     panel_width = min((room + _GAP) / across - _GAP, _WIDEST)
-
     width = label_width + across * panel_width + (across - 1) * _GAP + _MARGIN
-
     body: list[str] = []
     top = 4.0
     for start in range(0, len(panels), across):
         top += 14.0 if start else 0.0
-        body_row, top = _panel_row(
-            panels[start : start + across],
-            ground,
-            marks,
-            wrapped,
-            _Place(width, label_width, panel_width, row_height, top),
-        )
-        body.append(body_row)
+        place = _Place(width, label_width, panel_width, row_height, top)
+        row, top = _panel_row(panels[start : start + across], ground, marks, wrapped, place)
+        body.append(row)
     return Drawing("".join(body), width, top)
+
+
+def _panels_across(panels: Sequence[Panel], room: float) -> int:
+    """Return how many panels stand side by side: those that share labels, in even rows."""
+    if any(panel.labels != panels[0].labels for panel in panels):
+        return 1
+    # Legends need room for their words; plain titles need less.
+    least = 190.0 if any(panel.legend for panel in panels) else _NARROWEST
+    fitting = max(1, int((room + _GAP) // (least + _GAP)))
+    return math.ceil(len(panels) / math.ceil(len(panels) / fitting))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
-"""A Finding in words: Markdown for files and comments, a renderable for the terminal."""
+"""A Finding as Markdown, and as a renderable for the terminal."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.finding import Finding, Table
+from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 
 if TYPE_CHECKING:
@@ -17,31 +18,24 @@ _SIGNS = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 
 def markdown(finding: Finding, *, level: int = 2) -> str:
     """Return a finding as GitHub Markdown, its title a heading of this `level`."""
-    head, sub = "#" * level, "#" * (level + 1)
-    parts = [f"{head} {_escaped(finding.title)}"]
+    parts = [f"{'#' * level} {_escaped(finding.title)}"]
     if finding.question:
         parts.append(f"*{_escaped(finding.question)}*")
-    parts.append(f"{sub} Claims")
-    parts.append("\n".join(_claims(finding)) or "This finding makes no claim.")
-    if finding.facts:
-        facts = [f"- {_escaped(name)}: {_escaped(value)}" for name, value in finding.facts]
-        parts += [f"{sub} What was measured", "\n".join(facts)]
-    if finding.series:
-        drawn = [
-            f"- **{_escaped(series.title)}**: {_escaped(series.description)}"
-            for series in finding.series
-        ]
-        parts += [f"{sub} Figures (drawn in the HTML report)", "\n".join(drawn)]
-    if finding.tables:
-        parts.append(f"{sub} Tables")
-        for table in finding.tables:
-            parts += [f"**{_escaped(table.title)}**", _table(table)]
-            if table.note:
-                parts.append(_escaped(table.note))
-    if finding.caveats:
-        parts += [f"{sub} Caveats", "\n".join(f"- {_escaped(text)}" for text in finding.caveats)]
-    if finding.missing:
-        parts += [f"{sub} Missing", "\n".join(f"- {_escaped(text)}" for text in finding.missing)]
+    sections = {
+        "Claims": [_bullets(_claims(finding)) or "No claims."],
+        "Setup": [
+            _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in finding.facts)
+        ],
+        "Figures (shown in the HTML report)": [
+            _bullets(f"**{_escaped(s.title)}**: {_escaped(s.description)}" for s in finding.series)
+        ],
+        "Tables": [part for table in finding.tables for part in _titled_table(table)],
+        "Caveats": [_bullets(map(_escaped, finding.caveats))],
+        "Missing": [_bullets(map(_escaped, finding.missing))],
+    }
+    for title, contents in sections.items():
+        if any(contents):
+            parts += [f"{'#' * (level + 1)} {title}", *contents]
     return "\n\n".join(parts) + "\n"
 
 
@@ -51,14 +45,14 @@ def markdown_report(
     """Return several findings as one Markdown document."""
     parts = [f"# {_escaped(title)}\n", *(markdown(finding) for finding in findings)]
     if provenance:
-        lines = [f"- {_escaped(name)}: {_escaped(value)}" for name, value in provenance]
-        parts.append("## Provenance\n\n" + "\n".join(lines) + "\n")
+        lines = _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in provenance)
+        parts.append(f"## Provenance\n\n{lines}\n")
     return "\n".join(parts)
 
 
 def terminal(finding: Finding) -> TerminalFinding:
     """Return a finding for `rich` to print; it adapts to the width it is given."""
-    # Imported here: whoever writes HTML need not load a terminal library.
+    # Imported here: writing HTML need not load a terminal library.
     from oodometer.reports.console import TerminalFinding
 
     return TerminalFinding(finding)
@@ -68,8 +62,18 @@ def _claims(finding: Finding) -> list[str]:
     lines = []
     for claim in finding.claims:
         evidence = f" ({_escaped(claim.evidence)})" if claim.evidence else ""
-        lines.append(f"- **{claim.verdict}**: {_escaped(claim.text)}{evidence}")
+        label = BADGES[claim.verdict].label
+        lines.append(f"**{label}**: {_escaped(claim.text)}{evidence}")
     return lines
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _titled_table(table: Table) -> list[str]:
+    parts = [f"**{_escaped(table.title)}**", _table(table)]
+    return [*parts, _escaped(table.note)] if table.note else parts
 
 
 def _table(table: Table) -> str:
@@ -80,7 +84,7 @@ def _table(table: Table) -> str:
         ["---:" if right else "---" for right in numeric],
     ]
     for row in rows:
-        # An interval's brackets are ours and stay as they are; a label's might form a link.
+        # An interval's brackets stay as they are; those of a label might form a link.
         lines.append(
             [
                 f"*{MISSING}*"

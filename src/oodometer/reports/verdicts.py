@@ -1,0 +1,42 @@
+"""How a verdict is shown: its word, its sign, its colour on a terminal, and what it means."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from oodometer.finding import Claim, Verdict
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A verdict as readers see it; a sign and a word besides the colour."""
+
+    label: str
+    plural: str  # as in "3 hold"
+    sign: str
+    colour: str  # on a terminal
+    meaning: str
+
+
+BADGES: dict[Verdict, Badge] = {
+    "holds": Badge(
+        "holds", "hold", "✓", "green", "supported by the data in every variation that was tried"
+    ),
+    "flips": Badge(
+        "unstable", "unstable", "⇄", "red", "depends on what was varied, such as the seed"
+    ),
+    "warning": Badge(
+        "warning", "warnings", "!", "red", "may invalidate results on this outlier set"
+    ),
+    "undecided": Badge(
+        "undecided", "undecided", "?", "yellow", "not significant: the data do not settle it"
+    ),
+}
+
+
+def tally(claims: Iterable[Claim]) -> list[tuple[Verdict, int]]:
+    """Count the verdicts that occur, in the order of `BADGES`."""
+    counts = Counter(claim.verdict for claim in claims)
+    return [(verdict, counts[verdict]) for verdict in BADGES if counts[verdict]]
