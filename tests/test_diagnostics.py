@@ -55,7 +55,7 @@ def test_exact_copies_are_found_and_counted():
     outliers[[3, 77]] = known[[10, 250]]
     assert [copy[:2] for copy in exact_copies(known, outliers)] == [(10, 3), (250, 77)]
     claim = claims(diagnose(known, outliers, id_name="birds", ood_name="boats"))["exact"]
-    assert claim.verdict == "flips"
+    assert claim.verdict == "warning"
     assert claim.text.startswith("2 of 200 images of boats have an exact copy in birds")
 
 
@@ -107,7 +107,7 @@ def test_brightness_gives_a_set_away():
     known, outliers = pictures(500, 0), (pictures(500, 1) + 0.15).clip(0, 1)
     finding = diagnose(known, outliers, id_name="day", ood_name="noon")
     claim = claims(finding)["shortcut"]
-    assert claim.verdict == "flips"
+    assert claim.verdict == "warning"
     assert "above all brightness" in claim.text
     assert "separate noon from day" in claim.text
     assert "a detector may use nothing else" in claim.text
@@ -150,7 +150,7 @@ def test_blocks_of_jpeg_are_seen():
         coded = shortcuts.statistics(jpeg(images, quality))["blockiness"]
         assert (coded > plain).mean() > least
     finding = diagnose(pictures(300, 1), jpeg(images, 30), ood_name="compressed")
-    assert claims(finding)["shortcut"].verdict == "flips"
+    assert claims(finding)["shortcut"].verdict == "warning"
 
 
 def test_statistics_of_known_images():
@@ -195,7 +195,7 @@ def test_shared_names():
 @pytest.mark.parametrize(
     ("ours", "theirs", "verdict", "words"),
     [
-        (["cat", "dog"], ["Cats", "boat"], "flips", "b has classes that a also has: Cats."),
+        (["cat", "dog"], ["Cats", "boat"], "warning", "b has classes that a also has: Cats."),
         (["truck"], ["fire_truck"], "undecided", "1 pair shares a word"),
         (["cat"], ["boat"], "holds", "No class of b has the name of one of a."),
     ],

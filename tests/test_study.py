@@ -129,7 +129,7 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ),
         (
             {"factors": [{"field": "seed", "levels": [1, 1]}]},
-            "levels of factor 'seed' names '1' twice",
+            "levels of factor 'seed' lists '1' twice",
         ),
         ({"factors": [{"field": "seed", "levels": []}]}, "at least one entry"),
         ({"factors": [{"field": "data", "levels": ["a"]}]}, "write one study file per data set"),
@@ -141,12 +141,12 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ({"design": "gird"}, "Unknown value of 'design' 'gird'. Did you mean 'grid'"),
         ({"detectors": "knn"}, "'detectors' is 'knn', but must be 'all' or a list"),
         ({"detectors": []}, "at least one detector"),
-        ({"detectors": ["knn", "knn"]}, "detectors names 'knn' twice"),
+        ({"detectors": ["knn", "knn"]}, "detectors lists 'knn' twice"),
         ({"ood": []}, "'ood' is .*, but must be a list with at least one entry"),
         ({"ood": None}, "'ood' is empty, but must be a list"),
-        ({"ood": [["a"]]}, r"'ood \(entry 1\)' is \['a'\], but must be a text"),
-        ({"name": datetime.date(2026, 1, 2)}, "'name' is 2026-01-02, but must be a text"),
-        ({"name": "../up"}, "must begin with a letter from a to z or a digit, and may hold only"),
+        ({"ood": [["a"]]}, r"'ood \(entry 1\)' is \['a'\], but must be text"),
+        ({"name": datetime.date(2026, 1, 2)}, "'name' is 2026-01-02, but must be text"),
+        ({"name": "../up"}, "must start with a letter \\(a-z\\) or a digit and may contain only"),
         ({"factors": [{"field": "seed"}]}, r"lacks the key 'factors \(entry 1\).levels'"),
         ({"scales": ["smoke"]}, "'scales' is .*, but must be a mapping of keys to values"),
         ({"scales": {"smoke": {"bse": {}}}}, "'bse'. Did you mean 'base'. Known: base, detectors"),
@@ -193,7 +193,7 @@ def test_a_training_never_counts_twice(design, tmp_path):
     assert [levels["learning_rate"] for _, levels in runs.values()] == [0.001, 0.003]
     text = path.read_text().replace("[1e-3, 3e-3]", "[0.002, 2e-3]")
     path.write_text(text)
-    with pytest.raises(UserError, match="same training twice, learning_rate=0.002"):
+    with pytest.raises(UserError, match="same run twice, learning_rate=0.002"):
         load_study(path).runs()
 
 
@@ -211,20 +211,20 @@ def test_a_level_that_does_not_fit_its_field():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "holds nothing"),
-        ("- a\n- b", "holds a list"),
+        ("", "but is empty"),
+        ("- a\n- b", "but is a list"),
         ("name: [a", "line 1, column 9 is not valid YAML"),
-        ("name: a\nname: b\n", "line 2.*the key 'name' stands twice"),
-        ("? [a, b]\n: c\n", "line 1.*a key must be a word"),
+        ("name: a\nname: b\n", "line 2.*the key 'name' occurs twice"),
+        ("? [a, b]\n: c\n", "line 1.*a key must be a scalar"),
         (
             "name: a\nbase:\n\tdata: digits",
             "line 3, column 1 is not valid YAML: a tab",
         ),
         ("name: a\x07", "character 8, U\\+0007, is not allowed"),
         ("name: a\n---\nname: b", "expected a single document in the stream, but found another"),
-        ("name: 2026-13-45", "cannot be read: month must be in 1..12"),
-        ("name: " + "[" * 9999, "cannot be read: it is nested too deeply"),
-        ("words", "holds a word"),
+        ("name: 2026-13-45", "could not be read: month must be in 1..12"),
+        ("name: " + "[" * 9999, "could not be read: it is nested too deeply"),
+        ("words", "but is a scalar"),
         ("1: 2", "Unknown key '1'. Known: base, design"),
         ("name: !!python/object/apply:os.system [echo]", "not valid YAML: could not determine"),
     ],
@@ -240,7 +240,7 @@ def test_a_missing_file_suggests_its_neighbour(tmp_path):
     (tmp_path / "study.yaml").write_text("")
     with pytest.raises(UserError, match=r"stduy.yaml' does not exist. Did you mean '.*study.yaml'"):
         load_study(tmp_path / "stduy.yaml")
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
+    with pytest.raises(UserError, match="could not be read: Is a directory"):
         load_study(tmp_path)
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="it is not UTF-8 text"):
@@ -256,7 +256,7 @@ def test_held_out_classes_can_be_a_factor():
         "held_out_classes=none",
     ]
     assert [spec.held_out_classes for spec, _ in runs.values()] == [(8, 9), (0,), ()]
-    with pytest.raises(UserError, match="the same training twice"):
+    with pytest.raises(UserError, match="the same run twice"):
         study(factors=[{"field": "held_out_classes", "levels": [[8, 9], [9, 8]]}]).runs()
     with pytest.raises(UserError, match="levels"):
         study(factors=[{"field": "held_out_classes", "levels": [["a"]]}])
@@ -265,7 +265,7 @@ def test_held_out_classes_can_be_a_factor():
 
 
 def test_data_cannot_be_a_factor():
-    with pytest.raises(UserError, match="one study file per data set, and run them into one store"):
+    with pytest.raises(UserError, match="study file per data set and run them with the same store"):
         study(factors=[{"field": "data", "levels": ["mnist", "digits"]}])
 
 

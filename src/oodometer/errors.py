@@ -1,4 +1,4 @@
-"""What goes wrong because of what a user gave us, said in one sentence."""
+"""Errors caused by user input, each described in one sentence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 class UserError(ValueError):
-    """Bad input. The message is one sentence that names the thing, its value and what is allowed.
+    """Invalid input. The message is one sentence: the thing, its value, and what is allowed.
 
     The command line prints it without a traceback; in Python it is an ordinary ``ValueError``.
     """
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
-    """Return the one wording of "unknown X, did you mean Y".
+    """Return the error "Unknown X. Did you mean Y?".
 
     >>> str(unknown("detector", "enrgy", ["energy", "knn"]))
     "Unknown detector 'enrgy'. Did you mean 'energy'? Known: energy, knn."
@@ -27,7 +27,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
 
 
 def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
-    """Return the one wording of "X does not exist, did you mean its neighbour Y"."""
+    """Return the error "X does not exist. Did you mean Y?" for a file."""
     kinds = tuple(endings)
     neighbours = [file.name for file in path.parent.glob("*") if file.name.lower().endswith(kinds)]
     close = nearest(path.name, neighbours)
@@ -36,24 +36,24 @@ def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that somebody who wrote `name` may have meant, if there is one.
+    """Return the known name closest to `name`, or None if none is close.
 
-    >>> nearest("adma", ["adagrad", "adam", "adamax"])  # two letters swapped are one slip
+    >>> nearest("adma", ["adagrad", "adam", "adamax"])  # a transposition is one edit
     'adam'
     """
     lowered, wrong = {candidate.lower(): candidate for candidate in sorted(known)}, name.lower()
     alike = difflib.get_close_matches(wrong, list(lowered), n=5, cutoff=0.5)
 
-    # A slip of the pen tells most, then how a name begins, then the likeness of the whole.
+    # Edit distance counts most, then a common prefix, then overall similarity.
     def distance(other: str) -> int:
-        return min(_slips(wrong, other), 2 if other.startswith(wrong) else 3)
+        return min(_edits(wrong, other), 2 if other.startswith(wrong) else 3)
 
     best = min(alike, key=distance, default=None)
     return None if best is None else lowered[best]
 
 
-def _slips(first: str, second: str) -> int:
-    """Letters to insert, leave out, replace or swap with their neighbour (Damerau 1964)."""
+def _edits(first: str, second: str) -> int:
+    """Edit distance with transpositions (optimal string alignment; Damerau 1964)."""
     before: list[int] = []
     row = list(range(len(second) + 1))
     for i, letter in enumerate(first, 1):

@@ -47,7 +47,7 @@ def data_get(
             folder = get(name, to, show)
         except KeyboardInterrupt:
             bar.stop()
-            sys.stderr.write("oodometer: stopped; run the same command again to resume.\n")
+            sys.stderr.write("oodometer: interrupted; run the same command again to resume.\n")
             sys.exit(130)
     typer.echo(f"{name}: {folder.resolve()}")
 

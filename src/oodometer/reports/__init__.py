@@ -1,4 +1,4 @@
-"""Readers of a Finding: HTML, SVG, Markdown, LaTeX, CSV, terminal. They compute no statistics."""
+"""Render findings as HTML, SVG, Markdown, LaTeX, CSV or text. No statistics are computed here."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def report(
 ) -> list[Path]:
     """Write the report to `directory` in each of `formats` (html, md, latex, csv).
 
-    Return the files. A reader never sees half a report: each file is written under another name
-    and then renamed.
+    Return the files. Each is written under a temporary name and then renamed, so that a reader
+    never sees half a report.
     """
     wanted = (formats,) if isinstance(formats, str) else tuple(formats)
     for name in wanted:

@@ -1,7 +1,7 @@
-"""Draw a Series as SVG: intervals, heat maps, strips and lines.
+"""Draw a Series as SVG: intervals, heat maps, strip plots and lines.
 
-No plotting library: a few shapes and words, coloured by CSS variables, so that a page turns dark
-without a second picture. Nothing is computed here but places on the page.
+No plotting library: a few shapes and labels, coloured by CSS variables, so that one figure serves
+light and dark themes. Only positions are computed here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from oodometer.reports.scales import value_range
 from oodometer.reports.svg import element, escape, text, title
 from oodometer.reports.words import MISSING, decimals, number, one_line, rounded
 
-WIDE = 920.0  # pixels: a desktop column; on paper still 6 points and more
-NARROW = 328.0  # pixels: a telephone
+WIDE = 920.0  # pixels: a desktop column; at least 6 pt when printed
+NARROW = 328.0  # pixels: a phone
 
 _CHANCE = 0.5
 
@@ -39,11 +39,11 @@ _SHAPES = (
 def draw(
     series: Series, *, width: float = WIDE, identifier: str = "", standalone: bool = False
 ) -> str:
-    """Return the picture of `series` as one SVG element at its natural size.
+    """Return `series` as one SVG element at its natural size.
 
-    `width` is the room to lay it out in: words keep their size, panels wrap. `identifier` keeps
-    ids apart where one page holds several pictures. A `standalone` picture brings its own style
-    and may be saved as an .svg file.
+    `width` is the available width: text keeps its size, panels wrap. `identifier` makes ids unique
+    on a page with several figures. A `standalone` figure includes its style and may be saved as an
+    .svg file.
     """
     key = identifier or f"figure-{zlib.crc32(repr((series, width)).encode()):08x}"
     if not series.points:
@@ -74,14 +74,14 @@ def draw(
 
 
 def figure_rules() -> str:
-    """Return the CSS rules that figures need; colours come from the page's variables."""
+    """Return the CSS rules for figures; colours come from the page's variables."""
     rules = files("oodometer.reports").joinpath("figures.css").read_text(encoding="utf-8")
     return rules + palette.scale_rules()
 
 
 def _style() -> str:
     family = "svg.figure{font-family:system-ui,sans-serif;background:var(--card)}\n"
-    # The only sign that XML would misread in a style sheet is the child combinator.
+    # The child combinator is the only character in the style sheet that XML must not contain.
     return (palette.stylesheet() + figure_rules() + family).replace(">", "&gt;")
 
 
@@ -94,7 +94,7 @@ def _intervals(series: Series, width: float) -> Drawing:
         )
     own = {group: _distinct(points, "label") for group, points in groups.items()}
     every = _distinct(series.points, "label")
-    # Groups without a common label are sections of one list, not views of the same rows.
+    # Groups without a common label are sections of one list.
     apart = len(groups) > 1 and sum(map(len, own.values())) == len(every)
     panels = [Panel(group, own[group] if apart else every) for group in groups]
     numbers = [
@@ -198,7 +198,7 @@ def _strip(
     placed: Placed,
     lane: tuple[int, float, int],
 ) -> str:
-    """Draw the values of one label at one level, with a fine line from the first to the last."""
+    """Draw the values of one label at one level, with a thin line from lowest to highest."""
     index, y, places = lane
     known = [value for point in points if (value := number(point["value"])) is not None]
     parts = []
@@ -218,8 +218,8 @@ def _strip(
 
 
 def _marker(index: int, x: float, y: float, hover: str = "", value: str | None = None) -> str:
-    """Draw the mark of a level: its colour and its shape both name it."""
-    # Seven shapes against eight colours: 56 levels before a pair comes twice.
+    """Draw the marker of a level, identified by both colour and shape."""
+    # Seven shapes and eight colours: 56 levels before a combination repeats.
     shape = index % len(_SHAPES)
     open_ = " open" if shape >= len(_SHAPES) - 2 else ""
     return element(
@@ -239,7 +239,7 @@ def _missing(placed: Placed, label: str, remark: str = "") -> str:
 
 
 def _reference(series: Series, numbers: list[float]) -> tuple[float, str] | None:
-    """Return where guessing would be, for the one metric whose chance level is known here."""
+    """Return the chance level of AUROC, the only metric for which it is known here."""
     low, high = value_range(numbers)
     known = "auroc" in series.value_label.lower() and 0 <= low <= _CHANCE <= high <= 1
     return (_CHANCE, f"chance ({_CHANCE})") if known else None

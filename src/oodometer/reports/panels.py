@@ -1,4 +1,4 @@
-"""Panels of rows that share one axis: the ground on which intervals and strips are drawn."""
+"""Panels of rows that share one axis, for intervals and strip plots."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from oodometer.reports.svg import LABEL_SIZE, LINE_HEIGHT, TICK_SIZE, element, l
 from oodometer.reports.words import shorten, text_width, wrap
 
 _GAP = 16.0
-_INSET = 9.0  # a mark at the very end of the range still lies inside its panel
+_INSET = 9.0  # keeps marks at the ends of the range inside the panel
 _NARROWEST, _WIDEST = 104.0, 680.0
-_MARGIN = 8.0  # half a number may stick out of the last panel
+_MARGIN = 8.0  # for half a tick label beyond the last panel
 _TITLE_LINES = 3
 _LEGEND_HEIGHT = 18.0
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Markup and the room it takes."""
+    """Markup and its size in pixels."""
 
     body: str
     width: float
@@ -29,7 +29,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Panel:
-    """A group of rows under one title; `legend` are the levels its marks stand for."""
+    """A group of rows under one title; `legend` lists the levels of its marks."""
 
     title: str
     labels: tuple[str, ...]
@@ -38,7 +38,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Placed:
-    """A panel with its place: where its rows are and where its values fall."""
+    """A panel with its position: where its rows are and how values map to pixels."""
 
     panel: Panel
     scale: Scale
@@ -56,7 +56,7 @@ LegendMark = Callable[[int, float, float], str]
 
 @dataclass(frozen=True)
 class Ground:
-    """What all panels of one figure have in common."""
+    """What all panels of a figure share."""
 
     width: float
     row_height: float
@@ -115,7 +115,7 @@ def _panel_row(
     wrapped: dict[str, list[str]],
     place: _Place,
 ) -> tuple[str, float]:
-    """Draw panels that stand side by side; return the markup and the height reached."""
+    """Draw panels side by side; return the markup and the bottom."""
     titles = [wrap(panel.title, place.panel_width, LABEL_SIZE, _TITLE_LINES) for panel in panels]
     legends = [_legend_rows(panel.legend, place.panel_width) for panel in panels]
     title_height = max(len(lines_) if any(lines_) else 0 for lines_ in titles) * LINE_HEIGHT
@@ -159,12 +159,12 @@ def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: fl
         if not placed.panel.legend:
             parts.append(element("line", x1=left, x2=right, y1=height, y2=height, class_="guide"))
         elif index % 2 == 0:
-            # A row with several lanes is a band: a line would belong to none of them.
+            # A row with several lanes is a band; a single guide line would fit none of them.
             band = {"x": left, "y": height - placed.row_height / 2, "width": right - left}
             parts.append(element("rect", height=placed.row_height, class_="band", **band))
     shown = ticks(*ground.span, max(2, int((right - left) // 52)))
     words = max((text_width(name, TICK_SIZE) for _, name in shown), default=0.0)
-    # Ticks closer than their words would run into one number.
+    # Labels of ticks must not run into each other.
     every = 1
     if len(shown) > 1:
         distance = placed.scale(shown[1][0]) - placed.scale(shown[0][0])
@@ -184,12 +184,12 @@ def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: fl
 
 
 def _axis_title(ground: Ground, place: _Place, middle: float) -> str:
-    """Name the value below the panels, and what the dashed line means."""
+    """Label the axis, and the dashed reference line."""
     key = ground.reference[1] if ground.reference else ""
     key_width = text_width(key, LABEL_SIZE) + 46 if key else 0.0
     words = shorten(ground.value_label, place.width - key_width - 4, LABEL_SIZE)
     words_width = text_width(words, LABEL_SIZE)
-    # Below the first panel, or further left if that is where there is room.
+    # Below the first panel, or further left if there is more room.
     start = max(2.0, min(place.label_width + _INSET, place.width - words_width - key_width))
     parts = [text(words, start, middle, css="axis", full=ground.value_label)]
     if key:
@@ -202,7 +202,7 @@ def _axis_title(ground: Ground, place: _Place, middle: float) -> str:
 
 
 def _legend_rows(levels: Sequence[str], width: float) -> list[list[tuple[int, str, float]]]:
-    """Lay legend entries out in rows: (which level, its words, where they start)."""
+    """Arrange legend entries in rows: (index of the level, text, left end)."""
     rows: list[list[tuple[int, str, float]]] = []
     used = width
     for index, level in enumerate(levels):

@@ -1,4 +1,4 @@
-"""Text and numbers as a reader meets them: cleaned, measured, wrapped, rounded."""
+"""Text and numbers for display: cleaned, measured, wrapped, rounded."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 
 MISSING = "missing"
-_MORE_DECIMALS = 3  # at most, to tell the ends of narrow intervals apart
+_MORE_DECIMALS = 3  # at most, to distinguish the ends of narrow intervals
 
-# Neither XML, nor HTML, nor a terminal should ever be handed one of these from somebody's label.
+# Characters that XML, HTML or a terminal must never receive from a label.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _BREAKS = re.compile(r"(?<=[\s(=_/,:;\-])")
 
 
 def clean(text: str) -> str:
-    r"""Return `text` without control characters and halves of characters; lines are kept.
+    r"""Return `text` without control characters and surrogates; line breaks are kept.
 
     >>> clean("a\x1b[31mb")
     'a[31mb'
@@ -46,7 +46,7 @@ def number(value: Value) -> float | None:
 
 
 def decimals(values: Iterable[float]) -> int:
-    """Return how many decimals tell these numbers apart without crowding.
+    """Return a suitable number of decimals for these values.
 
     >>> decimals([0.91, 0.5]), decimals([1.5, 12.25]), decimals([1.0, 7.0])
     (3, 1, 0)
@@ -59,7 +59,7 @@ def decimals(values: Iterable[float]) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """Write a number with `places` decimals, unless that would hide it.
+    """Format a number with `places` decimals, or more if it would show as zero.
 
     >>> rounded(0.9125, 2), rounded(0.00042, 3), rounded(-0.00001, 3), rounded(3e9, 1)
     ('0.91', '0.0004', '-1.0e-05', '3.00e+09')
@@ -75,33 +75,33 @@ def rounded(value: float, places: int) -> str:
 
 @dataclass(frozen=True)
 class Shown:
-    """One table cell as every reader shows it."""
+    """One table cell as text."""
 
     text: str
     interval: str = ""
     numeric: bool = False
     missing: bool = False
-    sort: str = ""  # what a sortable column compares, at full precision
+    sort: str = ""  # the sort key, at full precision
 
     @property
     def full(self) -> str:
-        """The value and, if it has one, its interval."""
+        """The value with its interval, if any."""
         return f"{self.text} {self.interval}" if self.interval else self.text
 
 
 def show_rows(rows: Sequence[Sequence[TableCell]]) -> list[list[Shown]]:
-    """Write cells out, every column with one number of decimals so that digits line up."""
+    """Format cells; all numbers of a column have the same number of decimals."""
     columns = list(zip(*rows, strict=True))
     places = [
-        # Counts stay counts, but a 1 among fractions is written as one of them.
-        _telling(column, decimals(_numbers(column))) if any(map(_fraction, column)) else 0
+        # Counts stay integers, but a 1 among fractions gets decimals too.
+        _interval_decimals(column, decimals(_numbers(column))) if any(map(_fraction, column)) else 0
         for column in columns
     ]
     return [[_show(cell, digits) for cell, digits in zip(row, places, strict=True)] for row in rows]
 
 
-def _telling(column: Sequence[TableCell], places: int) -> int:
-    """Return the decimals at which most intervals of a column show that they have a width."""
+def _interval_decimals(column: Sequence[TableCell], places: int) -> int:
+    """Return the decimals at which most intervals of a column have distinct ends."""
     ends = [(c.low, c.high) for c in column if isinstance(c, Estimate) and c.low < c.high]
     for more in range(_MORE_DECIMALS):
         seen = [f"{low:.{places + more}f}" != f"{high:.{places + more}f}" for low, high in ends]
@@ -111,7 +111,7 @@ def _telling(column: Sequence[TableCell], places: int) -> int:
 
 
 def numeric_columns(rows: Sequence[Sequence[Shown]], count: int) -> list[bool]:
-    """Say for each of `count` columns whether it holds numbers (missing cells do not matter)."""
+    """Return for each of `count` columns whether it is numeric (ignoring missing cells)."""
     return [
         any(row[index].numeric for row in rows)
         and all(row[index].numeric or row[index].missing for row in rows)
@@ -120,7 +120,7 @@ def numeric_columns(rows: Sequence[Sequence[Shown]], count: int) -> list[bool]:
 
 
 def points_table(series: Series, keys: Sequence[str]) -> Table:
-    """Return the points of a picture as a table, remarks included, for those who read numbers."""
+    """Return the points of a figure as a table, remarks included."""
     remarks = [key for point in series.points for key in point if key not in keys]
     columns = (*keys, *dict.fromkeys(remarks))
     names = tuple(series.value_label if key == "value" else key for key in columns)
@@ -165,12 +165,12 @@ def _show(cell: TableCell, places: int) -> Shown:
 
 @lru_cache(maxsize=8192)
 def text_width(text: str, size: float) -> float:
-    """Estimate how many pixels `text` takes at a font size, on the wide side of common fonts."""
+    """Estimate the width of `text` in pixels at a font size, erring on the wide side."""
     return size * sum(_em(character) for character in text)
 
 
 def shorten(text: str, limit: float, size: float) -> str:
-    """Cut the middle out of `text` until it fits: names tend to differ at their ends.
+    """Replace the middle of `text` by an ellipsis until it fits: names often differ at the end.
 
     >>> shorten("mahalanobis(space=logits)", 100, 12)
     'mahala…ogits)'
@@ -186,13 +186,13 @@ def shorten(text: str, limit: float, size: float) -> str:
 
 
 def wrap(text: str, limit: float, size: float, lines: int) -> list[str]:
-    """Break `text` into at most `lines` lines at spaces and behind punctuation.
+    """Break `text` into at most `lines` lines, at spaces and after punctuation.
 
     >>> wrap("mahalanobis(space=logits)", 110, 12, 2)
     ['mahalanobis(', 'space=logits)']
     """
     whole = _filled(text, limit, size, lines)
-    # As even as possible: the narrowest column that needs no further line.
+    # As even as possible: the narrowest width that needs no further line.
     for share in (0.5, 0.6, 0.7, 0.8, 0.9):
         even = _filled(text, share * limit, size, lines)
         if len(even) == len(whole) and all(text_width(line, size) <= limit for line in even):

@@ -1,4 +1,4 @@
-"""A study: what is trained, what is varied, and what is asked. One YAML file, keys = fields."""
+"""A study: what is trained, varied and analyzed. One YAML file whose keys are fields."""
 
 from oodometer.study.fields import Factor, Level, Scale, TrainSpec
 from oodometer.study.files import load_study, parse_study

@@ -1,4 +1,4 @@
-"""What is wrong with the fields of a study, in one sentence."""
+"""Turn validation errors of a study file into one sentence."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pydantic import BaseModel, ValidationError
 from oodometer.errors import UserError, unknown
 from oodometer.study.fields import Factor, Scale, TrainSpec
 
-# pydantic's own words where they would puzzle somebody who writes YAML.
+# Replaces pydantic's messages where they would puzzle someone who writes YAML.
 _ALLOWED = {
     "tuple_type": "must be a list",
     "too_short": "must be a list with at least one entry",
-    "string_type": "must be a text (in quotes, if it looks like a number, a date or a yes)",
+    "string_type": "must be text (in quotes, if it looks like a number, a date or a boolean)",
     "string_too_short": "must not be empty",
     "int_type": "must be a whole number",
     "model_type": "must be a mapping of keys to values",
     "mapping_type": "must be a mapping of keys to values",
     "dict_type": "must be a mapping of keys to values",
-    "string_pattern_mismatch": "must begin with a letter from a to z or a digit, and may hold only "
-    "these, spaces, and . _ -",
+    "string_pattern_mismatch": "must start with a letter (a-z) or a digit and may contain only "
+    "letters, digits, spaces, and . _ -",
 }
 
 
 def explain(problem: ValidationError, model: type[BaseModel], source: str) -> UserError:
-    """Turn pydantic's complaints into one sentence about the one that explains most."""
+    """Return one sentence about the validation error that explains the most."""
     # A misspelt key also leaves the right one missing: the misspelling is the cause.
     complaints = sorted(
         problem.errors(), key=lambda e: e["type"] not in ("extra_forbidden", "invalid_key")
@@ -42,7 +42,7 @@ def explain(problem: ValidationError, model: type[BaseModel], source: str) -> Us
         kind = f"key of '{_place(path[:-1])}'" if path[:-1] else "key"
         return UserError(f"{source}: {unknown(kind, path[-1], known)}")
     if first["type"] == "missing":
-        return UserError(f"{source} lacks the key '{where}'. Known there: {', '.join(known)}.")
+        return UserError(f"{source} lacks the key '{where}'. Allowed keys: {', '.join(known)}.")
     if path[-1:] == ["detectors"]:
         allowed = "must be 'all' or a list of detectors"
     elif first["type"] == "literal_error" and isinstance(first["input"], str):
@@ -56,13 +56,13 @@ def explain(problem: ValidationError, model: type[BaseModel], source: str) -> Us
 
 
 def _place(path: list[int | str]) -> str:
-    """The keys that lead to a value, with a dot between; entries of a list are counted from 1."""
+    """The path of a value: keys joined by dots; list entries are counted from 1."""
     text = "".join(f" (entry {part + 1})" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
 def _shown(value: object) -> str:
-    """A value as it would stand in the file, or the beginning of it."""
+    """A value as written in the file, shortened."""
     if value is None:
         return "empty"
     text = str(value) if isinstance(value, datetime.date) else repr(value)

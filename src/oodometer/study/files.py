@@ -1,4 +1,4 @@
-"""A study from a YAML file, or from a mapping like one; paths in it are relative to the file."""
+"""Load a study from a YAML file or a mapping; paths are relative to the file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NAMING_FILES = ("label_noise", "split")  # fields that may name a file
 
 
 def parse_study(content: object, source: str, folder: Path | None = None) -> Study:
-    """Turn a mapping into a Study; paths in it are taken relative to `folder`."""
+    """Turn a mapping into a Study; paths in it are relative to `folder`."""
     if not isinstance(content, Mapping):
-        kind = "nothing" if content is None else "a list" if isinstance(content, list) else "a word"
-        raise UserError(f"{source} must hold the keys of a study, but holds {kind}.")
+        kind = "empty" if content is None else "a list" if isinstance(content, list) else "a scalar"
+        raise UserError(f"{source} must be a mapping with the keys of a study, but is {kind}.")
     try:
         study = Study.model_validate(content)
     except ValidationError as problem:
@@ -32,7 +32,7 @@ def parse_study(content: object, source: str, folder: Path | None = None) -> Stu
 
 
 def load_study(path: str | Path) -> Study:
-    """Read a study from a YAML file, or say in one sentence what is wrong with it."""
+    """Read a study from a YAML file; raise a UserError that says what is wrong with it."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -40,45 +40,45 @@ def load_study(path: str | Path) -> Study:
         raise no_file("Study file", path, (".yaml", ".yml")) from None
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8 text"
-        raise UserError(f"Study file '{path}' cannot be read: {reason}.") from None
+        raise UserError(f"Study file '{path}' could not be read: {reason}.") from None
     try:
         content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        raise UserError(f"Study file '{path}'{_told(problem)}.") from None
+        raise UserError(f"Study file '{path}'{_yaml_error(problem)}.") from None
     return parse_study(content, f"Study file '{path}'", path.parent.resolve())
 
 
-def _told(problem: Exception) -> str:
-    """Where a text is no YAML, and why."""
+def _yaml_error(problem: Exception) -> str:
+    """Where a text is not valid YAML, and why."""
     if isinstance(problem, ReaderError):
         place = problem.position + 1
         return f" is not valid YAML: character {place}, U+{problem.character:04X}, is not allowed"
     if not isinstance(problem, yaml.MarkedYAMLError):  # a date in month 13, ten thousand brackets
         said = "it is nested too deeply" if isinstance(problem, RecursionError) else problem
-        return f" cannot be read: {said}"
+        return f" could not be read: {said}"
     mark = problem.problem_mark
     place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     said = problem.problem or "the text cannot be parsed"
     if said.startswith("but found"):  # the second half of a sentence
         said = f"{problem.context}, {said}"
     if "'\\t'" in said:
-        said = "a tab stands where only spaces may, such as in an indent"
+        said = "a tab is used where only spaces are allowed, such as for indentation"
     return f"{place} is not valid YAML: {said}"
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML that refuses a key given twice instead of silently taking the last."""
+    """YAML that rejects duplicate keys instead of silently using the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.MarkedYAMLError(
-                    problem="a key must be a word", problem_mark=key.start_mark
+                    problem="a key must be a scalar", problem_mark=key.start_mark
                 )
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key '{key.value}' stands twice", problem_mark=key.start_mark
+                    problem=f"the key '{key.value}' occurs twice", problem_mark=key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -93,7 +93,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
         return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
 
     def beside(match: re.Match[str]) -> str:
-        # What does not lie beside the study may lie where data are looked for.
+        # A file that is not next to the study may be in the data folder.
         file = (folder / match[1]).resolve()
         return f"path={file}" if file.exists() else match[0]
 
@@ -118,7 +118,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
     def located(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(absolute(name) for name in names)
 
-    def found(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
+    def resolved(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
         if detectors is None or detectors == "all":
             return detectors
         return tuple(with_absolute_file(name) for name in detectors)
@@ -129,7 +129,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
                 "base": of_base(scale.base),
                 "factors": of_factors(scale.factors),
                 "ood": None if scale.ood is None else located(scale.ood),
-                "detectors": found(scale.detectors),
+                "detectors": resolved(scale.detectors),
             }
         )
         for name, scale in study.scales.items()
@@ -139,7 +139,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
             "base": study.base.model_copy(update=of_base(dict(study.base))),
             "factors": of_factors(study.factors),
             "ood": located(study.ood),
-            "detectors": found(study.detectors),
+            "detectors": resolved(study.detectors),
             "scales": scales,
         }
     )

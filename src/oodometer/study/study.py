@@ -1,4 +1,4 @@
-"""A study as a whole: its checks, its scales, and the runs that it stands for."""
+"""A study as a whole: its checks, its scales, and its runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oodometer.study.fields import FILE_IN_A_FIELD, Factor, Level, Scale, TrainS
 
 
 class Study(BaseModel):
-    """Which classifiers to train, which detectors to score on which outliers, and what to ask."""
+    """Which classifiers to train, and which detectors to score on which outlier sets."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -29,15 +29,15 @@ class Study(BaseModel):
     scales: Mapping[str, Scale] = Field(default_factory=dict)  # name -> a smaller version
 
     def model_post_init(self, context: object) -> None:
-        """Check what only the whole can tell: factors are fields, and nothing is named twice."""
+        """Check across fields: factors are fields of TrainSpec, and nothing is listed twice."""
         fields = [factor.field for factor in self.factors]
         for name in fields:
             if name not in TrainSpec.model_fields:
                 raise unknown("factor", name, TrainSpec.model_fields)
         if "data" in fields:
             raise UserError(
-                "'data' cannot be a factor, since all runs of a study are compared on one "
-                "in-distribution set: write one study file per data set, and run them into one "
+                "'data' cannot be a factor, because all runs of a study are compared on the same "
+                "in-distribution set: write one study file per data set and run them with the same "
                 "store."
             )
         _refuse_repeats("factors", fields)
@@ -50,10 +50,10 @@ class Study(BaseModel):
             if not self.detectors:
                 raise UserError("detectors must be 'all' or a list with at least one detector.")
         for name in self.scales:
-            self.at_scale(name)  # whatever is wrong with a scale is said now
+            self.at_scale(name)  # report errors in a scale now
 
     def at_scale(self, name: str) -> Study:
-        """Return the study at one of its scales, as a study of its own."""
+        """Return the study at one of its scales, as a separate study."""
         if name not in self.scales:
             raise unknown(f"scale of study '{self.name}'", name, self.scales)
         scale = self.scales[name]
@@ -77,21 +77,21 @@ class Study(BaseModel):
         )
 
     def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:
-        """Every run by its label, with its specification and its factor levels."""
+        """Return every run by label, with its specification and its factor levels."""
         runs: dict[str, tuple[TrainSpec, dict[str, Level]]] = {}
         seen: set[TrainSpec] = set()
         for changed in self._combinations():
             spec = self._spec(changed)
-            # As they were understood: 1e-3, which YAML takes for a text, is the number 0.001.
+            # As validated: 1e-3, which YAML reads as text, is the number 0.001.
             values = {name: getattr(spec, name) for name in changed}
             levels = {name: _shown(value) for name, value in values.items()}
-            if _label(levels) in runs:  # files of one name in two folders
+            if _label(levels) in runs:  # files with the same name in two folders
                 levels = {name: _shown(value, short=False) for name, value in values.items()}
             label = _label(levels)
             if spec in seen:
                 raise UserError(
-                    f"Study '{self.name}' has the same training twice, {label}: two levels of a "
-                    "factor mean the same."
+                    f"Study '{self.name}' contains the same run twice, {label}: two levels of a "
+                    "factor are equivalent."
                 )
             seen.add(spec)
             runs[label] = (spec, levels)
@@ -122,7 +122,7 @@ def _label(levels: Mapping[str, Level]) -> str:
 
 
 def _shown(value: object, *, short: bool = True) -> Level:
-    """A level as tables show it; of files the name is enough, unless two are called alike."""
+    """A level as tables show it; files by name, unless two have the same name."""
     if value is None:
         return "default"
     if isinstance(value, tuple):
@@ -135,4 +135,4 @@ def _shown(value: object, *, short: bool = True) -> Level:
 def _refuse_repeats(where: str, values: Sequence[object]) -> None:
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise UserError(f"{where} names '{value}' twice.")
+            raise UserError(f"{where} lists '{value}' twice.")

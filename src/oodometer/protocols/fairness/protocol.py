@@ -71,7 +71,7 @@ def _copies_claim(overlap: Overlap, copies: Sequence[Copy], kind: str, rule: str
         f"{len(copies)} of {total} images of {ood_name} {verb} {kind} in {id_name}: a detector "
         "that accepts them is right."
     )
-    return Claim(text, "flips", f"{rule}, {len(copies) / total:.2%} of {ood_name}")
+    return Claim(text, "warning", f"{rule}, {len(copies) / total:.2%} of {ood_name}")
 
 
 def _copies_table(overlap: Overlap) -> Table:
@@ -98,7 +98,7 @@ def _classes_claim(shared: Sequence[SharedName], id_name: str, ood_name: str) ->
             f"{ood_name} has classes that {id_name} also has: {listing([*same[:5], *more])}. They "
             "are not outliers."
         )
-        return Claim(text, "flips", evidence)
+        return Claim(text, "warning", evidence)
     if others:
         text = (
             f"No class of {ood_name} has the name of one of {id_name}, but {others} "
@@ -136,7 +136,7 @@ def _shortcut_claim(ranked: Shortcuts, id_name: str, ood_name: str) -> Claim:
     )
     verdict: Verdict = "undecided"
     if model.low >= STRONG:
-        verdict = "flips"
+        verdict = "warning"
         text = (
             f"Simple statistics alone, above all {best}, separate {ood_name} from {id_name} with "
             f"AUROC {number(model.value)}: a detector may use nothing else."
