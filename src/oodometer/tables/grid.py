@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from oodometer.errors import UserError
@@ -44,15 +44,10 @@ def read_grid(text: str, where: str) -> Grid:
 
 def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     """Find titles and lines among rows of cells; `about` is what is said around the table."""
-    rows = [row for row in rows if any(row)]
-    if not rows:
-        raise UserError(f"{where} is empty.")
     notes: list[str] = []
-    width = Counter(len(row) for row in rows).most_common(1)[0][0]
-    if width < 2:
-        raise UserError(f"{where} has one column only: it is no table with , ; tab or | between.")
-    comments = [row for n, row in enumerate(rows) if _is_comment(rows, n, width)]
-    about += " ".join(cell for row in comments for cell in row)
+    rows = [row for row in rows if any(row)]
+    width = _usual_width(rows, where)
+    about += _words(row for n, row in enumerate(rows) if _is_comment(rows, n, width))
     rows = under_headings(rows, width)
     rows = [row for n, row in enumerate(rows) if not _is_comment(rows, n, width)]
     if len(rows) > 1 and len(rows[0]) == width - 1 and numbered(rows[1:]):
@@ -61,46 +56,91 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         rows = [list(column) for column in zip(*rows, strict=True)]
         width = len(rows[0])
         notes.append("titles stand in the first column: the table was turned")
-    start = next((number for number, row in enumerate(rows) if len(row) == width), len(rows))
-    above = [len(row) for row in rows[:start] if len(row) > 1]
-    if above and start < len(rows) and any(map(read_cell, rows[start])):
-        # What follows is no header: a decimal comma has split the numbers below the real one.
-        raise UserError(
-            f"Line {start + 1} of {where} has {width} cells, but the header has {above[-1]}."
-        )
+    start = _first_line(rows, width, where)
     if start:
         notes.append(f"lines above the header were left out: {start}")
-        about += " ".join(cell for row in rows[:start] for cell in row)
+        about += _words(rows[:start])
     rows = rows[start:]
     if len(rows) < 2:
         raise UserError(f"{where} has a header and no lines below it.")
     numeric = _numeric_columns(rows, width)
+    titles, depth = _header(rows, numeric, width)
+    body = _below(rows, depth, notes)
+    _require_width(body, start + depth + 1, width, where)
+    titles, body = _sections(titles, body, numeric, width, notes)
+    body = _without_remarks(body, numeric, width, notes)
+    if not body:
+        raise UserError(f"{where} has a header and no lines below it.")
+    _require_different(titles, where)
+    return Grid(titles, [_padded(row, len(titles)) for row in body], notes, about)
+
+
+def _usual_width(rows: Rows, where: str) -> int:
+    """Return how many cells most lines have."""
+    if not rows:
+        raise UserError(f"{where} is empty.")
+    width = Counter(len(row) for row in rows).most_common(1)[0][0]
+    if width < 2:
+        raise UserError(
+            f"{where} could not be split into columns: no comma, semicolon, tab or | divides its "
+            "lines alike."
+        )
+    return width
+
+
+def _words(rows: Iterable[Sequence[str]]) -> str:
+    return " ".join(cell for row in rows for cell in row)
+
+
+def _first_line(rows: Rows, width: int, where: str) -> int:
+    """Return the number of the line that begins the table: the first of its usual width."""
+    start = next((number for number, row in enumerate(rows) if len(row) == width), len(rows))
+    above = [len(row) for row in rows[:start] if len(row) > 1]
+    if above and start < len(rows) and any(map(read_cell, rows[start])):
+        # What follows is no header: a decimal comma has split the numbers below the real one.
+        raise _uneven(start + 1, where, width, above[-1])
+    return start
+
+
+def _header(rows: Rows, numeric: Sequence[int], width: int) -> tuple[list[str], int]:
+    """Return the titles of the columns, and how many lines they take."""
     depth = header_depth(rows, numeric)
     titles = joined_titles(rows[:depth], numeric, width)
     if depth < len(rows) - 1 and names_the_index(rows[depth]):
         # pandas writes what the lines are below the titles of several levels.
         titles = [cell or title for cell, title in zip(rows[depth], titles, strict=False)]
         depth += 1
+    return titles, depth
+
+
+def _below(rows: Rows, depth: int, notes: list[str]) -> Rows:
+    """Return the lines below the header, without its repetitions."""
     head = rows[:depth]
     body = [row for row in rows[depth:] if row not in head]
     repeated = len(rows) - depth - len(body)
     if repeated:
         notes.append(f"repetitions of the header were left out: {repeated}")
-    for number, row in enumerate(body, start=start + depth + 1):
-        if len(row) > width and any(row[width:]):
-            raise UserError(
-                f"Line {number} of {where} has {len(row)} cells, but the header has {width}."
-            )
-    titles, body = _sections(titles, body, numeric, width, notes)
-    body = _without_remarks(body, numeric, width, notes)
-    if not body:
-        raise UserError(f"{where} has a header and no lines below it.")
-    double = [name for name, times in Counter(titles).items() if times > 1]
-    if double:
-        raise UserError(f"{where} has {titles.count(double[0])} columns called '{double[0]}'.")
-    wide = len(titles)
-    body = [row if len(row) == wide else (row + [""] * wide)[:wide] for row in body]
-    return Grid(titles, body, notes, about)
+    return body
+
+
+def _require_width(body: Rows, first: int, width: int, where: str) -> None:
+    for number, row in enumerate(body, start=first):
+        if any(row[width:]):
+            raise _uneven(number, where, len(row), width)
+
+
+def _uneven(number: int, where: str, cells: int, width: int) -> UserError:
+    return UserError(f"Line {number} of {where} has {cells} cells, but the header has {width}.")
+
+
+def _require_different(titles: Sequence[str], where: str) -> None:
+    title, times = Counter(titles).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{where} has {times} columns called '{title}'.")
+
+
+def _padded(row: list[str], width: int) -> list[str]:
+    return row if len(row) == width else (row + [""] * width)[:width]
 
 
 def _is_comment(rows: Rows, number: int, width: int) -> bool:
@@ -115,12 +155,12 @@ def _is_comment(rows: Rows, number: int, width: int) -> bool:
 
 def _numeric_columns(rows: Rows, width: int) -> list[int]:
     """Columns in which most cells below the first line are numbers."""
-    found = []
     below = rows[1:]
-    for column in range(width):
-        if numeric_share([row[column] for row in below if len(row) > column]) > 0.5:
-            found.append(column)
-    return found
+    return [
+        column
+        for column in range(width)
+        if numeric_share([row[column] for row in below if len(row) > column]) > 0.5
+    ]
 
 
 def _sections(
@@ -135,18 +175,18 @@ def _sections(
     if not any(heads) or not heads[0] or SECTION in titles:
         return titles, rows
     section = ""
-    found: Rows = []
+    lines: Rows = []
     labels: Counter[tuple[str, ...]] = Counter()
     for row, head in zip(rows, heads, strict=True):
         if head:
             section = row[0]
         else:
-            found.append([*(row + [""] * width)[:width], section])
+            lines.append([*_padded(row, width), section])
             labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
-    if not found or max(labels.values()) < 2:
+    if not lines or max(labels.values()) < 2:
         return titles, rows
     notes.append(f"headings between the lines became the column '{SECTION}'")
-    return [*titles, SECTION], found
+    return [*titles, SECTION], lines
 
 
 def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
@@ -155,20 +195,23 @@ def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
 
 def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
-    kept: Rows = []
-    left_out: Rows = []
     last = max((n for n, row in enumerate(rows) if _has_number(row, numeric)), default=len(rows))
-    for number, row in enumerate(rows):
-        remark = number > last and (
-            len(row) < width
-            or any(column < len(row) and not is_gap(row[column]) for column in numeric)
-        )
-        (left_out if _is_heading(row, numeric, width) or remark else kept).append(row)
+    remarks = [
+        _is_heading(row, numeric, width) or (number > last and _is_remark(row, numeric, width))
+        for number, row in enumerate(rows)
+    ]
+    left_out = [row for row, remark in zip(rows, remarks, strict=True) if remark]
     if left_out:
         shown = "; ".join(" ".join(filter(None, row))[:_SHOWN] for row in left_out[:3])
         more = ", …" if len(left_out) > 3 else ""
         notes.append(f"lines without numbers were left out: {len(left_out)} ({shown}{more})")
-    return kept
+    return [row for row, remark in zip(rows, remarks, strict=True) if not remark]
+
+
+def _is_remark(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
+    """Whether a line below the table is text: too short, or words where numbers stand above."""
+    filled = (column < len(row) and not is_gap(row[column]) for column in numeric)
+    return len(row) < width or any(filled)
 
 
 def _has_number(row: Sequence[str], numeric: Sequence[int]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from oodometer.tables.cells import read_cell
 from oodometer.tables.names import (
@@ -94,31 +94,40 @@ def names_the_index(row: Sequence[str]) -> bool:
 
 def joined_titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
     """Join the lines of a header; a title above several columns belongs to all of them."""
-    levels: list[list[str]] = [[] for _ in range(width)]
-    results = set(numeric)
-    groups = [""] * len(header)
+    columns = _header_columns(header, set(numeric), width)
+    empty = [
+        level
+        for level in range(len(header) if len(header) > 1 else 0)
+        if _tells_nothing([columns[column] for column in numeric], level)
+    ]
+    for column in numeric:
+        columns[column] = ["" if n in empty else cell for n, cell in enumerate(columns[column])]
+    titles = []
+    for column, cells in enumerate(columns):
+        words = [cell for cell in cells if cell]
+        title = " ".join(dict.fromkeys(words)) if column in numeric else (words or [""])[-1]
+        titles.append(title or f"column {column + 1}")
+    return titles
+
+
+def _header_columns(header: Rows, results: Collection[int], width: int) -> list[list[str]]:
+    """Return the cells of a header, column by column; above results they fill their group."""
+    groups = [""] * len(header)  # what stands above the present column, level by level
+    columns = []
     for column in range(width):
-        for level, row in enumerate(header):
-            cell = (row[column] if column < len(row) else "").removeprefix("#").strip()
+        cells = [(row[column] if column < len(row) else "") for row in header]
+        cells = [cell.removeprefix("#").strip() for cell in cells]
+        for level, cell in enumerate(cells):
             if cell:
                 groups[level:] = [""] * (len(header) - level)
-            last = level == len(header) - 1
-            if column in results and not last:
-                groups[level] = cell or groups[level]
-                cell = groups[level]
-            if level and column in results and cell.isdigit():
-                cell = f"{row[0] or 'run'} {cell}"  # the number of a run
-            levels[column].append(cell)
-    for level in range(len(header) if len(header) > 1 else 0):
-        if _tells_nothing([levels[column] for column in numeric], level):
-            for column in numeric:
-                levels[column][level] = ""
-    titles = []
-    for column, parts in enumerate(levels):
-        told = [part for part in parts if part]
-        joined = " ".join(dict.fromkeys(told)) if column in results else (told or [""])[-1]
-        titles.append(joined or f"column {column + 1}")
-    return titles
+            if column not in results:
+                continue
+            if level < len(header) - 1:
+                groups[level] = cells[level] = cell or groups[level]
+            if level and cells[level].isdigit():
+                cells[level] = f"{header[level][0] or 'run'} {cells[level]}"  # the number of a run
+        columns.append(cells)
+    return columns
 
 
 def _tells_nothing(columns: Sequence[Sequence[str]], level: int) -> bool:

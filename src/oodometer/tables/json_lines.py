@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from oodometer.tables.names import metric_named
 
@@ -20,42 +20,93 @@ def json_lines(content: Json) -> list[Line] | None:
     >>> json_lines({"auroc": {"0": 0.9, "1": 0.8}})
     [{'auroc': 0.9}, {'auroc': 0.8}]
     """
-    if isinstance(content, list):
-        if content and _are_lists(content):
-            titles, *rows = content
-            return [dict(zip(map(str, titles), row, strict=False)) for row in rows]
-        return [_flat(entry) for entry in content] if _are_objects(content) else None
-    if not isinstance(content, dict) or not content:
+    return next((lines for shape in _SHAPES if (lines := shape(content)) is not None), None)
+
+
+def _rows(content: Json) -> list[Line] | None:
+    """A list of lists: the titles, then a list per line."""
+    if not isinstance(content, list) or not content or not _are_lists(content):
         return None
-    names, data = content.get("columns"), content.get("data")
-    if isinstance(names, list) and isinstance(data, list) and _are_lists(data):  # pandas: split
-        return [dict(zip(map(str, names), row, strict=False)) for row in data]
-    if isinstance(data, list) and _are_objects(data):  # pandas: table
-        return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
-    lists = [value for value in content.values() if isinstance(value, list)]
-    if len(lists) == len(content) and len({len(column) for column in lists}) == 1:
-        if len(lists) == 1 and _are_objects(lists[0]):
-            return json_lines(lists[0])
-        return [dict(zip(content, row, strict=True)) for row in zip(*lists, strict=True)]
-    records = [value for value in lists if value and _are_objects(value)]
-    if len(records) == 1:  # the table among facts about it
-        return _with_facts(records[0], content)
-    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
+    titles, *rows = content
+    return _titled(titles, rows)
+
+
+def _records(content: Json) -> list[Line] | None:
+    """A list of objects, one per line."""
+    if not isinstance(content, list) or not _are_objects(content):
+        return None
+    return [_flat(entry) for entry in content]
+
+
+def _pandas(content: Json) -> list[Line] | None:
+    """What pandas writes with orient="split" and orient="table"."""
+    data = content.get("data") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(data, list):
+        return None
+    titles = content.get("columns")
+    if isinstance(titles, list) and _are_lists(data):
+        return _titled(titles, data)
+    if not _are_objects(data):
+        return None
+    return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
+
+
+def _columns(content: Json) -> list[Line] | None:
+    """An object of equally long lists, one per column; or of one list of lines."""
+    if not isinstance(content, dict) or not _are_lists(list(content.values())):
+        return None
+    columns = list(content.values())
+    if len({len(column) for column in columns}) != 1:
+        return None
+    if len(columns) == 1 and _are_objects(columns[0]):
+        return _records(columns[0])
+    return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _among_facts(content: Json) -> list[Line] | None:
+    """An object with one list of lines, among facts about all of them."""
+    if not isinstance(content, dict):
+        return None
+    lists = [value for value in content.values() if isinstance(value, list) and value]
+    records = [value for value in lists if _are_objects(value)]
+    return _with_facts(records[0], content) if len(records) == 1 else None
+
+
+def _one_run(content: Json) -> list[Line] | None:
+    """An object with the results of one run, among its settings."""
+    if not isinstance(content, dict):
+        return None
     facts = {name: value for name, value in content.items() if _is_fact(name, value)}
-    results = {name: value for name, value in inner.items() if name not in facts}
-    if facts and results and len(facts) + len(results) == len(content):  # one run, and its settings
-        return _with_facts(results, facts)
-    if len(inner) < len(content):
+    results = {name: value for name, value in content.items() if name not in facts}
+    if not facts or not results or not _are_objects(list(results.values())):
         return None
-    while len(content) == 1 and not metric_named(next(iter(content))):
-        below = next(iter(content.values()))
-        if not isinstance(below, dict) or not all(isinstance(v, dict) for v in below.values()):
+    return _with_facts(results, facts)
+
+
+def _names_inside_names(content: Json) -> list[Line] | None:
+    """Objects inside objects: of numbered lines, as pandas writes columns, or of names."""
+    objects = _objects_in(content)
+    if not objects:
+        return None
+    while len(objects) == 1 and not metric_named(next(iter(objects))):
+        below = _objects_in(next(iter(objects.values())))
+        if below is None:
             break
-        content = below  # {"results": {...}} says no more than what is inside
-    if all(key.isdigit() for value in content.values() for key in value):  # pandas: columns
-        keys = dict.fromkeys(key for value in content.values() for key in value)
-        return [{name: value.get(key) for name, value in content.items()} for key in keys]
-    return list(_nested(content, ())) or None
+        objects = below  # {"results": {...}} says no more than what is inside
+    keys = dict.fromkeys(key for value in objects.values() for key in value)
+    if all(map(str.isdigit, keys)):
+        return [{name: value.get(key) for name, value in objects.items()} for key in keys]
+    return list(_nested(dict(objects), ())) or None
+
+
+# In the order in which they are tried.
+_SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
+    _rows, _records, _pandas, _columns, _among_facts, _one_run, _names_inside_names,
+)  # fmt: skip
+
+
+def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
+    return [dict(zip(map(str, titles), row, strict=False)) for row in rows]
 
 
 def _is_fact(name: str, value: Json) -> bool:
@@ -69,6 +120,13 @@ def _with_facts(content: Json, facts: Line) -> list[Line] | None:
     lines = json_lines(content)
     known = _flat({name: value for name, value in facts.items() if _is_fact(name, value)})
     return None if lines is None else [{**known, **line} for line in lines]
+
+
+def _objects_in(content: Json) -> dict[str, Line] | None:
+    """Return an object whose values are all objects, else None."""
+    if not isinstance(content, dict) or not _are_objects(list(content.values())):
+        return None
+    return content
 
 
 def _are_lists(entries: list[Json]) -> bool:
@@ -99,12 +157,9 @@ def _nested(content: Line, names: tuple[str, ...]) -> Iterator[Line]:
                 yield from _nested(value, (*names, name))
         return
     labels = {f"column {number}": name for number, name in enumerate(names, start=1)}
-    runs = {len(value) for value in content.values() if isinstance(value, list)}
-    if len(runs) == 1 and all(isinstance(value, list) for value in content.values()):
-        for run in range(runs.pop()):
-            values = {
-                name: value[run] for name, value in content.items() if isinstance(value, list)
-            }
-            yield {**labels, "run": run, **values}
+    lists = [value for value in content.values() if isinstance(value, list)]
+    if len(lists) < len(content) or len({len(values) for values in lists}) != 1:
+        yield {**labels, **content}
         return
-    yield {**labels, **content}
+    for run, values in enumerate(zip(*lists, strict=True)):
+        yield {**labels, "run": run, **dict(zip(content, values, strict=True))}

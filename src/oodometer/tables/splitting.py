@@ -114,26 +114,36 @@ def _latex_text(cell: str) -> str:
 
 def _aligned(lines: Sequence[str]) -> Rows | None:
     """Split columns that are aligned with spaces, or copied from a page."""
-    quoted = sum(line.count('"') for line in lines[:_LOOKED_AT]) >= len(lines[:_LOOKED_AT])
-    for gap in (None,) if quoted else (r"\s{2,}", r"\s+"):
-        if gap is None:  # names in quotation marks, which may hold spaces
-            rows = list(csv.reader(map(str.strip, lines), delimiter=" ", skipinitialspace=True))
-        else:
-            rows = [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
-        header, *body = rows
-        if not body or len(lines) < 2:
-            continue
-        widths = {len(row) for row in body}
-        if widths == {len(header) + 1} and (lines[0][0].isspace() or numbered(body)):
-            header.insert(0, "")  # of names that have no title
-        width = len(header)
-        if width > 1 and widths == {width}:
-            return rows
-        if gap == r"\s+" and width > 1 and min(widths) >= width:
-            joined = [_with_long_name(row, width) for row in body]
-            if all(row is not None for row in joined):
-                return [header, *(row for row in joined if row is not None)]
-    return None
+    if len(lines) < 2:
+        return None
+    some = lines[:_LOOKED_AT]
+    if sum(line.count('"') for line in some) >= len(some):  # names in quotation marks
+        rows = list(csv.reader(map(str.strip, lines), delimiter=" ", skipinitialspace=True))
+        return _even(rows, lines[0])
+    wide, narrow = (
+        [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
+        for gap in (r"\s{2,}", r"\s+")
+    )
+    return _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
+
+
+def _even(rows: Rows, first: str) -> Rows | None:
+    """Return rows that are equally long, where need be with an empty title in front, else None."""
+    header, *body = rows
+    widths = {len(row) for row in body}
+    if widths == {len(header) + 1} and (first[0].isspace() or numbered(body)):
+        header.insert(0, "")  # of names that have no title
+    return rows if len(header) > 1 and widths == {len(header)} else None
+
+
+def _with_long_names(rows: Rows) -> Rows | None:
+    """Join the words of names, where all that follows them are numbers, else None."""
+    header, *body = rows
+    if len(header) < 2 or min(map(len, body)) < len(header):
+        return None
+    joined = [_with_long_name(row, len(header)) for row in body]
+    whole = [row for row in joined if row is not None]
+    return [header, *whole] if len(whole) == len(body) else None
 
 
 def numbered(rows: Sequence[Sequence[str]]) -> bool:
