@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from oodometer.stats.friedman import critical_difference
-from oodometer.stats.intervals import hierarchical_interval, runs_interval
+from oodometer.stats.intervals import runs_interval
 from oodometer.stats.order import aso_matrix
 from oodometer.stats.paired import sign_flip_test
 from oodometer.stats.ranks import places
@@ -61,17 +61,12 @@ def others() -> None:
     """Print the time of one call of each of the others, at the size of a large study."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=30)
-    scores = [(rng.normal(size=1000), rng.normal(1, 1, 1000)) for _ in range(10)]
     table = rng.normal(size=(20, 30))
     grid = np.indices((5, 4, 3, 5)).reshape(4, -1)
     factors = dict(zip("abcd", grid.tolist(), strict=True))
     cells = rng.normal(size=grid.shape[1])
     rows: list[tuple[str, Callable[[], object]]] = [
         ("runs_interval, 30 runs", lambda: runs_interval(values, rng=rng)),
-        (
-            "hierarchical_interval, 10 x (1000 + 1000)",
-            lambda: hierarchical_interval(scores, rng=rng),
-        ),
         (
             "sign_flip_test, 20 runs, exact",
             lambda: sign_flip_test(values[:20], values[10:], rng=rng),

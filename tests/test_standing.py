@@ -11,7 +11,7 @@ from oodometer.protocols.standing.protocol import standing, standing_of
 from oodometer.protocols.standing.shares import dominance_claims, shares_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
-from oodometer.stats.power import power
+from oodometer.stats.power import t_test_power
 
 
 def world(means, *, runs, spread, seed=0, sets=("near", "far"), shared=0.02):
@@ -427,7 +427,7 @@ def test_the_runs_that_are_said_to_be_needed_suffice(others):
     )
     (claim,) = [c for c in judged(Results(frame, ("seed",))).claims if "would take" in c.text]
     assert "about 15 runs" in claim.text and "80 % power" in claim.evidence
-    assert power(15, 0.8, 1.0) >= 0.8 > power(14, 0.8, 1.0)
+    assert t_test_power(15, 0.8) >= 0.8 > t_test_power(14, 0.8)
 
 
 def test_several_that_are_tied_take_more_runs_than_one():

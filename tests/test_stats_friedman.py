@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from oodometer.errors import UserError
 from oodometer.stats.agreement import kendall_w, spearman, tau_b, tau_matrix
 from oodometer.stats.friedman import critical_difference, friedman
-from oodometer.stats.ranks import mean_ranks, places
+from oodometer.stats.ranks import places
 
 relaxed = settings(deadline=None, max_examples=40)
 
@@ -145,30 +145,6 @@ def test_equal_methods_are_one_group():
 
 
 # Ranks and places
-
-
-def test_mean_ranks_cover():
-    """Expected ranks of three detectors, one of them ahead, from a large simulation."""
-    rng = generator(6)
-    shift = np.array([0.0, 0.0, 1.0])[:, None]
-    draw = rng.normal(size=(3, 200_000)) + shift
-    truth = (draw[None] > draw[:, None]).sum(axis=1).mean(axis=1) + 1
-    for columns, low, high in ((6, 0.90, 0.99), (15, 0.91, 0.98)):
-        hits = np.zeros(3)
-        for _ in range(150):
-            found = mean_ranks(rng.normal(size=(3, columns)) + shift, rng=rng, resamples=300)
-            hits += [i.low <= t <= i.high for i, t in zip(found, truth, strict=True)]
-        assert low <= hits.mean() / 150 <= high
-
-
-def test_a_rank_that_never_changes_could():
-    found = mean_ranks([[3, 3, 3], [2, 2, 2], [1, 1, 1]], rng=generator())
-    unseen = 1.5 * (1 - 0.025 ** (1 / 3))
-    assert found[0][:3] == pytest.approx((1, 1, 1 + unseen))
-    assert found[1][:3] == pytest.approx((2, 1, 3))
-    two = mean_ranks([[2] * 9, [1] * 9], rng=generator())
-    assert two[0][:3] == pytest.approx((1, 1, 2 - 0.025 ** (1 / 9)))
-    assert mean_ranks([[0.9, 0.8]], rng=generator())[0].value == 1.0
 
 
 @pytest.mark.parametrize("columns", [3, 12])

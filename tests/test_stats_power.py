@@ -8,7 +8,7 @@ import scipy.stats
 
 from oodometer.errors import UserError
 from oodometer.stats.paired import t_test
-from oodometer.stats.power import power, runs_needed
+from oodometer.stats.power import runs_needed, t_test_power
 
 
 def generator(seed=0):
@@ -30,7 +30,7 @@ def runs_with(effect, spread, size=10):
 )
 def test_sample_sizes_are_statsmodels(effect, wanted, runs):
     assert runs_needed(*runs_with(effect, 1.0), power=wanted).runs == runs
-    assert power(runs, effect, 1.0) >= wanted > power(runs - 1, effect, 1.0)
+    assert t_test_power(runs, effect) >= wanted > t_test_power(runs - 1, effect)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_power_is_the_share_of_simulated_tests(runs, effect, comparisons):
     draws = generator(runs).normal(effect, 1.0, size=(40_000, runs))
     p_values = scipy.stats.ttest_1samp(draws, 0.0, axis=1).pvalue
     share = (p_values < 0.05 / comparisons).mean()
-    assert power(runs, effect, 1.0, comparisons=comparisons) == pytest.approx(share, abs=0.01)
+    assert t_test_power(runs, effect, comparisons=comparisons) == pytest.approx(share, abs=0.01)
 
 
 @pytest.mark.parametrize(("effect", "wanted"), [(2.5, 0.8), (1.2, 0.8), (0.6, 0.9)])
@@ -63,20 +63,19 @@ def test_the_promised_runs_have_the_promised_power(effect, wanted):
 
 
 def test_no_effect_has_the_level_for_power():
-    assert power(7, 0.0, 1.0) == pytest.approx(0.05)
-    assert power(7, 0.0, 1.0, comparisons=5) == pytest.approx(0.01)
-    assert power(7, 0.0, 0.0) == pytest.approx(0.05)
+    assert t_test_power(7, 0.0) == pytest.approx(0.05)
+    assert t_test_power(7, 0.0, comparisons=5) == pytest.approx(0.01)
 
 
 def test_power_rises_with_runs_and_falls_with_comparisons_and_spread():
-    by_runs = [power(runs, 0.5, 1.0) for runs in range(2, 60)]
+    by_runs = [t_test_power(runs, 0.5) for runs in range(2, 60)]
     assert by_runs == sorted(by_runs)
-    by_comparisons = [power(10, 1.0, 1.0, comparisons=k) for k in (1, 2, 10, 100)]
+    by_comparisons = [t_test_power(10, 1.0, comparisons=k) for k in (1, 2, 10, 100)]
     assert by_comparisons == sorted(by_comparisons, reverse=True)
     needed = [runs_needed(*runs_with(0.01, 0.02), comparisons=k).runs for k in (1, 3, 30)]
     assert needed == sorted(needed) and needed[0] < needed[-1]
-    assert power(10, -1.0, 1.0) == power(10, 1.0, 1.0)
-    assert power(5, 1e6, 1e-6) == 1.0
+    assert t_test_power(10, -1.0) == t_test_power(10, 1.0)
+    assert t_test_power(5, 1e12) == 1.0
 
 
 def test_no_difference_is_never_told():
@@ -113,9 +112,7 @@ def test_refusals():
         (lambda: runs_needed([0.9, 0.8], [0.8, np.nan]), "b must be finite"),
         (lambda: runs_needed([0.9, 0.8], [0.8, 0.8], power=1.0), "power must lie between 0.05"),
         (lambda: runs_needed([0.9, 0.8], [0.8, 0.8], comparisons=0), "comparisons must be"),
-        (lambda: power(1, 0.5, 1.0), "runs must be at least 2"),
-        (lambda: power(3, 0.5, -1.0), "spread not negative"),
-        (lambda: power(3, 0.5, 1.0, level=5), "level must be"),
+        (lambda: runs_needed([0.9, 0.8], [0.8, 0.8], level=5), "level must be"),
     ):
         with pytest.raises(UserError, match=message):
             call()

@@ -5,11 +5,16 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from oodometer.errors import UserError
-from oodometer.stats.tuning import half, sensitivity, tuning, tuning_leave_one_out
+from oodometer.stats.tuning import sensitivity, tuning_leave_one_out
 
 
 def generator(seed=0):
     return np.random.default_rng(seed)
+
+
+def half(size, rng):
+    """Mark half of the samples at random."""
+    return rng.permutation(size) < size // 2
 
 
 def area(id_scores, ood_scores):
@@ -33,14 +38,10 @@ def test_choices_by_brute_force():
     }
     scores = grid(rng, shifts)
     seen = half(40, rng)
-    found = tuning(
-        scores,
-        id="id",
-        default="k=2",
-        validation=["near", "odd"],
-        test=["far"],
-        id_validation=seen,
-    )
+    every = tuning_leave_one_out(scores, id="id", default="k=2", id_validation=seen)
+    assert [one.test for one in every] == [("near",), ("far",), ("odd",)]
+    found = every[1]
+    assert found.validation == ("near", "odd")
     validation = {
         s: np.mean([area(sets["id"][seen], sets[name]) for name in ("near", "odd")])
         for s, sets in scores.items()
@@ -52,18 +53,6 @@ def test_choices_by_brute_force():
     assert found.oracle.setting == max(test, key=test.get)
     assert found.gain == pytest.approx(test[best] - test["k=2"])
     assert found.optimism == pytest.approx(max(test.values()) - test[best])
-
-
-def test_leave_one_out_is_tuning_for_each_set():
-    rng = generator(2)
-    scores = grid(rng, {s: {n: rng.uniform(0, 2) for n in "abc"} for s in ("x", "y", "z")})
-    seen = half(40, rng)
-    found = tuning_leave_one_out(scores, id="id", default="x", id_validation=seen)
-    for name, one in zip("abc", found, strict=True):
-        others = [other for other in "abc" if other != name]
-        assert one == tuning(
-            scores, id="id", default="x", validation=others, test=[name], id_validation=seen
-        )
 
 
 def test_first_of_equals_wins():
@@ -107,18 +96,11 @@ def test_sensitivity_curve():
     rng = generator(6)
     scores = grid(rng, {"k=1": {"a": 0.5, "b": 2.0}, "k=9": {"a": 1.5, "b": 1.0}})
     found = sensitivity(scores, id="id")
-    expected = [[area(sets["id"], sets[name]) for name in "ab"] for sets in scores.values()]
-    assert found.auroc == pytest.approx(np.array(expected))
-    assert (found.settings, found.datasets) == (("k=1", "k=9"), ("a", "b"))
-    assert found.best == ("k=9", "k=1")
-    assert found.spread == pytest.approx(abs(np.diff(np.mean(expected, axis=1))[0]))
-
-
-def test_half_is_half():
-    for size in (2, 3, 10, 11):
-        assert half(size, generator()).sum() == size // 2
-    with pytest.raises(UserError, match="cannot be halved"):
-        half(1, generator())
+    expected = {
+        setting: pytest.approx(np.mean([area(sets["id"], sets[name]) for name in "ab"]))
+        for setting, sets in scores.items()
+    }
+    assert found == expected
 
 
 def test_refusals():
@@ -126,9 +108,6 @@ def test_refusals():
     seen = half(6, generator())
     common = {"id": "id", "default": "x", "id_validation": seen}
     for call, message in (
-        (lambda: tuning(scores, validation=["a"], test=["a"], **common), "'a' is among the valid"),
-        (lambda: tuning(scores, validation=[], test=["a"], **common), "at least one outlier set"),
-        (lambda: tuning(scores, validation=["c"], test=["a"], **common), "setting 'x' 'c'"),
         (lambda: tuning_leave_one_out(scores, **common | {"default": "y"}), "Unknown setting 'y'"),
         (lambda: tuning_leave_one_out({}, **common), "scores holds no setting"),
         (

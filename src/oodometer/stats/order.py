@@ -10,22 +10,19 @@ Values are such that higher is better.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError
 from oodometer.metrics.counts import Floats, check_count, finite_scores
 from oodometer.metrics.delong import check_level
 from oodometer.stats.values import check_generator
 
 STEPS = 200  # quantiles are compared at 1/200, 2/200, ..., 199/200
 THRESHOLD = 0.2  # say "better" below it: see `aso` for what that costs and gains
-PUBLISHED_THRESHOLD = 0.5  # as Dror et al. 2019 decide, and papers that follow them
-Correction = Literal["bonferroni", "deepsig"]
-CORRECTIONS = ("bonferroni", "deepsig")
 CHUNK = 1 << 21  # numbers drawn at once
 
 Indices = NDArray[np.intp]
@@ -46,8 +43,7 @@ class _Grid(NamedTuple):
 
     a: Indices
     b: Indices
-    points: Floats  # for the distance
-    violating: Floats  # for the part of it that counts as violation
+    points: Floats
 
     @staticmethod
     def of(a_size: int, b_size: int) -> _Grid:
@@ -56,18 +52,10 @@ class _Grid(NamedTuple):
         return _Grid._merged(-(-a_size * steps // STEPS), -(-b_size * steps // STEPS))
 
     @staticmethod
-    def published(a_size: int, b_size: int) -> _Grid:
-        """The same in floats, and the first grid point can violate nothing."""
-        times = np.arange(1.0 / STEPS, 1.0, 1.0 / STEPS)
-        places = [np.ceil(size * times).astype(np.intp) for size in (a_size, b_size)]
-        grid = _Grid._merged(places[0], places[1])
-        return grid._replace(violating=grid.points - (np.arange(grid.points.size) == 0))
-
-    @staticmethod
     def _merged(a: Indices, b: Indices) -> _Grid:
         new = np.flatnonzero(np.diff(a, prepend=0) + np.diff(b, prepend=0))
         points = np.diff(new, append=a.size).astype(np.float64)
-        return _Grid(a[new] - 1, b[new] - 1, points, points)
+        return _Grid(a[new] - 1, b[new] - 1, points)
 
     def ratio(self, a: Floats, b: Floats) -> Floats:
         """Violation ratio of sorted samples along the last axis; leading axes are resamples."""
@@ -76,22 +64,8 @@ class _Grid(NamedTuple):
         total = np.asarray(squared @ self.points)
         squared[distance <= 0.0] = 0.0
         share = np.full(total.shape, 0.5)
-        np.divide(squared @ self.violating, total, out=share, where=total > 0.0)
+        np.divide(squared @ self.points, total, out=share, where=total > 0.0)
         return share
-
-
-def violation_ratio(a: ArrayLike, b: ArrayLike) -> float:
-    """Share of the squared distance between the quantiles of a and b where b lies above a.
-
-    sum over t of max(G(t) - F(t), 0)^2 / sum over t of (G(t) - F(t))^2, where F and G are the
-    quantile functions of a and b: 0 if a is better throughout, 1 if b is, 1/2 if they are equal.
-    Exchanging a and b gives the complement.
-
-    >>> violation_ratio([0.8, 0.9, 0.7], [0.6, 0.5, 0.4])
-    0.0
-    """
-    a_sorted, b_sorted = _sorted([a, b], ["a", "b"])
-    return float(_Grid.of(a_sorted.size, b_sorted.size).ratio(a_sorted, b_sorted))
 
 
 def aso(
@@ -101,13 +75,14 @@ def aso(
     rng: np.random.Generator,
     level: float = 0.95,
     comparisons: int = 1,
-    correction: Correction = "bonferroni",
     resamples: int = 1000,
 ) -> float:
     """Upper confidence bound of the violation ratio: small if a is almost surely better than b.
 
-    min(1, e - s z), where e is `violation_ratio`, s the standard deviation of the ratio under
-    resampling both samples, and z the normal quantile of (1 - level) / comparisons.
+    min(1, e - s z), where e is the violation ratio, s its standard deviation under resampling both
+    samples, and z the normal quantile of (1 - level) / comparisons. With the quantile functions F
+    and G of a and b, e = sum over t of max(G(t) - F(t), 0)^2 / sum over t of (G(t) - F(t))^2: 0 if
+    a is better throughout, 1 if b is, 1/2 if they are equal.
 
     Papers call a better if the bound is below 1/2. Of equal distributions that is wrong far more
     often than the level says, because their ratio never becomes normal: in simulation (level 0.95,
@@ -116,16 +91,12 @@ def aso(
     one pair in six is in perfect order by chance. More comparisons are stricter, but 20 of them
     leave 2 % each with 10 runs, not the twentieth part: to test a family, take
     `paired.sign_flip_test` and `comparison.holm`.
-
-    ``correction="deepsig"`` replays a published rule that takes level + (1 - level) / comparisons
-    for the level, so that more comparisons are less strict, and a single one decides nothing.
     """
     matrix = aso_matrix(
         [a, b],
         rng=rng,
         level=level,
         comparisons=comparisons,
-        correction=correction,
         resamples=resamples,
     )
     return float(matrix.minimum[0, 1])
@@ -137,14 +108,13 @@ def aso_matrix(
     rng: np.random.Generator,
     level: float = 0.95,
     comparisons: int | None = None,
-    correction: Correction = "bonferroni",
     resamples: int = 1000,
 ) -> OrderMatrix:
     """`aso` of every pair of methods, each given by one value per run.
 
     Without `comparisons`, all are allowed for: each of M methods may turn out better than each
-    other, M (M - 1). The published rule counts a pair once, M (M - 1) / 2. A method is resampled
-    once for all its pairs, and the spread of a pair is the same in both directions.
+    other, M (M - 1). A method is resampled once for all its pairs, and the spread of a pair is the
+    same in both directions.
     """
     check_generator(rng)
     if not hasattr(samples, "__len__") or len(samples) < 2:
@@ -152,8 +122,8 @@ def aso_matrix(
     check_count(resamples, "resamples", 2)
     methods = len(samples)
     if comparisons is None:
-        comparisons = methods * (methods - 1) // (2 if correction == "deepsig" else 1)
-    reach = _reach(level, comparisons, correction)
+        comparisons = methods * (methods - 1)
+    reach = _reach(level, comparisons)
     names = ["a", "b"] if methods == 2 else [f"samples[{row}]" for row in range(methods)]
     values = _sorted(samples, names)
     drawn = [_resampled(vector, resamples, rng) for vector in values]
@@ -172,49 +142,11 @@ def aso_matrix(
     return OrderMatrix(violation, minimum, level, comparisons)
 
 
-def aso_replay(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    seed: int,
-    level: float = 0.95,
-    comparisons: int | None = None,
-    resamples: int = 1000,
-) -> float:
-    """`aso` with the random numbers and slips of the implementation behind published tables.
-
-    That is deepsig 1.2.8: resample i is drawn with NumPy's legacy generator of seed + i, first a,
-    then b; the first grid point is left out of the violation; `comparisons`, if given, go by its
-    own rule. To compare with a publication; for conclusions take `aso`.
-    """
-    check_count(resamples, "resamples", 2)
-    check_count(seed, "seed", 0)
-    if seed >= 2**32 - resamples:
-        raise UserError(f"seed must be less than about 2^32, got {seed}.")
-    a_sorted, b_sorted = _sorted([a, b], ["a", "b"])
-    grid = _Grid.published(a_sorted.size, b_sorted.size)
-    drawn_a = np.empty((resamples, a_sorted.size))
-    drawn_b = np.empty((resamples, b_sorted.size))
-    for number in range(resamples):
-        legacy = np.random.RandomState(seed + number + 1)
-        for vector, drawn in ((a_sorted, drawn_a), (b_sorted, drawn_b)):
-            places = np.ceil(vector.size * legacy.random_sample(vector.size)).astype(np.intp)
-            drawn[number] = np.sort(vector[np.maximum(places, 1) - 1])
-    ratio = float(grid.ratio(a_sorted, b_sorted))
-    spread = float(grid.ratio(drawn_a, drawn_b).std())
-    if comparisons is None:
-        return _bound(ratio, spread, _reach(level, 1, "bonferroni"))
-    return _bound(ratio, spread, _reach(level, comparisons, "deepsig"))
-
-
-def _reach(level: float, comparisons: int, correction: Correction) -> float:
+def _reach(level: float, comparisons: int) -> float:
     """How many standard deviations the bound lies above the estimate."""
     check_level(level)
-    if correction not in CORRECTIONS:
-        raise unknown("correction", correction, CORRECTIONS)
     check_count(comparisons, "comparisons")
-    share = 1.0 / comparisons if correction == "bonferroni" else 1.0 - 1.0 / comparisons
-    return -float(ndtri((1.0 - level) * share))
+    return -float(ndtri((1.0 - level) * (1.0 / comparisons)))
 
 
 def _bound(ratio: float, spread: float, reach: float) -> float:

@@ -6,20 +6,17 @@ import math
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri, stdtr
+from numpy.typing import ArrayLike
+from scipy.special import stdtr
 
-from oodometer.errors import UserError
-from oodometer.metrics import Estimate, auroc_interval
-from oodometer.metrics.counts import Floats, check_count, finite_scores
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats, check_count
 from oodometer.metrics.delong import check_level
 from oodometer.stats.binomial import share_interval
 from oodometer.stats.summary import Summary, mean_interval
-from oodometer.stats.values import check_generator, midranks, paired_values
+from oodometer.stats.values import check_generator, paired_values
 
 EXACT_FLIPS = 18  # pairs: the means of their 2^18 subsets take milliseconds
-EXACT_RANKS = 200  # pairs: beyond, the normal approximation is right to three digits
-MOST_RANKS = 5000  # pairs: the means of all pairs of them take half a gigabyte
 CHUNK = 1 << 20
 
 
@@ -35,7 +32,7 @@ class PairedTest(NamedTuple):
     value: float
     p_value: float
     smallest: float
-    method: Literal["exact", "Monte Carlo", "normal approximation", "t"]
+    method: Literal["exact", "Monte Carlo", "t"]
     low: float
     high: float
 
@@ -132,80 +129,6 @@ def _random_means(
     return below, above
 
 
-def wilcoxon_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
-    """Wilcoxon's signed rank test of a - b, exact with ties and zeros.
-
-    The ranks of |a - b| get the signs of the differences; the two-sided p is the share of all sign
-    patterns whose positive ranks sum to something as far from the middle. Ties share the mean of
-    their ranks; zeros take part in the ranking and then drop out (Pratt 1959). The distribution is
-    counted rank by rank, up to 200 pairs; beyond, its normal approximation with the tie-corrected
-    variance. `value` is the median of the means of all pairs of differences (Hodges & Lehmann
-    1963), and the interval runs between two of these means (Tukey 1949).
-    """
-    check_level(level)
-    first, second = paired_values(a, b)
-    differences = first - second
-    size = differences.size
-    if size > MOST_RANKS:
-        raise UserError(
-            f"a and b have {size} values: Wilcoxon's interval takes the means of all pairs of "
-            f"differences, of {MOST_RANKS} at most; t_test takes any number."
-        )
-    means = np.sort((differences[:, None] + differences)[np.triu_indices(size)] / 2.0)
-    value = float(np.median(means))
-    # Values with few digits tie in their differences; in floats only nearly so.
-    largest = float(np.abs([first, second]).max()) or 1.0
-    sizes = np.round(np.abs(differences) / largest, 12)
-    ranks = midranks(sizes) * np.sign(differences)
-    ranks = ranks[ranks != 0.0]
-    if not ranks.size:
-        return PairedTest(value, 1.0, 1.0, "exact", *_ends(means, 1.0, level, largest))
-    smallest = 2.0 ** (1 - ranks.size)
-    reached = abs(float(ranks.sum()))
-    if ranks.size > EXACT_RANKS:
-        p_value = min(1.0, 2.0 * float(ndtr(-max(0.0, reached - 1.0) / np.sqrt(ranks @ ranks))))
-        low, high = _ends(means, p_value, level, largest)
-        return PairedTest(value, p_value, smallest, "normal approximation", low, high)
-    # Twice the ranks are whole numbers, ties or not.
-    chances = _chances_of_sums(np.rint(2.0 * np.abs(ranks)).astype(np.intp))
-    total = chances.size - 1
-    far = np.abs(2 * np.arange(total + 1) - total) >= round(2.0 * reached)
-    p_value = min(1.0, float(chances[far].sum()))
-    low, high = _ends(means, p_value, level, largest)
-    return PairedTest(value, p_value, smallest, "exact", low, high)
-
-
-def _chances_of_sums(numbers: NDArray[np.intp]) -> Floats:
-    """Chance of each sum if every one of these numbers is taken or left by a coin."""
-    chances = np.zeros(int(numbers.sum()) + 1)
-    chances[0] = 1.0
-    for number in numbers:
-        chances[number:] += chances[:-number].copy()
-        chances *= 0.5
-    return chances
-
-
-def _ends(means: Floats, p_value: float, level: float, largest: float) -> tuple[float, float]:
-    """Ends of the interval of signed ranks between the sorted means of all pairs.
-
-    Ties and zeros at 0 change the p value there alone: an end is then moved to the other side.
-    """
-    size = (math.isqrt(8 * means.size + 1) - 1) // 2
-    if size <= EXACT_RANKS:
-        at_most = np.cumsum(_chances_of_sums(np.arange(1, size + 1)))
-        cut = int(np.argmax(2.0 * at_most >= 1.0 - level - 1e-12))
-    else:
-        spread = math.sqrt(size * (size + 1) * (2 * size + 1) / 24.0)
-        cut = math.ceil(0.5 * means.size - 0.5 + spread * float(ndtri(0.5 - 0.5 * level)))
-    low, high = (means[cut - 1], means[-cut]) if cut else (-math.inf, math.inf)
-    zero = 1e-12 * largest
-    if p_value >= 1.0 - level - 1e-12:
-        return min(0.0, float(low)), max(0.0, float(high))
-    if np.median(means) > 0.0:
-        return max(float(low), float(means[means > zero].min())), float(high)
-    return float(low), min(float(high), float(means[means < -zero].max()))
-
-
 def t_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
     """Student's paired t test of the mean of a - b, for so few runs that no permutation test can.
 
@@ -247,21 +170,15 @@ def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> E
     return mean_interval(Summary(value, float(differences.std(ddof=1)), differences.size), level)
 
 
-def win_probability(
-    a: ArrayLike, b: ArrayLike, *, paired: bool = True, level: float = 0.95
-) -> Estimate:
+def win_probability(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Chance that a beats b in another run, ties counting one half, with its interval.
 
-    Paired: a and b in the same run; the share of runs with Blaker's exact interval, which never
-    covers less than its level (`binomial.share_interval`) and leaves out 1/2 if and only if the
-    exact sign test rejects. Half a win, from an odd number of ties, is rounded away from the
-    middle at each end, and ties make the interval wider than needed. Not paired: a in one run
-    against b in another; the share of all pairs of runs, which is AUROC, with DeLong's interval
-    (`metrics.auroc_interval`): 97 % to 100 % in simulation of 3 to 30 runs each.
+    The share of runs with Blaker's exact interval, which never covers less than its level
+    (`binomial.share_interval`) and leaves out 1/2 if and only if the exact sign test rejects. Half
+    a win, from an odd number of ties, is rounded away from the middle at each end, and ties make
+    the interval wider than needed.
     """
     check_level(level)
-    if not paired:
-        return auroc_interval(finite_scores(b, "b"), finite_scores(a, "a"), level=level)
     first, second = paired_values(a, b)
     differences = first - second
     wins = float((differences > 0.0).sum() + 0.5 * (differences == 0.0).sum())

@@ -32,29 +32,26 @@ class RunsNeeded(NamedTuple):
     spread: float  # its standard deviation over runs
 
 
-def power(
-    runs: int, effect: float, spread: float, *, level: float = 0.95, comparisons: int = 1
-) -> float:
-    """Chance that a paired two-sided t test finds a mean difference `effect` with so many runs.
+def t_test_power(runs: int, effect: float, *, level: float = 0.95, comparisons: int = 1) -> float:
+    """Chance that a paired two-sided t test finds a standardized mean difference `effect`.
 
     1 - T(t) + T(-t), where T is the noncentral t distribution with n - 1 degrees of freedom and
-    noncentrality effect sqrt(n) / spread, and t the quantile at (1 - level) / (2 comparisons)
-    (Bonferroni). `spread` is the standard deviation of the differences over runs, which are taken
-    to be normal.
+    noncentrality effect sqrt(n), and t the quantile at (1 - level) / (2 comparisons) (Bonferroni).
+    `effect` is the mean difference over its standard deviation over runs, which is taken to be
+    normal.
 
-    >>> round(power(34, 0.5, 1.0), 3)
+    >>> round(t_test_power(34, 0.5), 3)
     0.808
     """
-    check_level(level)
-    check_count(comparisons, "comparisons")
-    check_count(runs, "runs", 2)  # one run shows no spread
-    if not (math.isfinite(effect) and math.isfinite(spread) and spread >= 0.0):
-        raise UserError(
-            f"effect and spread must be finite, spread not negative: {effect}, {spread}."
-        )
-    if spread == 0.0:
-        return 1.0 if effect else (1.0 - level) / comparisons
-    return _power(runs, abs(effect) / spread, level, comparisons)
+    freedom = runs - 1.0
+    quantile = -float(stdtrit(freedom, (1.0 - level) / (2.0 * comparisons)))
+    centrality = abs(effect) * math.sqrt(runs)
+    below = float(nctdtr(freedom, centrality, quantile))
+    # Far out the distribution function fails, where nothing is left below the quantile.
+    if math.isnan(below):
+        return 1.0
+    other = float(nctdtr(freedom, centrality, -quantile))
+    return min(1.0, max(0.0, 1.0 - below) + (0.0 if math.isnan(other) else other))
 
 
 def runs_needed(
@@ -67,8 +64,8 @@ def runs_needed(
 ) -> RunsNeeded:
     """Runs needed to tell a from b if the difference and its spread are as observed.
 
-    The smallest n whose `power` suffices. `low` and `high` come from the interval of the
-    standardised difference by inversion of the noncentral t distribution: if that holds 0, no
+    The smallest n whose `t_test_power` reaches `power`. `low` and `high` come from the interval of
+    the standardised difference by inversion of the noncentral t distribution: if that holds 0, no
     number of runs can be promised to suffice, and `high` is None. Runs are paired; two at least.
     Differences that are the same in every run give 2, the fewest that show a spread. All this is
     for a t test; permutation tests cannot reject below 1 + log2(comparisons / (1 - level)) runs.
@@ -94,7 +91,11 @@ def runs_needed(
     smaller, larger = _standardised_interval(abs(effect) / spread, size, level)
 
     def needed(standardised: float) -> int | None:
-        return _smallest(lambda runs: _power(runs, standardised, level, comparisons) >= power)
+        return _smallest(
+            lambda runs: (
+                t_test_power(runs, standardised, level=level, comparisons=comparisons) >= power
+            )
+        )
 
     least = max(abs(smaller), abs(larger))
     return RunsNeeded(
@@ -104,18 +105,6 @@ def runs_needed(
         effect,
         spread,
     )
-
-
-def _power(runs: int, standardised: float, level: float, comparisons: int) -> float:
-    freedom = runs - 1.0
-    quantile = -float(stdtrit(freedom, (1.0 - level) / (2.0 * comparisons)))
-    centrality = standardised * math.sqrt(runs)
-    below = float(nctdtr(freedom, centrality, quantile))
-    # Far out the distribution function fails, where nothing is left below the quantile.
-    if math.isnan(below):
-        return 1.0
-    other = float(nctdtr(freedom, centrality, -quantile))
-    return min(1.0, max(0.0, 1.0 - below) + (0.0 if math.isnan(other) else other))
 
 
 def _smallest(enough: Callable[[int], bool]) -> int | None:

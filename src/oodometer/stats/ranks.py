@@ -1,4 +1,4 @@
-"""Ranks of detectors over columns, such as trainings or outlier sets."""
+"""Ranks of detectors over columns, such as training runs or outlier sets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from scipy.special import stdtrit
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
-from oodometer.stats.intervals import ENOUGH_RUNS, Interval, runs_interval
 from oodometer.stats.values import check_generator, run_values, table_values
+
+ENOUGH_COLUMNS = 10  # with fewer, resampled means do not spread as the mean does
 
 
 def _rising(values: ArrayLike, higher_is_better: bool) -> Floats:
@@ -33,42 +34,6 @@ def rank_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
     better = np.array([(table > row).sum(axis=0) for row in table])
     equal = np.array([(table == row).sum(axis=0) for row in table])
     return np.asarray(better + 0.5 * (equal + 1))
-
-
-def mean_ranks(
-    values: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    higher_is_better: bool = True,
-    resamples: int = 2000,
-) -> list[Interval]:
-    """Mean rank of each detector over the columns, with an interval for other columns.
-
-    The intervals are those of `intervals.runs_interval`. A detector with the same rank in all n
-    columns could have another in a share 1 - ((1 - level) / 2)^(1 / n) of them, which n columns
-    fail to show so often; its interval allows for one place or two (on average 1.5) more or less
-    there. In simulation 95 % intervals cover 96 % to 100 % with 3 or 5 columns, 94 % to 99 % with
-    30.
-    """
-    check_level(level)
-    ranks = rank_matrix(values, higher_is_better=higher_is_better)
-    detectors, columns = ranks.shape
-    unseen = 1.0 - (0.5 - 0.5 * level) ** (1.0 / columns)
-    unseen *= 1.5 if detectors > 2 else 1.0
-    if detectors == 1:
-        return [Interval(1.0, 1.0, 1.0, "constant")]
-    found = []
-    for row in ranks:
-        interval = runs_interval(
-            row, rng=rng, level=level, bounds=(1.0, float(detectors)), resamples=resamples
-        )
-        if interval.method == "constant":
-            low = max(1.0, interval.value - unseen)
-            high = min(float(detectors), interval.value + unseen)
-            interval = interval._replace(low=low, high=high)
-        found.append(interval)
-    return found
 
 
 def places(
@@ -103,7 +68,7 @@ def places(
         differences = np.delete(table - table[row], row, axis=0)
         error = differences.std(axis=1, ddof=1) / math.sqrt(columns)
         needed = -float(stdtrit(columns - 1, tail / (detectors - 1)))
-        if columns >= ENOUGH_RUNS:
+        if columns >= ENOUGH_COLUMNS:
             needed = min(needed, _largest(differences, drawn, level))
             needed = max(needed, -float(stdtrit(columns - 1, tail)))
         mean = differences.mean(axis=1)

@@ -7,16 +7,15 @@ which no honest user has). Validation and test use different ID samples and diff
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from oodometer.errors import UserError, unknown
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats, finite_scores
-from oodometer.stats.values import check_generator
 
 Scores = Mapping[str, Mapping[str, ArrayLike]]  # setting -> data set -> one score per sample
 
@@ -49,67 +48,15 @@ class Tuning(NamedTuple):
         return self.oracle.test - self.tuned.test
 
 
-class Sensitivity(NamedTuple):
-    """AUROC of every setting on every outlier set."""
-
-    settings: tuple[str, ...]
-    datasets: tuple[str, ...]
-    auroc: Floats  # (settings, datasets)
-
-    @property
-    def means(self) -> Floats:
-        """Mean over outlier sets of each setting: the curve over the grid."""
-        return np.asarray(self.auroc.mean(axis=1))
-
-    @property
-    def spread(self) -> float:
-        """How far the best setting's mean lies above the worst's."""
-        return float(np.ptp(self.means))
-
-    @property
-    def best(self) -> tuple[str, ...]:
-        """The best setting for each outlier set, the first of several."""
-        return tuple(self.settings[int(row)] for row in self.auroc.argmax(axis=0))
-
-
-def half(size: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Mark half of the samples at random, rounded down: the ID samples for validation."""
-    check_generator(rng)
-    if size < 2:
-        raise UserError(f"{size} samples cannot be halved.")
-    return np.asarray(rng.permutation(size) < size // 2)
-
-
-def tuning(
-    scores: Scores,
-    *,
-    id: str,
-    default: str,
-    validation: Sequence[str],
-    test: Sequence[str],
-    id_validation: ArrayLike,
-) -> Tuning:
-    """Choose a setting by mean AUROC over the validation sets; compare it on the test sets.
-
-    `id_validation` marks the ID samples that validation may see; AUROC on the test sets uses the
-    others. Of equally good settings the first in the order of `scores` wins. No outlier set may be
-    on both sides.
-    """
-    validation, test = tuple(validation), tuple(test)
-    if not validation or not test:
-        raise UserError("Tuning needs at least one outlier set to validate on and one to test on.")
-    both = [name for name in validation if name in test]
-    if both:
-        raise UserError(f"'{both[0]}' is among the validation sets and the test sets: choose one.")
-    return _choose(
-        _areas(scores, id, default, (*validation, *test), id_validation), validation, test
-    )
-
-
 def tuning_leave_one_out(
     scores: Scores, *, id: str, default: str, id_validation: ArrayLike
 ) -> tuple[Tuning, ...]:
-    """`tuning` with each outlier set as the test once, validated on all the others."""
+    """Choose a setting on all outlier sets but one, and judge it there: each set is the test once.
+
+    The setting with the best mean AUROC over the validation sets is chosen, the first in the order
+    of `scores` if several are equal. `id_validation` marks the ID samples that validation may see;
+    AUROC on the test set uses the others.
+    """
     names = _outlier_sets(scores, id)
     if len(names) < 2:
         raise UserError("Tuning needs two outlier sets: one to validate on and one to test on.")
@@ -119,12 +66,14 @@ def tuning_leave_one_out(
     )
 
 
-def sensitivity(scores: Scores, *, id: str) -> Sensitivity:
-    """AUROC of every setting on every outlier set, with all ID samples."""
+def sensitivity(scores: Scores, *, id: str) -> dict[str, float]:
+    """Mean AUROC of every setting over the outlier sets, with all ID samples."""
     names = _outlier_sets(scores, id)
     vectors = _vectors(scores, (id, *names))
-    table = [[auroc(row[id], row[name]) for name in names] for row in vectors.values()]
-    return Sensitivity(tuple(vectors), names, np.array(table))
+    return {
+        setting: float(np.mean([auroc(row[id], row[name]) for name in names]))
+        for setting, row in vectors.items()
+    }
 
 
 class _Areas(NamedTuple):

@@ -182,9 +182,8 @@ def _tuned(
         for choice, lines in judged.items():
             settings = [(scores[getattr(part, choice).setting], part.test[0]) for part in found]
             lines.append([(own[table.id][~seen], own[test]) for own, test in settings])
-        curve = sensitivity(scores, id=table.id)
-        for setting, mean in zip(curve.settings, curve.means, strict=True):
-            curves.setdefault(setting, []).append(float(mean))
+        for setting, mean in sensitivity(scores, id=table.id).items():
+            curves.setdefault(setting, []).append(mean)
     per_run = (len(runs), len(table.ood))
     default, tuned, oracle = (
         np.array([getattr(part, choice).test for part in choices]).reshape(per_run)
