@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here
 
+from oodometer import factors
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
 from oodometer.engine.lead.runner import Progress
@@ -68,6 +69,7 @@ def test_codecs_keep_everything():
         (Missing("why", "a", "vim", "k=9", "noise"),),
         {"a": np.array([True, False, True, True, False])},
         same_samples=False,
+        factors=(factors.Factor("name", "re_evaluation"),),
     )
     again = bytes_to_table(table_to_bytes(table))
     for one, two in zip(table.rows, again.rows, strict=True):
@@ -76,6 +78,8 @@ def test_codecs_keep_everything():
             two.run, two.detector, two.setting, two.dataset, two.default,
         )  # fmt: skip
     assert again.runs == table.runs and again.missing == table.missing
+    kinds = {factor.name: factor.kind for factor in again.factors}
+    assert kinds == {"seed": "repeat", "rate": "condition", "name": "re_evaluation"}
     assert again.correct["a"].tolist() == table.correct["a"].tolist() and not again.same_samples
     assert table_to_bytes(again) == table_to_bytes(table)
 

@@ -398,3 +398,21 @@ def test_many_kinds_of_noise_are_told_in_one_sentence():
     assert "loses most, 15.0 points with uniform(rate=0.3) labels" in claim.text
     assert "least often with uniform(rate=0.1) labels, for 0 of 2" in claim.evidence
     assert "almost stochastically better in 8 (" in claim.evidence
+
+
+def test_a_column_means_the_same_however_its_title_is_written():
+    """Eight training runs, evaluated at three epochs each: not 24 training runs."""
+    rng = np.random.default_rng(1)
+    levels = ("none", "uniform(rate=0.4)")
+    drawn = {(noise, seed): rng.normal(0, 0.03) for noise in levels for seed in range(8)}
+
+    def value(detector, noise, seed, epoch):
+        gap = 0.01 * (noise == "none")
+        return 0.8 + gap + drawn[noise, seed] + 0.001 * epoch + 0.002 * (detector == "a")
+
+    def claims(title):
+        return judged(grid_of(value, seeds=8, looks={title: [1, 2, 3]})).claims
+
+    assert claims("epoch") == claims("Epoch") == claims("EPOCH")
+    assert claims("epoch")[0].verdict == "undecided"
+    assert claims("augment")[0].verdict == "holds"  # 24 training runs under three conditions

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
 from oodometer.metrics import Estimate
 from oodometer.protocols.ranking.protocol import ranking
-from oodometer.scores import Missing, ScoreRow, ScoreTable
+from oodometer.scores import Missing, ScoreRow, ScoreTable, join_runs
 
 
 def world(strength, *, runs=9, samples=200, seed=0, wobble=0.0, sets=("far", "near"), drop=()):
@@ -311,3 +314,21 @@ def test_one_training_never_speaks_of_another():
         # Six pairs of looks at one training are one case, whatever they show.
         assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)
     assert [series.name for series in finding.series] == ["auroc", "ranks", "factors"]
+
+
+def test_weights_files_are_repeats_as_seeds_are():
+    """Which of two detectors is best changes from run to run; nobody chose the weights file."""
+    table = world({"a": 1.0, "b": 1.0}, runs=6, wobble=0.5)
+    alone = {
+        f"weights{number}.pt": ScoreTable(
+            "id", tuple(replace(r, run="") for r in table.rows if r.run == run)
+        )
+        for number, run in enumerate(table.runs)
+    }
+    of_weights, of_seeds = (conclude(join_runs(alone, name)) for name in ("weights", "seed"))
+    (claim,) = [c for c in of_weights.claims if "Changing only the weights" in c.text]
+    assert claim.verdict == "flips"
+    assert [c.verdict for c in of_weights.claims] == [c.verdict for c in of_seeds.claims]
+    of_anything = join_runs(alone, "file")
+    assert of_anything.factors == (Factor("file", "repeat"),)
+    assert [c.verdict for c in conclude(of_anything).claims] == [c.verdict for c in of_seeds.claims]

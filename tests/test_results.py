@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.results import Results, results
 from oodometer.scores import ScoreRow, ScoreTable
 
@@ -46,7 +47,7 @@ def test_scores_reduce_to_one_number_per_cell():
     ]  # fmt: skip
     table = ScoreTable("id", tuple(rows), {"a": {"seed": 0}, "b": {"seed": 1}})
     found = results(table)
-    assert found.factors == ("seed",)
+    assert found.factors == (Factor("seed", "repeat"),)
     assert found.frame["value"].tolist() == [1.0, 0.75]  # 4 of 4 and 3 of 4 pairs in order
     assert results(table, "fpr95").higher_is_better is False
     with pytest.raises(UserError, match="auroc"):

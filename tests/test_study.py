@@ -10,7 +10,9 @@ import yaml
 from pydantic import ValidationError
 
 from oodometer.errors import UserError
+from oodometer.factors import by_title
 from oodometer.study import Factor, Study, TrainSpec, load_study, parse_study
+from oodometer.study.fields import RE_EVALUATED, factor_of
 
 GOOD = {"name": "mine", "base": {"data": "digits"}, "ood": ["rotated"]}
 
@@ -332,3 +334,11 @@ def test_a_network_that_does_not_fit_into_memory_is_told(monkeypatch):
     monkeypatch.setitem(networks.KNOWN, "mlp", huge)
     with pytest.raises(UserError, match="'mlp' of width 9 is too large for the memory"):
         networks.build_network("mlp", (1, 8, 8), 10, 9)
+
+
+def test_a_field_and_a_column_of_its_name_are_of_one_kind():
+    """The results table that a study writes is read as the study itself was."""
+    kinds = {field: factor_of(field).kind for field in TrainSpec.model_fields}
+    assert kinds == {field: by_title(field).kind for field in TrainSpec.model_fields}
+    assert {field for field, kind in kinds.items() if kind == "repeat"} == {"seed", "split"}
+    assert {"epoch", "ood_draw", "fitted_on"} <= RE_EVALUATED < set(kinds)

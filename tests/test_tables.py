@@ -76,7 +76,10 @@ def test_published_schema_of_the_label_noise_paper(table):
     ]  # fmt: skip
     assert "lines that occur again, word for word, were left out: 1" in reading.notes
     main = reading.results[0]
-    assert set(main.factors) == {"training_dataset", "seed"}  # checkpoint is told by the data here
+    assert set(main.factor_names) == {
+        "training_dataset",
+        "seed",
+    }  # checkpoint: told by the data
     assert len(main.frame) == 4
     assert main.frame["accuracy"].tolist() == [0.93, 0.93, 0.93, 0.88]
 
@@ -100,7 +103,7 @@ def test_openood_means_with_spread_and_seeds_in_paths(table, tmp_path):
             table(text, f"v15/s{seed}/ood/{method}.csv")
     reading = read_results(tmp_path / "v15")
     found = reading.results[0]
-    assert found.detectors == ("msp", "react") and found.factors == ("seed",)
+    assert found.detectors == ("msp", "react") and found.factor_names == ("seed",)
     assert found.frame["spread"].tolist() == pytest.approx([0.003] * 8)
     assert any("supports fewer conclusions" in note for note in reading.notes)
 
@@ -140,7 +143,7 @@ def test_detectors_as_columns(table):
         table("seed,optimizer,MSP,KNN\n0,sgd,.9,.91\n1,sgd,.8,.9\n0,adam,.7,.8\n")
     )
     assert reading.results[0].detectors == ("MSP", "KNN")
-    assert reading.results[0].factors == ("seed", "optimizer")
+    assert reading.results[0].factor_names == ("seed", "optimizer")
 
 
 def test_fractions_among_percentages_are_noticed(table):
@@ -151,7 +154,7 @@ def test_fractions_among_percentages_are_noticed(table):
 
 def test_repeated_cells_become_runs(table):
     reading = read_results(table("method,auroc\nmsp,.9\nmsp,.8\nknn,.7\nknn,.6\n"))
-    assert reading.results[0].factors == ("run",)
+    assert reading.results[0].factor_names == ("run",)
     assert "lines that repeat a cell with another value: 2" in reading.notes[0]
 
 
@@ -163,7 +166,7 @@ def test_columns_can_be_corrected(table):
         read_results(path)
     reading = read_results(path, "detector=what, ood=place, fpr95=number, factor=batch")
     assert reading.results[0].metric == "fpr95" and not reading.results[0].higher_is_better
-    assert reading.results[0].factors == ("batch",)
+    assert reading.results[0].factor_names == ("batch",)
     with pytest.raises(UserError, match="'numbr'.*number"):
         read_results(path, "auroc=numbr")
     with pytest.raises(UserError, match="'detecter'.*detector"):

@@ -38,7 +38,7 @@ def read(tmp_path, files, name="t.csv", columns=""):
 
 def values(reading, *factors, metric="auroc"):
     (found,) = [part for part in reading.results if part.metric == metric]
-    assert found.factors == factors
+    assert found.factor_names == factors
     lines = found.frame[["detector", "ood", *factors, "value"]].to_numpy().tolist()
     return {tuple(labels): round(100 * value, 9) for *labels, value in lines}
 

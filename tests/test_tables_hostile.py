@@ -61,7 +61,7 @@ SHAPES = {
 def test_the_same_four_numbers(tmp_path, name):
     reading = read(tmp_path, SHAPES[name], "t.tex" if name == "latex" else "t.csv")
     assert values(reading) == TWO
-    assert reading.results[0].factors == ()
+    assert reading.results[0].factor_names == ()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
@@ -79,13 +79,13 @@ def test_two_lines_of_header_without_metrics(tmp_path):
 
 def test_columns_of_seeds_are_runs(tmp_path):
     reading = read(tmp_path, "method,ood,auroc_seed0,auroc_seed1\nMSP,a,.91,.92\nKNN,a,.92,.93\n")
-    assert reading.results[0].factors == ("seed",)
+    assert reading.results[0].factor_names == ("seed",)
     assert sorted(set(reading.results[0].frame["seed"])) == ["0", "1"]
 
 
 def test_numbers_may_be_names_of_data_sets(tmp_path):
     reading = read(tmp_path, "method,dataset,auroc\nMSP,1,.91\nMSP,2,.92\nKNN,1,.93\nKNN,2,.95\n")
-    assert reading.results[0].ood == ("1", "2") and reading.results[0].factors == ()
+    assert reading.results[0].ood == ("1", "2") and reading.results[0].factor_names == ()
 
 
 def test_a_parameter_of_one_detector_becomes_part_of_its_name(tmp_path):
@@ -93,14 +93,14 @@ def test_a_parameter_of_one_detector_becomes_part_of_its_name(tmp_path):
              for s in range(3)]  # fmt: skip
     reading = read(tmp_path, "method,k,ood,seed,auroc\n" + "\n".join(lines))
     assert reading.results[0].detectors == ("MSP", "KNN (k=10)", "KNN (k=50)")
-    assert reading.results[0].factors == ("seed",)
+    assert reading.results[0].factor_names == ("seed",)
 
 
 def test_a_noise_rate_that_varies_alone_is_a_factor(tmp_path):
     lines = [f"{m},a,{r},.{90 - int(10 * r)}{n}" for m in ("msp", "knn")
              for n, r in enumerate((0.0, 0.2, 0.4))]  # fmt: skip
     reading = read(tmp_path, "method,ood,noise_rate,auroc\n" + "\n".join(lines))
-    assert reading.results[0].factors == ("noise_rate",)
+    assert reading.results[0].factor_names == ("noise_rate",)
     assert dict(reading.columns)["noise_rate"] == "factor"
 
 
@@ -114,7 +114,7 @@ def test_openood_folders_of_two_id_sets_are_not_mixed(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     reading = read_results(tmp_path)
     main = reading.results[0]
-    assert main.detectors == ("mds_ensemble", "msp") and main.factors == ()
+    assert main.detectors == ("mds_ensemble", "msp") and main.factor_names == ()
     assert set(main.frame["id"]) == {"cifar10", "cifar100"} and len(main.frame) == 8
     assert "files that are no tables were left out: config.json" in reading.notes
 
@@ -130,7 +130,7 @@ def test_files_of_one_schema_differ_by_their_names(tmp_path, names, column, leve
     for number, name in enumerate(names):
         (tmp_path / name).write_text(f"method,ood,auroc\nMSP,a,.9{number}\nKNN,a,.8{number}\n")
     main = read_results(tmp_path).results[0]
-    assert main.factors == (column,) and set(main.frame[column]) == levels
+    assert main.factor_names == (column,) and set(main.frame[column]) == levels
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def write(path, titles, runs):
 
 def understood(path, columns=""):
     found = read_results(path, columns)
-    return set(found.results[0].factors), dict(found.columns), " ".join(found.notes)
+    return set(found.results[0].factor_names), dict(found.columns), " ".join(found.notes)
 
 
 @pytest.mark.parametrize("title", ["job", "Name", "run_id", "checkpoint path", "slurm_job_id"])
@@ -85,10 +85,10 @@ def test_numbered_columns_are_levels_of_what_their_titles_name(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["detector,ood,seed,epoch 10,epoch_50,Epoch 100", *lines]))
     (found,) = read_results(path).results
-    assert set(found.factors) == {"seed", "epoch"}
+    assert set(found.factor_names) == {"seed", "epoch"}
     assert set(found.frame["epoch"]) == {"10", "50", "100"}
     path.write_text("\n".join(["detector,ood,seed,sgd,adam,sam2", *lines]))
-    assert set(read_results(path).results[0].factors) == {"seed", "condition"}
+    assert set(read_results(path).results[0].factor_names) == {"seed", "condition"}
 
 
 def test_a_file_of_outlier_sets_is_one_detectors(tmp_path):

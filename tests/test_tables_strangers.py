@@ -27,7 +27,7 @@ def read(tmp_path, content, name="t.csv", columns=""):
 
 def values(reading, metric="auroc", *factors):
     (found,) = [part for part in reading.results if part.metric == metric]
-    assert found.factors == factors
+    assert found.factor_names == factors
     lines = found.frame[["detector", "ood", *factors, "value"]].to_numpy().tolist()
     return {tuple(labels): value for *labels, value in lines}
 

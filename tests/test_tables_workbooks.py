@@ -22,7 +22,7 @@ SHEET = f"<worksheet {MAIN}><sheetData>%s</sheetData></worksheet>"
 
 def values(reading, metric="auroc", *factors):
     (found,) = [part for part in reading.results if part.metric == metric]
-    assert found.factors == factors
+    assert found.factor_names == factors
     lines = found.frame[["detector", "ood", *factors, "value"]].to_numpy().tolist()
     return {tuple(labels): pytest.approx(value) for *labels, value in lines}
 

@@ -64,7 +64,7 @@ def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> lis
     if main.factors and not are_separate(main):
         tried.append(("robustness over a factor", lambda: robustness_of(*(several or [main]))))
         tried.append(("instability", lambda: instability_of(main)))
-    if set(NOISE_FACTORS) & set(main.factors):
+    if set(NOISE_FACTORS) & set(main.factor_names):
         tried.append(("label noise", lambda: label_noise_of(by_metric, rng)))
     if len(several) > 1:
         tried.append(("agreement of metrics", lambda: metric_agreement(several)))
@@ -86,7 +86,9 @@ def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> lis
     )  # fmt: skip
     first = findings[0]
     if len(main.factors) < len(reading.results[0].factors):
-        told = ", ".join(name for name in reading.results[0].factors if name not in main.factors)
+        told = ", ".join(
+            name for name in reading.results[0].factor_names if name not in main.factor_names
+        )
         notes = (*notes, f"Detectors share no {told}: their means over it are compared.")
     caveats = (*first.caveats, *notes, *refused)
     findings[0] = replace(first, caveats=caveats, tables=(*first.tables, taken))

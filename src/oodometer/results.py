@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer import metrics
 from oodometer.errors import UserError, unknown
+from oodometer.factors import Factor, Kind, declared, names
 from oodometer.scores import Missing, ScoreTable
 
 if TYPE_CHECKING:
@@ -26,20 +27,22 @@ class Results:
     """
 
     frame: pd.DataFrame
-    factors: tuple[str, ...] = ()  # the columns that tell runs apart, such as seed or optimizer
+    # The columns that tell runs apart, such as seed or optimizer; a bare name is taken `by_title`.
+    factors: tuple[Factor, ...] = ()
     metric: str = "auroc"
     higher_is_better: bool = True
     missing: tuple[Missing, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in (*COLUMNS, *self.factors):
+        object.__setattr__(self, "factors", declared(self.factors))
+        for name in (*COLUMNS, *self.factor_names):
             if name not in self.frame.columns:
                 raise unknown("column of a results table", name, map(str, self.frame.columns))
         values = self.frame["value"].to_numpy(dtype=float)
         bad = values != values  # NaN; infinite values are refused with it
         if not len(values) or bad.any() or abs(values).max() == float("inf"):
             raise UserError("A results table needs at least one line, and finite values only.")
-        cell = [*self.keys, *self.factors]
+        cell = [*self.keys, *self.factor_names]
         double = self.frame.duplicated(cell)
         if double.any():
             line = self.frame.loc[double, cell].iloc[0]
@@ -54,6 +57,18 @@ class Results:
         """How readers call the metric."""
         known = metrics.METRICS.get(self.metric)
         return self.metric.replace("auroc", "AUROC") if known is None else known.label
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """The columns that tell runs apart."""
+        return names(self.factors)
+
+    def kind(self, name: str) -> Kind:
+        """Of what kind a factor is."""
+        for factor in self.factors:
+            if factor.name == name:
+                return factor.kind
+        raise unknown("factor of a results table", name, self.factor_names)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -90,7 +105,7 @@ def results(table: ScoreTable, metric: str = "auroc") -> Results:
     ]
     return Results(
         pd.DataFrame(lines),
-        tuple(dict.fromkeys(name for levels in table.runs.values() for name in levels)),
+        table.factors,
         metric,
         measure.higher_is_better,
         tuple(part for part in table.missing if not part.setting),

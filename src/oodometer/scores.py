@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.errors import UserError, unknown
+from oodometer.factors import Factor, by_title, names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,8 +72,9 @@ class ScoreTable:
     """All scores of a study, or of one model.
 
     `id` names the in-distribution data set; every other data set is an outlier set. `runs` gives
-    each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``; `correct` tells, where
-    it is known, which in-distribution samples each run's classifier got right.
+    each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``; `factors` says of what
+    kind each of them is, by default what its name says. `correct` tells, where it is known, which
+    in-distribution samples each run's classifier got right.
     """
 
     id: str
@@ -81,6 +83,7 @@ class ScoreTable:
     missing: tuple[Missing, ...] = ()
     correct: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # run -> ID sample right
     same_samples: bool = True  # every run scored the same samples, in the same order
+    factors: tuple[Factor, ...] = ()  # in the order of their first level
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -98,6 +101,7 @@ class ScoreTable:
         self._require_one_default()
         self._require_equal_samples()
         object.__setattr__(self, "runs", _frozen(self.runs))
+        object.__setattr__(self, "factors", self._factors())
         for run, right in self.correct.items():
             if run not in self.runs:
                 raise unknown("run in ScoreTable.correct", run, self.runs)
@@ -107,6 +111,14 @@ class ScoreTable:
                     f"ScoreTable.correct of run '{run}' must be {samples} booleans, one per sample "
                     f"of '{self.id}', got {len(right)} of {np.asarray(right).dtype}."
                 )
+
+    def _factors(self) -> tuple[Factor, ...]:
+        varied = tuple(dict.fromkeys(name for levels in self.runs.values() for name in levels))
+        for factor in self.factors:
+            if factor.name not in varied:
+                raise unknown("factor of a ScoreTable", factor.name, varied)
+        known = {factor.name: factor for factor in self.factors}
+        return tuple(known.get(name) or by_title(name) for name in varied)
 
     def _require_one_default(self) -> None:
         if len(self._defaults) != sum(row.default for row in self.rows):
@@ -154,6 +166,11 @@ class ScoreTable:
     @cached_property
     def _defaults(self) -> dict[tuple[str, str, str], ScoreRow]:
         return {(row.run, row.detector, row.dataset): row for row in self.rows if row.default}
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """What the runs differ in."""
+        return names(self.factors)
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -235,7 +252,7 @@ def validation_half(samples: int) -> NDArray[np.bool_]:
 
 
 def join_runs(tables: Mapping[str, ScoreTable], factor: str) -> ScoreTable:
-    """Put tables of single runs into one; `factor` names what tells the runs apart."""
+    """Put tables of single training runs into one; `factor` is what their repeats are called."""
     ids = {table.id for table in tables.values()}
     if len(ids) != 1:
         raise UserError(f"The runs have different in-distribution sets: {', '.join(sorted(ids))}.")
@@ -245,4 +262,5 @@ def join_runs(tables: Mapping[str, ScoreTable], factor: str) -> ScoreTable:
         {run: {factor: run} for run in tables},
         tuple(replace(part, run=run) for run, table in tables.items() for part in table.missing),
         {run: table.correct[""] for run, table in tables.items() if "" in table.correct},
+        factors=(Factor(factor, "repeat"),),
     )

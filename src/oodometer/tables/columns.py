@@ -17,7 +17,7 @@ from oodometer.tables.names import (
     MEANS,
     OOD_TITLES,
     OTHER_STATISTICS,
-    REPLICATE_TITLES,
+    REPEAT_TITLES,
     RUN_COUNT_TITLES,
     SPREADS,
     is_average,
@@ -203,7 +203,7 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = "another statistic"
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
-        elif title in REPLICATE_TITLES:
+        elif title in REPEAT_TITLES:
             roles.factors.append(column)
         elif title in ("metric", "metrics", "measure") and roles.metric is None:
             roles.metric = column

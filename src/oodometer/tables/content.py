@@ -12,7 +12,7 @@ from oodometer.tables.names import (
     NO_RESULTS,
     OOD_TITLES,
     OTHER_STATISTICS,
-    REPLICATE_TITLES,
+    REPEAT_TITLES,
     SPREADS,
     is_average,
     is_detector,
@@ -71,7 +71,7 @@ def _may_measure(frame: pd.DataFrame, column: str) -> bool:
     cells = [cell for text in frame[column] if (cell := read_cell(text)) is not None]
     title = plain(column)
     within = all(0 <= cell.value <= 100 for cell in cells)
-    known = title in (*SPREADS, *OTHER_STATISTICS, *REPLICATE_TITLES, *OOD_TITLES)
+    known = title in (*SPREADS, *OTHER_STATISTICS, *REPEAT_TITLES, *OOD_TITLES)
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
     return within and not (known or gains or words & NO_RESULTS or _SETTINGS.match(title))

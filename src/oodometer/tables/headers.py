@@ -9,7 +9,7 @@ from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
     OOD_TITLES,
-    REPLICATE_TITLES,
+    REPEAT_TITLES,
     is_set,
     metric_named,
     plain,
@@ -17,7 +17,7 @@ from oodometer.tables.names import (
 from oodometer.tables.splitting import Rows
 
 _HEADER_LINES = 3  # at most: groups of groups of columns
-_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPLICATE_TITLES
+_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
 _MOST_TURNED = 60  # lines: a table that lies on its side has one per column
 
 
@@ -76,7 +76,7 @@ def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
 def _numbers_repeats(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
     """Tell whether a line below equal titles numbers runs: SVHN, SVHN above 0, 1."""
     above, here = rows[depth - 1], rows[depth]
-    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in {"", *REPLICATE_TITLES}:
+    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in {"", *REPEAT_TITLES}:
         return False
     titles = [above[column] for column in numeric]
     numbers = [here[column] for column in numeric]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
-from oodometer.tables.names import SPREADS, is_average, metric_named, plain
+from oodometer.tables.names import REPEAT_WORD, SPREADS, is_average, metric_named, plain
 from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ LARGEST_SPREAD = 0.71  # of two numbers between 0 and 1: one at each end
 LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is none
 _ROW, _PERCENT = "\0row", "\0percent"  # no title of a user's can be equal to these
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
-_REPEAT = re.compile(r"(seed|run|fold|trial|repetition|repeat|split)[\s_#=\-]*(\w+)", re.IGNORECASE)
+_REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
-_RUN_OF = re.compile(r"(.*\S)[\s_/\-]+(seed|run|fold|trial|repeat)[\s_#=\-]*(\d+)", re.IGNORECASE)
+_RUN_OF = re.compile(rf"(.*\S)[\s_/\-]+({REPEAT_WORD})[\s_#=\-]*(\d+)", re.IGNORECASE)
 _ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from oodometer.factors import TITLES
+from oodometer.factors import plain as plain
+
 # Column titles, lower case without signs, that tell what a column holds.
 DETECTOR_TITLES = frozenset(
     {"detector", "detectors", "method", "methods", "ooddetector", "oodmethod", "postprocessor",
@@ -30,22 +33,12 @@ COVARIATE_TITLES = frozenset(
      "top1", "loss", "testloss", "valloss", "trainloss", "ece", "noiserate", "time", "seconds",
      "duration", "runtime", "fittime", "scoretime", "numclasses", "nclasses", "classes"}
 )  # fmt: skip
-# Titles that tell runs apart without being a condition that anybody chose.
-REPLICATE_TITLES = frozenset(
-    {"seed", "run", "runs", "trial", "repetition", "repeat", "replicate", "fold", "split",
-     "checkpointid", "runid", "modelid", "randomseed", "rngseed", "seedid", "runidx", "runindex",
-     "rep", "cvfold", "graine", "semilla", "essai", "lauf", "durchlauf", "wiederholung", "试验"}
-)  # fmt: skip
-# Titles of names that a cluster or a tracker of experiments gave to a run.
-JOB_TITLES = frozenset(
-    {"job", "jobid", "jobnumber", "slurmjob", "slurmjobid", "slurmid", "taskid", "experimentid",
-     "expid", "uid", "uuid", "hash", "runname", "runhash", "wandbid", "mlflowid", "mlflowrunid"}
-)  # fmt: skip
-# What each kind of them is called in Results, so that every protocol knows it.
-_REPLICATES = {
-    "seed": "seed", "graine": "seed", "semilla": "seed", "fold": "fold", "split": "split",
-    "rep": "repeat", "wiederholung": "repeat", "": "run",
-}  # fmt: skip
+# Titles of repeats, and of names that a cluster or an experiment tracker gave to runs.
+REPEAT_TITLES = frozenset(
+    title for title, said in TITLES.items() if said.kind == "repeat" and not said.is_job
+)
+JOB_TITLES = frozenset(title for title, said in TITLES.items() if said.is_job)
+REPEAT_WORD = "|".join(sorted(REPEAT_TITLES, key=len, reverse=True))  # in regular expressions
 # Titles of columns that say over how many runs a mean is.
 RUN_COUNT_TITLES = frozenset(
     {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
@@ -138,15 +131,6 @@ KNOWN_SETS = frozenset(
 )  # fmt: skip
 
 
-def plain(text: str) -> str:
-    """Reduce a name to its lower-case letters and digits.
-
-    >>> plain("FPR@95 ↓"), plain("Max-Softmax"), plain("OOD data set")
-    ('fpr95', 'maxsoftmax', 'ooddataset')
-    """
-    return re.sub(r"[\W_]+", "", text.casefold())
-
-
 def _joined(text: str) -> str:
     return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
 
@@ -232,15 +216,14 @@ def is_average(title: str) -> bool:
     return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
 
 
-def replicate_name(title: str) -> str | None:
+def repeat_name(title: str) -> str | None:
     """Return the common name of a column that merely numbers repeats, else None.
 
-    >>> replicate_name("Random seed"), replicate_name("Lauf"), replicate_name("optimizer")
+    >>> repeat_name("Random seed"), repeat_name("Lauf"), repeat_name("optimizer")
     ('seed', 'run', None)
     """
-    if plain(title) not in REPLICATE_TITLES:
-        return None
-    return next(name for part, name in _REPLICATES.items() if part in plain(title))
+    title = plain(title)
+    return TITLES[title].name or title if title in REPEAT_TITLES else None
 
 
 def is_detector(name: str) -> bool:

@@ -15,7 +15,8 @@ from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
     OOD_TITLES,
-    REPLICATE_TITLES,
+    REPEAT_TITLES,
+    REPEAT_WORD,
     is_detector,
     is_set,
     plain,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SEED = re.compile(
-    r"(?:^|(?<=[/_\-.,]))(seed|run|s|fold|trial|rep|repeat)[_=\- ]?(\d+)(?=[/_\-.,]|$)",
+    rf"(?:^|(?<=[/_\-.,]))(s|{REPEAT_WORD})[_=\- ]?(\d+)(?=[/_\-.,]|$)",
     re.IGNORECASE,
 )
 _OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
@@ -57,7 +58,7 @@ def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
             levels.pop("file")  # it names the detector, and nothing else
         if is_set(levels.get("file", "")):
             levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
-        if titles & REPLICATE_TITLES:
+        if titles & REPEAT_TITLES:
             levels.pop("seed", None)
         if titles & ID_TITLES:
             levels.pop("id", None)
@@ -87,7 +88,7 @@ def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
     labels = [
         column
         for column in rest.columns
-        if plain(column) in REPLICATE_TITLES or numeric_share(rest[column].unique()) <= 0.5
+        if plain(column) in REPEAT_TITLES or numeric_share(rest[column].unique()) <= 0.5
     ]
     return bool(labels) and not rest.duplicated(labels).any()
 

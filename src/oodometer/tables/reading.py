@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
+from oodometer.factors import by_title
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
@@ -223,4 +224,5 @@ def _results(
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
     frame = frame.rename(columns={c: c.removeprefix(COVARIATE) for c in covariates})
-    return Results(frame.reset_index(drop=True), factors, metric, HIGHER_IS_BETTER[metric])
+    kinds = tuple(map(by_title, factors))
+    return Results(frame.reset_index(drop=True), kinds, metric, HIGHER_IS_BETTER[metric])

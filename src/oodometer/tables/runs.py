@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.long import COVARIATE
-from oodometer.tables.names import JOB_TITLES, REPLICATE_TITLES, plain, replicate_name
+from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, plain, repeat_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ def repeats_named(long: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     """Call columns that number repeats seed, run, fold, split or repeat, as protocols know them."""
     renamed: dict[str, str] = {}
     for column in factor_columns(long):
-        name = replicate_name(column)
+        name = repeat_name(column)
         if name and name not in long.columns and name not in renamed.values():
             renamed[column] = name
     return long.rename(columns=renamed), renamed
@@ -84,7 +84,7 @@ def telling(
     factors = factor_columns(long)
     several = _levels(long, "detector") > 1
     for column in list(factors):
-        replicate = plain(column) in REPLICATE_TITLES
+        replicate = plain(column) in REPEAT_TITLES
         if _levels(long, column) == 1:
             set_aside[column] = f"always {long[column].iloc[0]}"
         elif column in told:
@@ -109,8 +109,8 @@ def telling(
             together = f"{', '.join(parts[:-1])} and {parts[-1]} together"
             set_aside[column] = f"told by {together if len(parts) > 1 else parts[0]}"
     free = [c for c in factors if c not in told]
-    for column in [c for c in reversed(free) if plain(c) not in REPLICATE_TITLES | JOB_TITLES]:
-        repeats = [c for c in factors if plain(c) in REPLICATE_TITLES | JOB_TITLES]
+    for column in [c for c in reversed(free) if plain(c) not in REPEAT_TITLES | JOB_TITLES]:
+        repeats = [c for c in factors if plain(c) in REPEAT_TITLES | JOB_TITLES]
         others = [c for c in factors if c != column and c not in repeats]
         if "id" in long.columns:
             others.append("id")
@@ -133,12 +133,12 @@ def _parts(long: pd.DataFrame, column: str, others: list[str]) -> list[str]:
     than a name, and what labels were trained on is known by that name only.
     """
     title = plain(column)
-    repeats = [other for other in others if plain(other) in REPLICATE_TITLES]
-    if "noise" in title or "train" in title or replicate_name(column) not in (None, "run"):
+    repeats = [other for other in others if plain(other) in REPEAT_TITLES]
+    if "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
         return []
-    if title in REPLICATE_TITLES | JOB_TITLES:
+    if title in REPEAT_TITLES | JOB_TITLES:
         same = [c for c in repeats if _told_by(long, column, c) and _told_by(long, c, column)]
-        if same or (title in REPLICATE_TITLES and not repeats):
+        if same or (title in REPEAT_TITLES and not repeats):
             return same[:1]
     finest = _levels(long, column)
     known = [*others, *(["id"] if "id" in long.columns and _levels(long, "id") > 1 else [])]

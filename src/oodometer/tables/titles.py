@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import read_cell
+from oodometer.tables.names import REPEAT_WORD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ _DRESSES = (
     (re.compile(r"</?(?:b|i|u|em|strong|sub|sup|span)(?:\s[^<>]*)?>"), ""),
 )
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+", re.IGNORECASE)
-_REPEAT = r"^(?i:(seed|run|fold|trial|repeat))[\s_#=\-]*(\d+)$"
+_REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 
 

@@ -22,6 +22,7 @@ from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
+from oodometer.study.fields import factor_of
 
 # Where a table comes from and what is made of it later do not change what is in it.
 _BESIDE = ("errors", "engine/plan", "engine/stores",
@@ -57,8 +58,10 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     parts = [replace(p, traceback="") for p in failed if not p.setting and not p.lasting]
     reasons = sorted((part.run, part.detector, part.reason) for part in parts)
     runs = {run.label: dict(run.levels) for run in made.runs}
+    factors = tuple(factor_of(factor.field) for factor in made.study.factors)
     code = code_version("engine/work/codecs", "engine/lead/collect", apart_from=_BESIDE)
-    key = digest("table", code, [(c[0].label, *c[1:]) for c in cells], runs, reasons, made.id)
+    labels = [(run.label, *rest) for run, *rest in cells]
+    key = digest("table", code, labels, runs, [vars(f) for f in factors], reasons, made.id)
     try:
         if store.has("tables", key):
             return key, bytes_to_table(store.view("tables", key))
@@ -89,7 +92,7 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     if damaged or correct is None:
         return None
     told = tuple(part for _, part in sorted(missing.items()))
-    table = ScoreTable(made.id, tuple(rows), runs, told, correct, made.same_samples)
+    table = ScoreTable(made.id, tuple(rows), runs, told, correct, made.same_samples, factors)
     about = {"study": made.study.name, "cells": len(cells), "plan": announce(made, store)}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table

@@ -12,6 +12,7 @@ from oodometer.engine.plan.keys import code_version, digest, function_version
 from oodometer.lab.data.portions import split_seed
 from oodometer.lab.detector_models.binary import FEWEST_OUTLIERS, Against, binary_spec
 from oodometer.study import Level, Study, TrainSpec
+from oodometer.study.fields import RE_EVALUATED
 
 # Raised by hand when engine/steps.py changes what it makes of the same call of the same code.
 _STEPS = {"train": 1, "extract": 1, "score": 1}
@@ -338,8 +339,7 @@ def _training_key(spec: TrainSpec, content: DataContent) -> str:
     """Return the key of a training; runs that differ only in the epoch that they use share it."""
     # What the data are is told by their content; where they came from does not matter.
     # Nor does what comes after training.
-    later = {"test_size", "ood_draw", "features", "fitted_on", "epoch", "best_by"}
-    recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | later)
+    recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | RE_EVALUATED)
     if spec.validation or spec.train_size is not None:
         recipe["split"] = split_seed(spec)  # by which these are drawn
     # The file that label noise comes from is told by its content, too.

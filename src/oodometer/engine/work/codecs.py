@@ -15,6 +15,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from oodometer.engine.stores import DamagedError
+from oodometer.factors import Factor
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -65,6 +66,7 @@ def table_to_bytes(table: ScoreTable) -> bytes:
     about = {
         "id": table.id,
         "runs": {run: dict(levels) for run, levels in table.runs.items()},
+        "factors": [vars(factor) for factor in table.factors],
         "missing": [vars(missing) for missing in table.missing],
         "correct": {run: _packed(right) for run, right in table.correct.items()},
         "correct_sizes": {run: len(right) for run, right in table.correct.items()},
@@ -117,6 +119,7 @@ def bytes_to_table(payload: bytes | memoryview) -> ScoreTable:
         missing=tuple(Missing(**missing) for missing in about["missing"]),
         correct=correct,
         same_samples=about["same_samples"],
+        factors=tuple(Factor(**factor) for factor in about["factors"]),
     )
 
 

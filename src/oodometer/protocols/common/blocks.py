@@ -82,7 +82,7 @@ def blocks(results: Results) -> Blocks:
     frame = results.frame
     several = "id" in frame.columns and len(set(frame["id"])) > 1
     names = frame["id"] + " / " + frame["ood"] if several else frame["ood"]
-    factors = list(results.factors)
+    factors = list(results.factor_names)
     joined = [", ".join(f"{f}={level}" for f, level in zip(factors, line, strict=True))
               for line in frame[factors].to_numpy().tolist()]  # fmt: skip
     cells = frame.assign(set=names, unit=joined).pivot_table(
@@ -101,7 +101,7 @@ def blocks(results: Results) -> Blocks:
         unit: dict(zip(factors, map(str, line), strict=True))
         for unit, line in zip(joined, frame[factors].to_numpy().tolist(), strict=True)
     }
-    trainings = _trainings(levels)
+    trainings = _trainings(levels, results)
     by_unit = by_run.groupby([trainings[unit] for unit in by_run.index], sort=False).mean()
     first = {trainings[unit]: unit for unit in reversed(list(by_run.index))}
     are_runs = len(by_unit) > 1
@@ -128,16 +128,13 @@ def blocks(results: Results) -> Blocks:
     )
 
 
-def _trainings(levels: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _trainings(levels: Mapping[str, Mapping[str, str]], results: Results) -> dict[str, str]:
     """Name the training of each run: runs may be several checkpoints of one."""
     runs = list(levels)
-    plain = {
-        run: {name.casefold(): level for name, level in own.items()} for run, own in levels.items()
-    }
     return {
-        runs[look]: training
-        for training, looks in trainings_of(plain, runs).items()
-        for look in looks
+        runs[run]: training
+        for training, own in trainings_of(levels, runs, results.factors).items()
+        for run in own
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.protocols.common.differences import trainings_of
 from oodometer.protocols.od_test.experiments import LEARNED
 from oodometer.scores import ScoreTable
@@ -79,9 +80,10 @@ class Comparable:
         return [name for name in self.table.detectors if name in named]
 
     @property
-    def factors(self) -> list[str]:
-        """What the runs differ in."""
-        return list(dict.fromkeys(f for run in self.runs for f in self.table.runs[run]))
+    def factors(self) -> list[Factor]:
+        """What the runs with scores differ in."""
+        varied = {name for run in self.runs for name in self.table.runs[run]}
+        return [factor for factor in self.table.factors if factor.name in varied]
 
     @property
     def winners(self) -> list[str]:
@@ -93,7 +95,7 @@ def comparable(table: ScoreTable) -> Comparable:
     """Find what can be compared; a run without any score is left out for everybody."""
     with_scores = {row.run for row in table.rows}
     runs = tuple(run for run in table.runs if run in with_scores)
-    trainings = trainings_of(table.runs, runs)
+    trainings = trainings_of(table.runs, runs, table.factors)
     by_run: dict[tuple[str, str], Placements] = {}
     for detector in table.detectors:
         for ood in table.ood:

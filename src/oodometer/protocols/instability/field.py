@@ -12,11 +12,11 @@ from scipy.special import expit, logit, stdtr, stdtrit
 from scipy.stats import chi2
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor, Kind, names
 from oodometer.metrics import METRICS, Estimate
 from oodometer.protocols.common.blocks import ENOUGH
-from oodometer.protocols.common.differences import FEWEST_FOR_T, SAME_TRAINING, independent_changes
+from oodometer.protocols.common.differences import FEWEST_FOR_T, independent_changes
 from oodometer.protocols.robustness.field import NOT_GIVEN, check_size
-from oodometer.protocols.standing.factors import is_repeat
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
 
@@ -26,6 +26,7 @@ class Spread:
     """Every detector on one outlier set, in runs that differ in one factor."""
 
     factor: str
+    kind: Kind  # of the factor
     set: str
     metric: str
     higher_is_better: bool
@@ -51,7 +52,7 @@ class Spread:
         Then what changes may be owed to the training and not to the condition. Another seed is
         another training by itself, and an epoch is a look at the same training.
         """
-        return not is_repeat(self.factor) and self.factor.casefold() not in SAME_TRAINING
+        return self.kind == "condition"
 
     @cached_property
     def places(self) -> list[tuple[int, NDArray[np.intp]]]:
@@ -238,7 +239,7 @@ def over_sets(table: Results) -> Results:
     """Mean over the outlier sets of each ID set on which every detector has a value."""
     frame = table.frame
     ids = "id" in frame.columns and len(set(frame["id"])) > 1
-    keys = [*(["id"] if ids else []), *table.factors]
+    keys = [*(["id"] if ids else []), *table.factor_names]
     cell = [*keys, "ood"]
     wide = frame.pivot_table(index=cell, columns="detector", values="value", sort=False).dropna()
     accuracy = None
@@ -260,11 +261,11 @@ def compared(table: Results) -> tuple[Results, tuple[str, ...], int]:
     """
     check_size(table)
     frame = table.frame.copy()
-    for name in (*table.keys, *table.factors):
+    for name in (*table.keys, *table.factor_names):
         frame[name] = frame[name].astype(object).map(str).where(frame[name].notna(), NOT_GIVEN)
     if float(frame["value"].abs().max()) > 1.0:
         frame["value"] = frame["value"] / 100.0
-    place = [*(name for name in table.keys if name != "detector"), *table.factors]
+    place = [*(name for name in table.keys if name != "detector"), *table.factor_names]
     present = frame.groupby([*place, "detector"], sort=False).size().unstack("detector").notna()
     kept = [str(name) for name in present if present[name].mean() >= ENOUGH]
     left_out = tuple(name for name in map(str, table.detectors) if name not in kept)
@@ -281,7 +282,8 @@ def compared(table: Results) -> tuple[Results, tuple[str, ...], int]:
 def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:
     """Find, for each outlier set, the runs that differ in this factor and agree in all others."""
     frame = table.frame
-    others = [name for name in table.factors if name != factor]
+    others = [name for name in table.factor_names if name != factor]
+    repeats = names(table.factors, "repeat")
     if "id" in frame.columns and len(set(frame["id"])) > 1:
         frame = frame.assign(ood=frame["id"] + " / " + frame["ood"])
     found = []
@@ -297,7 +299,7 @@ def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:
             continue
         keys = [key for key, keep in zip(keys, several, strict=True) if keep]
         level = tuple(str(key[-1]) for key in keys)
-        conditions = [place for place, other in enumerate(others) if not is_repeat(other)]
+        conditions = [place for place, other in enumerate(others) if other not in repeats]
         accuracy = None
         if "accuracy" in part.columns:
             means = part.groupby([*others, factor], sort=False)["accuracy"].mean()
@@ -306,6 +308,7 @@ def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:
         found.append(
             Spread(
                 factor=factor,
+                kind=table.kind(factor),
                 set=str(name),
                 metric=METRICS[table.metric].label if table.metric in METRICS else table.metric,
                 higher_is_better=table.higher_is_better,
@@ -316,7 +319,7 @@ def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:
                 contexts=_numbered([tuple(key[place] for place in conditions) for key in keys]),
                 values=whole.to_numpy(dtype=float).T[:, several].copy(),
                 accuracy=accuracy if accuracy is not None and np.isfinite(accuracy).all() else None,
-                changes=_changes([*others, factor], keys),
+                changes=_changes([*others, factor], keys, table.factors),
                 published=published,
             )
         )
@@ -329,8 +332,9 @@ def _numbered(keys: Sequence[tuple[object, ...]]) -> NDArray[np.int64]:
     return np.array([numbers[key] for key in keys], dtype=np.int64)
 
 
-def _changes(names: Sequence[str], keys: Sequence[tuple[object, ...]]) -> int:
-    """How many independent changes of the last of these factors so many runs show."""
-    plain = [name.casefold() for name in names]
-    levels = {str(run): dict(zip(plain, key, strict=True)) for run, key in enumerate(keys)}
-    return independent_changes(levels, plain[-1])
+def _changes(
+    columns: Sequence[str], keys: Sequence[tuple[object, ...]], factors: Sequence[Factor]
+) -> int:
+    """How many independent changes of the last of these factors the runs show."""
+    levels = {str(run): dict(zip(columns, key, strict=True)) for run, key in enumerate(keys)}
+    return independent_changes(levels, columns[-1], factors)

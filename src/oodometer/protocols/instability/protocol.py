@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.protocols.common.contests import NO_REPEATS, WITHIN_CHANCE
 from oodometer.protocols.common.words import (
@@ -46,7 +46,7 @@ def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
         tuple(sorted((k, str(v)) for k, v in table.runs[run].items())): float(right.mean())
         for run, right in table.correct.items()
     }
-    lines = reduced.frame[list(reduced.factors)].astype(str).to_dict("records")
+    lines = reduced.frame[list(reduced.factor_names)].astype(str).to_dict("records")
     keys = [tuple(sorted((str(k), v) for k, v in line.items())) for line in lines]
     if all(key in accuracy for key in keys):
         known = np.array([accuracy[key] for key in keys])
@@ -67,10 +67,9 @@ def instability_of(
     earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
     be, by default those that have a value.
     """
-    wanted = table.factors if factors is None else tuple(factors)
+    wanted = table.factor_names if factors is None else tuple(factors)
     for factor in wanted:
-        if factor not in table.factors:
-            raise unknown("factor", factor, table.factors)
+        table.kind(factor)  # refuses one that is not there
     if len(table.detectors) < 2:
         raise UserError("Instability compares detectors: the table has one only.")
     runs = _count_runs(table) if runs is None else runs
@@ -119,7 +118,7 @@ def instability_of(
 
 
 def _count_runs(table: Results) -> int:
-    return len(table.frame[list(table.factors)].drop_duplicates()) if table.factors else 1
+    return len(table.frame[list(table.factor_names)].drop_duplicates()) if table.factors else 1
 
 
 def _claims(parts: Sequence[Spread]) -> list[Claim]:

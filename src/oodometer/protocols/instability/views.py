@@ -9,7 +9,6 @@ import numpy as np
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.protocols.common.words import count
 from oodometer.protocols.instability.field import Spread
-from oodometer.protocols.standing.factors import is_repeat
 
 
 def spread_table(part: Spread, *, published: bool) -> Table:
@@ -151,7 +150,7 @@ def value_lines(parts: Sequence[Spread]) -> list[Series]:
     for part in parts:
         positions = [_number(level) for level in part.level]
         known = [position for position in positions if position is not None]
-        if is_repeat(part.factor) or len(known) < len(positions):
+        if part.kind == "repeat" or len(known) < len(positions):
             continue
         if len(set(known)) < 3:
             continue

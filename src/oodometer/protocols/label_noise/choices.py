@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from oodometer.factors import names
 from oodometer.finding import Claim, Value, Verdict
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.differences import (
-    REPEATS,
     paired_difference,
     paired_differences,
     points_between,
@@ -63,10 +63,11 @@ def most_families(field: NoiseField) -> int:
 def _factors(field: NoiseField) -> dict[str, list[Value]]:
     """Factors with two levels, other than repeats."""
     levels = {name: list(dict.fromkeys(field.frame[name])) for name in field.others}
+    repeats = names(field.factors, "repeat")
     return {
         name: own
         for name, own in levels.items()
-        if len(own) == 2 and name not in REPEATS and name != "id"
+        if len(own) == 2 and name not in repeats and name != "id"
     }
 
 

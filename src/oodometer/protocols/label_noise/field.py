@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from oodometer.errors import UserError, unknown
+from oodometer.factors import Factor, names
 from oodometer.finding import Value
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.differences import SAME_TRAINING
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 
@@ -59,6 +59,7 @@ class NoiseField:
     levels: tuple[str, ...]  # clean first
     detectors: tuple[str, ...]
     others: tuple[str, ...]  # the other factors
+    factors: tuple[Factor, ...]  # all of them, with their kinds
     questions: tuple[str, ...]  # those of QUESTIONS that can be answered
     frame: pd.DataFrame  # detector, factors, questions (median), "mean auroc", accuracy if known
     sets: int
@@ -76,9 +77,14 @@ class NoiseField:
         return len(self.frame.drop_duplicates([self.noise, *self.others]))
 
     @property
+    def re_evaluations(self) -> tuple[str, ...]:
+        """Factors whose levels evaluate the same training run."""
+        return names(self.factors, "re_evaluation")
+
+    @property
     def trained(self) -> list[str]:
         """Factors other than the noise that make another training."""
-        return [name for name in self.others if name not in SAME_TRAINING]
+        return [name for name in self.others if name not in self.re_evaluations]
 
     @cached_property
     def trainings(self) -> pd.DataFrame:
@@ -103,12 +109,12 @@ class NoiseField:
     @cached_property
     def _known(self) -> dict[tuple[str, str, str], Runs]:
         known: dict[tuple[str, str, str], Runs] = {}
-        names = [name for name in (*self.questions, "mean auroc") if name in self.frame.columns]
+        columns = [name for name in (*self.questions, "mean auroc") if name in self.frame.columns]
         keys = list(self.frame[list(self.others)].itertuples(index=False, name=None))
         places = zip(self.frame["detector"], self.frame[self.noise], keys, strict=True)
-        values = self.frame[names].to_numpy(dtype=float).tolist()
+        values = self.frame[columns].to_numpy(dtype=float).tolist()
         for (detector, level, key), line in zip(places, values, strict=True):
-            for name, value in zip(names, line, strict=True):
+            for name, value in zip(columns, line, strict=True):
                 if value == value:  # not missing
                     known.setdefault((name, detector, level), {})[key] = value
         return known
@@ -150,9 +156,9 @@ class NoiseField:
         pairs = [self.chosen(name, factor, one, other, levels) for name in self.detectors]
         return _mean_pairs(pairs)
 
-    def _pairs(self, first: Runs, second: Runs, names: Sequence[str]) -> tuple[Floats, Floats]:
-        """One mean per training of runs that both have; `names` are the factors of their keys."""
-        outer = [place for place, name in enumerate(names) if name not in SAME_TRAINING]
+    def _pairs(self, first: Runs, second: Runs, columns: Sequence[str]) -> tuple[Floats, Floats]:
+        """One mean per training of runs that both have; `columns` are the factors of their keys."""
+        outer = [place for place, name in enumerate(columns) if name not in self.re_evaluations]
         trainings: dict[tuple[Value, ...], list[tuple[float, float]]] = {}
         for key, value in first.items():
             if key in second:
@@ -216,10 +222,9 @@ def of_scores(table: ScoreTable) -> dict[str, Results]:
         lines["correct_auroc"].append(about | {"value": auroc(correct, row.scores)})
         lines["incorrect_auroc"].append(about | {"value": auroc(wrong, row.scores)})
         lines["failure_auroc"].append(about | {"value": auroc(correct, wrong)})
-    factors = tuple(dict.fromkeys(name for levels in table.runs.values() for name in levels))
     missing = tuple(part for part in table.missing if not part.setting)
     return {
-        name: Results(pd.DataFrame(rows), factors, name, missing=missing)
+        name: Results(pd.DataFrame(rows), table.factors, name, missing=missing)
         for name, rows in lines.items()
         if rows
     }
@@ -229,10 +234,10 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     """Reduce each run to its median over outlier sets, for every question."""
     if "auroc" not in tables:
         raise unknown("metric that label noise needs", "auroc", tables)
-    factor = noise_factor(tables["auroc"].factors, noise)
+    factor = noise_factor(tables["auroc"].factor_names, noise)
     tables = {name: _without_id(table, factor) for name, table in tables.items()}
     main = tables["auroc"]
-    others = tuple(name for name in main.factors if name != factor)
+    others = tuple(name for name in main.factor_names if name != factor)
     if "id" in main.frame.columns and len(set(main.frame["id"])) > 1:
         others = (*others, "id")
     keys = ["detector", factor, *others]
@@ -257,6 +262,7 @@ def noise_field(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         levels=tuple(levels),
         detectors=main.detectors,
         others=others,
+        factors=main.factors,
         questions=tuple(name for name in QUESTIONS if name in frame.columns),
         frame=frame,
         sets=len(main.ood),

@@ -87,7 +87,7 @@ def experiment(
                     _one_run(grid, choices, table.id, experiments, fit, rng)
                 )
     whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
-    trainings = trainings_of(table.runs, runs)
+    trainings = trainings_of(table.runs, runs, table.factors)
     return Source(
         table.id,
         tuple(trainings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
+from oodometer.factors import names
 from oodometer.finding import Claim
 from oodometer.protocols.common.comparable import Comparable
 from oodometer.protocols.common.contests import (
@@ -15,7 +16,7 @@ from oodometer.protocols.common.contests import (
     judge,
     told_flips,
 )
-from oodometer.protocols.common.differences import REPEATS, SAME_TRAINING, independent_changes
+from oodometer.protocols.common.differences import independent_changes
 from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
 from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference
@@ -34,7 +35,7 @@ def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
     winner = dict(zip(field.runs, field.winners, strict=True))
     held = _by_level(field)
     claims = told_flips(held)
-    for factor in field.factors:
+    for factor in names(field.factors):
         groups: dict[tuple[tuple[str, Level], ...], list[str]] = {}
         for run in field.runs:
             levels = field.table.runs[run]
@@ -47,7 +48,9 @@ def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
         changed = sum(winner[a] != winner[b] for a, b in pairs)
         several = [run for runs in groups.values() if len(runs) > 1 for run in runs]
         levels_seen = len({field.table.runs[run][factor] for run in several})
-        cases = independent_changes({run: field.table.runs[run] for run in several}, factor)
+        cases = independent_changes(
+            {run: field.table.runs[run] for run in several}, factor, field.factors
+        )
         what = "runs" if field.has_looks else "trainings"
         doubt = ""
         if changed and factor in held and judge(held[factor]) != "flips":
@@ -68,7 +71,7 @@ def _by_level(field: Comparable) -> dict[str, list[Contest]]:
 
     P values are adjusted for all levels of all conditions.
     """
-    factors = [name for name in field.factors if name not in (*SAME_TRAINING, *REPEATS)]
+    factors = names(field.factors, "condition")
     trainings: dict[str, list[int]] = {}
     named: dict[str, tuple[str, str]] = {}
     for factor in factors:

@@ -276,7 +276,12 @@ def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
     facts = [
         ("in-distribution data", table.id),
         ("test samples", " / ".join(map(str, sorted(sizes)))),
-        ("trainings", _of(len(field.trainings), len(trainings_of(table.runs, list(table.runs))))),
+        (
+            "trainings",
+            _of(
+                len(field.trainings), len(trainings_of(table.runs, list(table.runs), table.factors))
+            ),
+        ),
         ("detectors", _of(len(field.detectors), len(field.represented))),
         ("outlier sets", str(len(table.ood))),
     ]

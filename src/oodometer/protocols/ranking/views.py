@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.comparable import Comparable
@@ -98,7 +99,7 @@ def strips(field: Comparable) -> list[Series]:
         field.run_values,
         field.detectors,
         {run: field.table.runs[run] for run in field.runs},
-        field.factors,
+        names(field.factors),
         metric="AUROC",
         run="run" if field.has_looks else "training",
         over=outlier_sets(field),

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError
+from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.differences import SAME_TRAINING
 from oodometer.protocols.robustness.jackknife import Score
 from oodometer.protocols.robustness.score import (
     Epsilon,
@@ -23,7 +23,6 @@ from oodometer.protocols.robustness.score import (
     run_moments,
     weights,
 )
-from oodometer.protocols.standing.factors import is_repeat
 from oodometer.results import Results
 
 NOT_GIVEN = "not given"  # the level of a run for which the table states none
@@ -107,7 +106,13 @@ class Field:
     @property
     def _same_trainings(self) -> str:
         """The factor, if its levels are looks at the same trainings; else nothing."""
-        return self.factor if self.factor.casefold() in SAME_TRAINING else ""
+        later = names(self.results.factors, "re_evaluation")
+        return self.factor if self.factor in later else ""
+
+    @property
+    def is_over_repeats(self) -> bool:
+        """Whether the factor is a repeat: then another level is as good as this one."""
+        return self.factor in names(self.results.factors, "repeat")
 
     def whole(self, pair: Pair) -> list[str]:
         """The detectors that lack nothing on a pair."""
@@ -218,8 +223,8 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     """Arrange a results table for the score; without a factor, that of the paper or the nearest."""
     weights([1.0], epsilon)  # refuses an unknown form before anything else is done
     chosen = _factor(results) if factor is None else factor
-    if factor is not None and factor not in results.factors:
-        raise unknown("factor of a results table", factor, results.factors)
+    if factor is not None:
+        results.kind(factor)  # refuses one that is not there
     check_size(results)
     frame = results.frame
     values = frame["value"].to_numpy(dtype=np.float64)
@@ -240,8 +245,8 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     }
     nothing = [""] * len(values)
     id_sets, levels = texts.get("id", nothing), texts.get(chosen, nothing)
-    looks = [n for n in results.factors if n != chosen and n.casefold() in SAME_TRAINING]
-    others = [name for name in results.factors if name != chosen and name not in looks]
+    looks = [name for name in names(results.factors, "re_evaluation") if name != chosen]
+    others = [name for name in names(results.factors, "repeat", "condition") if name != chosen]
     gathered: dict[tuple[Pair, str, str], dict[str, list[tuple[float, float]]]] = {}
     for row, line in enumerate(zip(scale * values, scale * spreads, strict=True)):
         cell = Pair(id_sets[row], texts["ood"][row]), texts["detector"][row], levels[row]
@@ -280,17 +285,13 @@ def check_size(results: Results) -> None:
         )
 
 
-def conditions(results: Results) -> list[str]:
+def conditions(results: Results) -> tuple[str, ...]:
     """The factors that were varied and are neither repeats nor looks at the same training."""
-    return [
-        name
-        for name in _varied(results)
-        if not is_repeat(name) and name.casefold() not in SAME_TRAINING
-    ]
+    return names(_varied(results), "condition")
 
 
-def _varied(results: Results) -> list[str]:
-    return [name for name in results.factors if results.frame[name].nunique(dropna=False) > 1]
+def _varied(results: Results) -> list[Factor]:
+    return [f for f in results.factors if results.frame[f.name].nunique(dropna=False) > 1]
 
 
 def _factor(results: Results) -> str:
@@ -300,5 +301,4 @@ def _factor(results: Results) -> str:
         if name.casefold() == "optimizer":
             return name
     varied = _varied(results)
-    looks = [name for name in varied if not is_repeat(name)]
-    return (known or looks or varied or [""])[0]
+    return (known or names(varied, "re_evaluation") or names(varied) or ("",))[0]

@@ -39,7 +39,6 @@ from oodometer.protocols.robustness.views import (
     score_map,
     score_table,
 )
-from oodometer.protocols.standing.factors import is_repeat
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 
@@ -273,7 +272,7 @@ def _placed(field: Field, held: Sequence[Contest]) -> list[tuple[Pair, Contest]]
 
 def _claim_winners(field: Field) -> list[Claim]:
     """Does the detector with the best mean depend on the level, on one and the same set?"""
-    if is_repeat(field.factor):
+    if field.is_over_repeats:
         return []  # another seed is chance itself: whether it changes the best is said elsewhere
     label, changing = metric_label(field), 0
     verdicts, places, texts = [], [], []
@@ -309,7 +308,7 @@ def _claim_levels(field: Field) -> list[Claim]:
         places.setdefault(place, {})[level] = score
     if all(len(field.pairs) == 1 or len(named) < 2 for named in places.values()):
         return []
-    if is_repeat(field.factor):
+    if field.is_over_repeats:
         return []  # another seed is as good as this one: which of them varies least is chance
     held = score_contests(places)
     wins = {level: sum(level in contest.winners for contest in held) for level in field.levels}

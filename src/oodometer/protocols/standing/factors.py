@@ -8,6 +8,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
+from oodometer.factors import names
 from oodometer.finding import Claim
 from oodometer.protocols.common.blocks import Blocks
 from oodometer.protocols.common.contests import (
@@ -21,7 +22,6 @@ from oodometer.protocols.common.contests import (
 )
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
-    SAME_TRAINING,
     independent_changes,
     paired_difference,
 )
@@ -29,11 +29,6 @@ from oodometer.protocols.common.words import never_otherwise
 from oodometer.stats.comparison import Difference
 from oodometer.stats.ranks import rank_matrix
 
-# What labels mere repeats, the likeliest first: its share of the variance is all that is within.
-REPLICATES = (
-    "seed", "run", "trial", "repetition", "repeat", "replicate", "fold", "split", "runid",
-    "trialid", "modelid", "checkpointid", "jobid",
-)  # fmt: skip
 PAIRS = 200_000  # of runs, looked at per factor; more are not told apart by a reader
 
 
@@ -50,7 +45,7 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winner = ranks.argmin(axis=0)
     found: dict[str, tuple[int, int, int]] = {}  # factor -> changes, pairs, independent cases
-    for factor in field.results.factors:
+    for factor in field.results.factor_names:
         groups: dict[tuple[str, ...], list[int]] = {}
         for run, levels in enumerate(field.levels):
             rest = tuple(level for name, level in levels.items() if name != factor)
@@ -59,12 +54,12 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
         if pairs:
             changed = sum(int(winner[a] != winner[b]) for a, b in pairs)
             several = {
-                str(run): {name.casefold(): level for name, level in field.levels[run].items()}
+                str(run): field.levels[run]
                 for group in groups.values()
                 if len(group) > 1
                 for run in group
             }
-            cases = independent_changes(several, factor.casefold())
+            cases = independent_changes(several, factor, field.results.factors)
             found[factor] = changed, len(pairs), cases
     told = {
         factor: f"{f'{changed:,}' if changed else 'none'} of {many:,} "
@@ -72,11 +67,12 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
         for factor, (changed, many, _) in found.items()
     }
     evidence = "pairs of runs that agree in everything else"
-    held = _by_level(field, [factor for factor in found if not _is_repeated(factor)], rng)
+    conditions = names(field.results.factors, "condition")
+    held = _by_level(field, [factor for factor in found if factor in conditions], rng)
     flips = told_flips(held)
     doubts = {
         factor: ""
-        if not changed or _is_repeated(factor) or judge(held[factor]) == "flips"
+        if not changed or factor not in conditions or judge(held[factor]) == "flips"
         else WITHIN_CHANCE
         if len(held[factor]) > 1
         else NO_REPEATS
@@ -137,23 +133,3 @@ def _by_level(
         factor, level = named[contest.place]
         held[factor].append(replace(contest, place=level))
     return held
-
-
-def _is_repeated(factor: str) -> bool:
-    """Tell whether another level is but another repeat, or another look at the same training."""
-    return is_repeat(factor) or factor.casefold() in SAME_TRAINING
-
-
-def is_repeat(factor: str) -> bool:
-    """Tell whether levels of a factor mean nothing by themselves, as those of seeds."""
-    return _plain(factor) in REPLICATES
-
-
-def _plain(name: str) -> str:
-    return "".join(sign for sign in name.casefold() if sign.isalnum())
-
-
-def replicate_of(factors: Sequence[str]) -> str | None:
-    """The factor whose levels are mere repeats, if there is one."""
-    known = {_plain(name): name for name in factors}
-    return next((known[name] for name in REPLICATES if name in known), None)

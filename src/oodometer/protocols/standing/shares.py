@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import UserError
+from oodometer.factors import names
 from oodometer.finding import Claim
 from oodometer.protocols.common.blocks import Blocks
-from oodometer.protocols.common.differences import SAME_TRAINING
 from oodometer.protocols.common.words import FEWEST, LEVEL, SHOWN, count, listing, points
-from oodometer.protocols.standing.factors import is_repeat, replicate_of
 from oodometer.stats.crossed import crossed_shares
 from oodometer.stats.variance import (
     Effect,
@@ -38,9 +37,9 @@ def shares_of(
     27 % where it explained nothing. The mean of each training counts. If nothing but looks was
     varied besides repeats, intervals are by leaving out trainings, or there are none.
     """
-    factors = list(field.results.factors)
-    looks = [name for name in factors if name.casefold() in SAME_TRAINING]
-    trained = [name for name in factors if name not in looks and not is_repeat(name)]
+    factors = list(field.results.factor_names)
+    looks = names(field.results.factors, "re_evaluation")
+    trained = names(field.results.factors, "condition")
     if not field.are_runs or len(factors) < 1 or len(field.levels) < 4:
         return {}
     values, levels, note = field.run_values, field.levels, ""
@@ -57,7 +56,7 @@ def shares_of(
         row = field.detectors.index(detector)
         try:
             shares = variance_shares(
-                values[row], columns, rng=rng, replicate=replicate_of(factors), level=level,
+                values[row], columns, rng=rng, replicate=_replicate(field), level=level,
                 resamples=draws,
             )  # fmt: skip
         except UserError:  # the runs form no grid
@@ -68,6 +67,11 @@ def shares_of(
             shares = _of_looks(field, row, looks, level) or _without_intervals(shares)
         found[detector] = shares
     return found
+
+
+def _replicate(field: Blocks) -> str | None:
+    """The repeat whose share is all variance within cells, if there is one."""
+    return next(iter(names(field.results.factors, "repeat")), None)
 
 
 def _of_looks(field: Blocks, row: int, looks: Sequence[str], level: float) -> VarianceShares | None:
@@ -83,7 +87,7 @@ def _of_looks(field: Blocks, row: int, looks: Sequence[str], level: float) -> Va
         return None
     table = np.array([[values[kind] for kind in kinds] for values in known.values()])
     found = crossed_shares(table, level=level)
-    repeats = tuple(name for name in field.results.factors if name not in looks)
+    repeats = tuple(name for name in field.results.factor_names if name not in looks)
     if found is None or not repeats:
         return None
     share, low, high = found.conditions
@@ -128,14 +132,14 @@ def set_share_claims(field: Blocks) -> list[Claim]:
 
 def ranges_of(field: Blocks) -> dict[str, tuple[FactorRange, ...]]:
     """How far each factor alone moves each detector, for designs without a grid."""
-    factors = list(field.results.factors)
+    factors = list(field.results.factor_names)
     if not field.are_runs or len(factors) < 2:
         return {}
     columns = {name: [levels[name] for levels in field.levels] for name in factors}
     level = 1.0 - (1.0 - LEVEL) / len(factors)  # the widest of them is looked for
     found = {
         detector: one_at_a_time(
-            field.run_values[row], columns, replicate=replicate_of(factors), level=level
+            field.run_values[row], columns, replicate=_replicate(field), level=level
         )
         for row, detector in enumerate(field.detectors)
     }

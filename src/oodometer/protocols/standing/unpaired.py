@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from oodometer.errors import UserError
+from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.blocks import blocks
@@ -23,7 +24,6 @@ from oodometer.protocols.common.words import (
     number,
     points_and_p,
 )
-from oodometer.protocols.standing.factors import is_repeat
 from oodometer.protocols.standing.views import difference_table
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, against_best
@@ -41,9 +41,11 @@ def are_separate(table: Results) -> bool:
 
     If most detectors have three runs or more in common, they are compared in pairs instead.
     """
-    if not table.factors or not all(map(is_repeat, table.factors)):
+    if not table.factors or len(names(table.factors, "repeat")) < len(table.factors):
         return False
-    runs = table.frame[["detector", *table.factors]].drop_duplicates()["detector"].value_counts()
+    runs = (
+        table.frame[["detector", *table.factor_names]].drop_duplicates()["detector"].value_counts()
+    )
     several = int((runs > 1).sum())
     if several < 2:
         return False
@@ -63,14 +65,14 @@ def over_separate_repeats(table: Results) -> Results:
     Seeds 1 and 2 of one detector and 3 and 4 of another, both under each of several optimizers,
     are compared optimizer by optimizer.
     """
-    repeats = [name for name in table.factors if is_repeat(name)]
-    others = tuple(name for name in table.factors if name not in repeats)
+    repeats = names(table.factors, "repeat")
+    others = tuple(factor for factor in table.factors if factor.kind != "repeat")
     if not repeats or not others:
         return table
-    detectors = table.frame.groupby(list(table.factors))["detector"].nunique()
+    detectors = table.frame.groupby(list(table.factor_names))["detector"].nunique()
     if len(table.detectors) < 2 or detectors.max() > 1:
         return table
-    keys = [*table.keys, *others]
+    keys = [*table.keys, *names(others)]
     numbers = [
         name
         for name in table.frame.columns
@@ -86,7 +88,7 @@ def separate_runs(table: Results) -> Finding:
     """Compare detectors by Welch's t test over the runs that each of them has."""
     frame = _with_sets(table)
     cells = frame.pivot_table(
-        index=["detector", *table.factors], columns="set", values="value", sort=False
+        index=["detector", *table.factor_names], columns="set", values="value", sort=False
     )
     # Every detector by the same outlier sets: those that each has in some run.
     common = cells.groupby(level="detector", sort=False).count().gt(0).all()
@@ -188,7 +190,10 @@ def _stated(table: Results) -> _Stated:
     if kept["detector"].nunique() < 2:
         raise UserError("Fewer than two detectors state a spread in every cell.")
     cells = kept.pivot_table(
-        index=[*table.factors, "set"], columns="detector", values=["value", "spread"], sort=False
+        index=[*table.factor_names, "set"],
+        columns="detector",
+        values=["value", "spread"],
+        sort=False,
     ).dropna()
     if cells.empty:
         raise UserError("No outlier set has mean ± spread for every detector.")

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.blocks import Blocks
 from oodometer.protocols.common.views import factor_strips, rank_rows, span
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
-from oodometer.protocols.standing.factors import is_repeat
 from oodometer.stats.agreement import tau_matrix
 from oodometer.stats.comparison import Difference
 from oodometer.stats.friedman import critical_difference
@@ -141,8 +141,8 @@ def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | 
     for detector, share in shares.items():
         known = {effect.factors: effect for effect in share.effects}
         cells: list[TableCell] = []
-        for names in effects:
-            effect = known.get(names)
+        for own in effects:
+            effect = known.get(own)
             if effect is None:
                 cells.append(None)
             elif effect.low is None or effect.high is None:
@@ -190,15 +190,15 @@ def _range(part: FactorRange) -> TableCell:
 
 def order_tables(field: Blocks) -> list[Table]:
     """How far runs agree on the order of detectors, under the same level of a condition or not."""
-    factors = [] if len(field.detectors) < FEWEST_ORDERED else field.results.factors
+    factors = () if len(field.detectors) < FEWEST_ORDERED else field.results.factors
     if not field.are_runs or len(field.units) > MOST_RUNS:
         return []
     found = []
     agreement = None
-    for factor in factors:
+    for factor in names(factors, "condition", "re_evaluation"):
         own = np.array([levels[factor] for levels in field.unit_levels])
         levels = list(dict.fromkeys(own.tolist()))
-        if not 3 <= len(levels) <= MOST_LEVELS or is_repeat(factor):
+        if not 3 <= len(levels) <= MOST_LEVELS:
             continue
         if agreement is None:
             agreement = tau_matrix(field.values)
@@ -276,7 +276,7 @@ def rank_map(field: Blocks) -> Series:
 
 def strips(field: Blocks) -> list[Series]:
     """Value of every run, by the level of each factor."""
-    factors = [f for f in field.results.factors if len({v[f] for v in field.levels}) <= 40]
+    factors = [f for f in field.results.factor_names if len({v[f] for v in field.levels}) <= 40]
     most = MOST_POINTS // max(len(field.levels) * len(factors), 1)
     runs = {
         ", ".join(f"{name}={level}" for name, level in levels.items()): levels

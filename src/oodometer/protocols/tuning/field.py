@@ -128,7 +128,7 @@ class _Units:
     @staticmethod
     def of(table: ScoreTable, runs: list[str]) -> _Units:
         """Number the trainings: runs that differ in more than the look that is taken."""
-        looks = trainings_of(table.runs, runs)
+        looks = trainings_of(table.runs, runs, table.factors)
         training = {run: number for number, own in enumerate(looks.values()) for run in own}
         return _Units(tuple(training[run] for run in range(len(runs))), len(looks))
 
