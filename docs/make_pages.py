@@ -18,7 +18,8 @@ import torch
 
 import oodometer.detectors  # noqa: F401 - importing registers them
 from oodometer.calls import Setting
-from oodometer.outputs import OF_OTHER_NETWORKS, PROBE, Head, Outputs
+from oodometer.needs import LAYERS, in_text
+from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector
 
 HERE = Path(__file__).parent
@@ -113,23 +114,24 @@ def cost(card: Detector, costs: dict[str, list[float]]) -> str:
     if card.name in costs:
         default, grid = (f"{seconds:.2g} s" for seconds in costs[card.name])
         return f"{default}, whole grid {grid}" if len(list(card.settings())) > 1 else default
-    if card.needed({}) & OF_OTHER_NETWORKS:
+    sources = {need.source for need in card.needed({})}
+    if sources & {"model", "runs"}:
         return "that of the other networks that it reads"
-    if any(need.startswith(PROBE) for need in card.needed({})):
+    if "probe" in sources:
         return "that of the further passes of the network that it reads"
-    return "that of reading the layers that it is given" if "layers" in card.needs else ""
+    return "that of reading the layers that it is given" if LAYERS in card.needs else ""
 
 
 def reads(card: Detector) -> str:
     """Tell what it is shown, and at which setting, where that differs."""
     always = frozenset.intersection(*map(card.needed, card.settings()))
     by_setting = [
-        f"with {setting}={value} {' and '.join(sorted(needs - always))}"
+        f"with {setting}={value} {' and '.join(in_text(needs - always))}"
         for setting, each in card.needs_for.items()
         for value, needs in each.items()
         if needs - always
     ]
-    return ", ".join([*sorted(always), *by_setting])
+    return ", ".join([*in_text(always), *by_setting])
 
 
 def entry(card: Detector, costs: dict[str, list[float]], agrees: dict[str, str]) -> str:

@@ -28,6 +28,7 @@ from oodometer.lab.data.sources import Source
 from oodometer.lab.detector_models.binary import Against, binary_source, binary_spec
 from oodometer.lab.training.schedules import make_stopping
 from oodometer.lab.training.train import Training
+from oodometer.needs import Need, parse_needs
 from oodometer.scores import Missing, ScoreTable, validation_half
 from oodometer.scoring import choices
 from oodometer.study import Study, TrainSpec, parse_study
@@ -240,7 +241,7 @@ def test_scores_are_the_log_odds_of_the_network_in_the_store(folder, tmp_path):
     study = make_study(folder)
     table = table_of(run_inside(study, store), store)
     (only,) = plan(study).runs
-    rival = only.rivals["probe:outlier_network/dark"]
+    rival = only.rivals[Need("model", "binary", "dark")]
     arrays = bytes_to_arrays(store.load("models", rival.model))
     weights = {n.removeprefix("weights/"): v for n, v in arrays.items() if n.startswith("weights/")}
     layers = [weights[name].astype(np.float64) for name in weights if name.endswith("weight")]
@@ -373,7 +374,7 @@ def test_what_its_networks_cannot_do_is_said_before_anything_is_trained(folder):
 def test_a_network_tells_what_it_has_learned(folder, tmp_path):
     study, store = make_study(folder, base={"train_size": 50}), FolderStore(tmp_path / "store")
     run_inside(study, store)
-    rival = plan(study).runs[0].rivals["probe:outlier_network/dark"]
+    rival = plan(study).runs[0].rivals[Need("model", "binary", "dark")]
     told = store.record("models", rival.model)["made_from"]["learned to tell"]
     assert told == {"outliers": "dark", "balanced": True, "train_size": 50, "validation": 0.0}
 
@@ -384,14 +385,14 @@ def test_unbalanced_is_another_network(folder):
     assert len({training.model for training in made.trainings}) == 5
     (only,) = made.runs
     assert only.needs["binary_network(balanced=False)"] == tuple(
-        f"probe:outlier_network_unbalanced/{name}" for name in ("bright", "dark")
+        Need("model", "binary_unbalanced", name) for name in ("bright", "dark")
     )
 
 
 def test_lost_networks_are_trained_again(folder, tmp_path):
     study, store = make_study(folder), FolderStore(tmp_path / "store")
     run_inside(study, store)
-    rival = plan(study).runs[0].rivals["probe:outlier_network/bright"]
+    rival = plan(study).runs[0].rivals[Need("model", "binary", "bright")]
     kept = {key: store.load("models", key) for key in store.keys("models")}
     for kind, key in (("models", rival.model), ("outputs", rival.outputs["dark"])):
         store.discard(kind, key)
@@ -425,7 +426,7 @@ def test_an_old_failure_says_nothing_about_what_is_there(folder, tmp_path):
     study, store = make_study(folder), FolderStore(tmp_path / "store")
     run_inside(study, store)
     (only,) = plan(study).runs
-    rival = only.rivals["probe:outlier_network/dark"]
+    rival = only.rivals[Need("model", "binary", "dark")]
     # Another runner failed for lack of memory, while this one went on.
     remember_failure(store, rival, Missing("MemoryError", run=rival.label))
     for key in (*only.probe_keys, *only.score_keys):
@@ -455,15 +456,16 @@ def test_without_a_study_one_sentence_says_where_it_comes_from():
     outputs = {name: om.Outputs(logits=logits + place) for place, name in enumerate("abc")}
     table = om.score(outputs, ["max_softmax", "binary_network"], train="a", id="b")
     (part,) = table.missing
-    assert "made of other networks, which a study trains" in part.reason
-    with pytest.raises(UserError, match="a study trains them"):
-        om.extract(torch.nn.Linear(2, 2), {"a": torch.zeros(2, 2)}, needs=["probe:outlier_network"])
+    assert "a study trains it" in part.reason
+    with pytest.raises(UserError, match="for 'oodometer run'"):
+        om.extract(torch.nn.Linear(2, 2), {"a": torch.zeros(2, 2)}, needs=["model:binary"])
 
 
 def test_names_of_outlier_sets_may_end_alike():
-    given = {"n/b": torch.zeros(2), "n/a/b": torch.ones(2), "gram": torch.zeros(2)}
-    outputs = om.Outputs(logits=torch.zeros(2, 3), probes=given)
-    assert outputs.learned_with("a/b").probes["n"].tolist() == [1, 1]
-    assert outputs.learned_with("b").probes.keys() == {"n", "gram"}
-    assert outputs.learned_with("b").probes["n"].tolist() == [0, 0]
-    assert outputs.probes.keys() == given.keys()
+    given = {Need("model", "n", "b"): torch.zeros(2), Need("model", "n", "a/b"): torch.ones(2)}
+    outputs = om.Outputs(logits=torch.zeros(2, 3), answers=given)
+    needs = parse_needs({"model:n"})
+    assert outputs.only(needs, "own", "a/b").model("n").tolist() == [1, 1]
+    assert outputs.only(needs, "own", "b").model("n").tolist() == [0, 0]
+    with pytest.raises(UserError, match="needs the model 'n', which these outputs lack"):
+        outputs.only(needs, "own", "c").model("n")

@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 import oodometer as om
 import oodometer.detectors
 from oodometer.errors import UserError
-from oodometer.outputs import OF_OTHER_NETWORKS, Head, Outputs, View
+from oodometer.needs import parse_needs
+from oodometer.outputs import Head, Outputs, View
 from oodometer.protocols.od_test.protocol import od_test
 from oodometer.protocols.ranking.protocol import ranking
 from oodometer.registry import DETECTORS, Detector, find
@@ -19,7 +20,7 @@ from oodometer.scores import validation_half
 LEARNED = [  # from outputs; what networks learn is tested in test_binary.py
     name
     for name, card in DETECTORS.items()
-    if card.learns_from_outliers and not card.needs & OF_OTHER_NETWORKS
+    if card.learns_from_outliers and not any(need.source == "model" for need in card.needs)
 ]
 CLASSES, WIDTH = 3, 5
 
@@ -169,7 +170,7 @@ def test_labels_of_validation_data_are_not_shown():
     def peeking(train: View) -> object:
         return train.validation[0].labels
 
-    card = Detector("peeking", peeking, "x", frozenset({"labels", "outliers"}), {})
+    card = Detector("peeking", peeking, "x", parse_needs({"labels", "outliers"}), {})
     with pytest.raises(UserError, match="labels are shown for fitting only"):
         card.fit(TRAIN, validation=(INLIERS, OUTLIERS))
 

@@ -25,6 +25,7 @@ import oodometer as om
 from oodometer.detectors import temperature
 from oodometer.lab.asking.probes import dropout
 from oodometer.lab.asking.votes import summarize_votes
+from oodometer.needs import ENSEMBLE
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS
 
@@ -411,7 +412,7 @@ def test_two_networks_that_contradict_each_other() -> None:
     """p and 1 - p: their mean is a coin, and what they disagree by is ln 2 - H(p)."""
     gaps = torch.tensor([0.1, 1.0, 5.0, 30.0], dtype=torch.float64)
     one = torch.stack([gaps, torch.zeros(4).double()], dim=1)
-    test = Outputs(logits=one, probes={"ensemble": summarize_votes(torch.stack([one, -one]))})
+    test = Outputs(logits=one, answers={ENSEMBLE: summarize_votes(torch.stack([one, -one]))})
     np.testing.assert_allclose(scores("deep_ensemble", test, test), math.log(math.log(2)))
     p = torch.sigmoid(gaps).numpy()
     inside = [scipy_entropy([value, 1 - value]) for value in p]

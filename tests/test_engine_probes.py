@@ -16,7 +16,6 @@ from engine_studies import make_study, payloads, run_here, run_inside
 from oodometer.engine.lead.run import count_done, make_plan, read_contents
 from oodometer.engine.lead.runner import Progress
 from oodometer.engine.plan.notes import announce, recall
-from oodometer.engine.plan.plan import ENSEMBLE
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.survey import find_prunable, prune
 from oodometer.engine.upkeep.verify import recompute
@@ -26,6 +25,7 @@ from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.sources import load_source
 from oodometer.lab.training.train import Training
+from oodometer.needs import ENSEMBLE, Need, parse_needs
 from oodometer.study import Study
 
 DETECTORS = ["max_softmax", "odin", "mc_dropout", "gram", "score_svm", "deep_ensemble"]
@@ -138,7 +138,9 @@ def test_an_added_outlier_set_is_all_that_is_compared_with_the_training_set(tiny
         for part in (aside, source.test)
     )
     expected = torch.cdist(rows, bank).sort(1).values[:, :8]
-    kept = bytes_to_arrays(store.load("probes", run.probes["probe:pixel_neighbors"]["stripes"]))
+    kept = bytes_to_arrays(
+        store.load("probes", run.probes[Need("probe", "pixel_neighbors")]["stripes"])
+    )
     np.testing.assert_allclose(kept["values"], expected.numpy(), rtol=1e-5, atol=1e-5)
     # What detectors were fitted to is told by its name.
     assert store.record("outputs", run.train_outputs)["made_from"]["data set"] == "validation set"
@@ -148,8 +150,11 @@ def test_plain_keys_do_not_follow_probes(study, monkeypatch):
     contents = read_contents(study)
     made = make_plan(study, contents)
     run = made.runs[0]
-    assert set(run.probes) == {"probe:odin", "probe:mc_dropout", "probe:gram", ENSEMBLE}
-    assert "" in run.probes["probe:gram"] and "" not in run.probes["probe:odin"]
+    assert set(run.probes) == {
+        *parse_needs({"probe:odin", "probe:mc_dropout", "probe:gram"}),
+        ENSEMBLE,
+    }
+    assert "" in run.probes[Need("probe", "gram")] and "" not in run.probes[Need("probe", "odin")]
     plain = make_plan(study.model_copy(update={"detectors": ("max_softmax",)}), contents).runs[0]
     assert plain.scores["max_softmax"] == run.scores["max_softmax"]
     assert plain.outputs == run.outputs and not plain.probes
@@ -170,8 +175,8 @@ def test_plain_keys_do_not_follow_probes(study, monkeypatch):
     finally:
         keys.code_version.cache_clear()
     assert other.outputs == run.outputs and other.model == run.model
-    assert other.probes["probe:odin"] != run.probes["probe:odin"]
-    assert other.probes["probe:gram"] == run.probes["probe:gram"]
+    assert other.probes[Need("probe", "odin")] != run.probes[Need("probe", "odin")]
+    assert other.probes[Need("probe", "gram")] == run.probes[Need("probe", "gram")]
     assert other.scores["odin"] != run.scores["odin"]
     assert other.scores["gram"] == run.scores["gram"]
 
@@ -303,7 +308,7 @@ def test_verify_makes_probes_again(study, store):
     assert len([1 for kind, _ in found.same if kind == "probes"]) == len(list(store.keys("probes")))
 
 
-@pytest.mark.parametrize("need", ["probe:odin", ENSEMBLE])
+@pytest.mark.parametrize("need", [Need("probe", "odin"), ENSEMBLE], ids=str)
 def test_verify_notices_another_probe(study, store, need):
     run_inside(study, store)
     run = make_plan(study, read_contents(study)).runs[0]

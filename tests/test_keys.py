@@ -12,6 +12,7 @@ import pytest
 from oodometer.engine.lead.run import make_plan, read_contents
 from oodometer.engine.plan import keys
 from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.needs import Need
 from oodometer.scoring import choices
 from oodometer.study import Study, load_study, parse_study
 
@@ -131,7 +132,7 @@ def test_a_probe_that_compares_with_the_training_set_follows_it():
     def probes(content: DataContent = CONTENT, **changes: object) -> dict[str, str]:
         study = make_study(base=base | changes, detectors=["knn_svm(space=pixels)"])
         made = plan(study, dict.fromkeys(study.runs(), content), choices(study.detectors))
-        return dict(made.runs[0].probes["probe:pixel_neighbors"])
+        return dict(made.runs[0].probes[Need("probe", "pixel_neighbors")])
 
     before = probes()
     assert before.keys() == {"digits", "noise", "inverted"} and probes(test_size=5) == before
@@ -217,6 +218,7 @@ def append(file: Path, text: str) -> None:
         ("lab/asking/extract.py", OUTPUTS | SCORES),
         ("lab/data/inputs.py", OUTPUTS | SCORES),
         ("outputs/outputs.py", OUTPUTS | SCORES),
+        ("needs.py", OUTPUTS | SCORES),
         ("scoring.py", SCORES),
         ("registry.py", SCORES),
         ("detectors/logits.py", OF_LOGITS),

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from oodometer.errors import UserError
+from oodometer.needs import in_text, parse_needs
 from oodometer.outputs import Head, Outputs
 
 
 def test_consistent_outputs_are_accepted(outputs):
     assert len(outputs) == 20
-    assert outputs.available == {"logits", "features", "labels", "head"}
+    assert in_text(outputs.available) == ["features", "head", "labels", "logits"]
 
 
 def test_logits_are_computed_if_left_out(outputs):
@@ -22,8 +23,8 @@ def test_logits_are_computed_if_left_out(outputs):
 
 
 def test_whatever_is_missing_is_told(outputs):
-    assert Outputs(logits=outputs.logits).available == {"logits"}
-    assert Outputs(features=outputs.features).available == {"features"}
+    assert in_text(Outputs(logits=outputs.logits).available) == ["logits"]
+    assert in_text(Outputs(features=outputs.features).available) == ["features"]
 
 
 def test_frozen(outputs):
@@ -87,7 +88,7 @@ def test_rounding_of_a_float32_pass_is_accepted():
 
 
 def test_view_shows_only_what_is_declared(outputs):
-    view = outputs.only({"logits"}, "mine")
+    view = outputs.only(parse_needs({"logits"}), "mine")
     assert view.logits is outputs.logits and len(view) == 20
     with pytest.raises(UserError, match=r"'mine' read outputs.features: declare needs="):
         _ = view.features
@@ -96,7 +97,7 @@ def test_view_shows_only_what_is_declared(outputs):
     with pytest.raises(UserError, match="'mine' read outputs.head"):
         _ = view.head
     with pytest.raises(UserError, match="'mine' needs features, which these outputs lack"):
-        _ = Outputs(logits=outputs.logits).only({"features"}, "mine").features
+        _ = Outputs(logits=outputs.logits).only(parse_needs({"features"}), "mine").features
 
 
 def test_take_keeps_rows_together(outputs):
@@ -115,13 +116,13 @@ def test_arrays_of_other_frameworks_become_tensors(outputs):
 
 def test_probes_are_shown_only_to_those_who_declare_them():
     outputs = Outputs(torch.zeros(3, 2), probes={"dropout": torch.ones(3, 4, 2)})
-    assert "probe:dropout" in outputs.available
-    assert outputs.only({"probe:dropout"}, "mine").probe("dropout").shape == (3, 4, 2)
+    assert "probe:dropout" in in_text(outputs.available)
+    assert outputs.only(parse_needs({"probe:dropout"}), "mine").probe("dropout").shape == (3, 4, 2)
     assert outputs.take(torch.tensor([1])).probes["dropout"].shape == (1, 4, 2)
     with pytest.raises(UserError, match="declare needs="):
-        outputs.only({"logits"}, "mine").probe("dropout")
+        outputs.only(parse_needs({"logits"}), "mine").probe("dropout")
     with pytest.raises(UserError, match="needs the probe 'noise', which these outputs lack"):
-        outputs.only({"probe:noise"}, "mine").probe("noise")
+        outputs.only(parse_needs({"probe:noise"}), "mine").probe("noise")
     with pytest.raises(UserError, match=r"rows differ: logits 3, probes\['dropout'\] 2"):
         Outputs(torch.zeros(3, 2), probes={"dropout": torch.ones(2, 4)})
 
@@ -130,7 +131,7 @@ def test_what_is_shared_is_computed_once_and_not_by_copies():
     outputs = Outputs(torch.zeros(3, 2))
     made = []
     for part in (outputs, outputs, outputs.copy()):
-        part.only({"logits"}, "mine").shared("sum", lambda: made.append(1))
+        part.only(parse_needs({"logits"}), "mine").shared("sum", lambda: made.append(1))
     assert len(made) == 2
 
 

@@ -25,6 +25,7 @@ from oodometer.lab.asking.probes.layers import without_leading
 from oodometer.lab.asking.stages import as_matrix
 from oodometer.lab.asking.votes import LOG_NOTHING, summarize_votes
 from oodometer.lab.training.networks import build_network
+from oodometer.needs import ENSEMBLE
 
 USUAL = {name for name, probe in PROBES.items() if not probe.only_by_name}  # what "all" means
 
@@ -646,7 +647,7 @@ def test_detectors_say_what_to_ask_for():
     [
         (["probe:odn"], r"Unknown need 'probe:odn'. Did you mean 'probe:odin'\?"),
         (["layer"], "Did you mean 'layers'"),
-        (["probe:ensemble"], "made of the answers of several training runs"),
+        (["runs:ensemble"], "made of the answers of several training runs"),
         (
             ["probe:gram"],
             "Probe 'gram' learns from the training set, but there is no data set 'train'",
@@ -734,7 +735,7 @@ def test_several_trainings_make_an_ensemble():
     outputs = {
         name: replace(
             runs[0][name],
-            probes={"ensemble": summarize_votes(torch.stack([run[name].logits for run in runs]))},
+            answers={ENSEMBLE: summarize_votes(torch.stack([run[name].logits for run in runs]))},
         )
         for name in ("test", "ood")
     }
@@ -747,7 +748,7 @@ def test_several_trainings_make_an_ensemble():
     between = scipy_entropy(p, np.broadcast_to(mean, p.shape), axis=2).mean(0)
     assert rows[names[1], "ood"] == pytest.approx(np.log(between))
     with pytest.raises(UserError, match="made of the answers of several training runs"):
-        om.extract(nn.Linear(6, 3), {"a": x}, needs=["probe:ensemble"])
+        om.extract(nn.Linear(6, 3), {"a": x}, needs=["runs:ensemble"])
 
 
 def test_labels_may_stand_in_a_column_and_layers_may_be_missing():

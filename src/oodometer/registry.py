@@ -14,18 +14,27 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import PROBE, Outputs, RefusedError, View
+from oodometer.needs import OUTLIERS, Need, in_text, parse_needs
+from oodometer.outputs import Outputs, RefusedError, View
 
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
 FittedDetector = Callable[[Outputs], Tensor]
-NEEDS = frozenset({"logits", "features", "labels", "head", "layers", "outliers"})
 ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announce theirs
+
+
+class Validation(NamedTuple):
+    """What detectors learn from that learn from outliers."""
+
+    inside: Outputs
+    outside: Outputs
+    outliers: str = ""  # name of the outlier set, by which models trained against it are known
 
 
 class InputsChangedError(UserError):
@@ -39,16 +48,13 @@ class Detector:
     name: str
     build: Callable[..., Scorer]
     paper: str
-    needs: frozenset[str]  # all that it reads at any setting
+    needs: frozenset[Need]  # all that it reads at any setting
     grid: Mapping[str, tuple[Setting, ...]]
     # setting -> value -> those of its needs that belong to this value alone
-    needs_for: Mapping[str, Mapping[Setting, frozenset[str]]] = field(default_factory=dict)
+    needs_for: Mapping[str, Mapping[Setting, frozenset[Need]]] = field(default_factory=dict)
     only_by_name: bool = False  # too costly to be meant by "all"
 
     def __post_init__(self) -> None:
-        for need in self.needs:
-            if need not in NEEDS and not need.startswith(PROBE):
-                raise unknown(f"need of detector '{self.name}'", need, NEEDS)
         parameters = list(inspect.signature(self.build).parameters.values())
         if not parameters:
             raise UserError(f"Detector '{self.name}' must take the training outputs.")
@@ -131,7 +137,7 @@ class Detector:
             for name, value in settings.items()
         }
 
-    def needed(self, settings: Mapping[str, Setting]) -> frozenset[str]:
+    def needed(self, settings: Mapping[str, Setting]) -> frozenset[Need]:
         """What it needs at these settings."""
         of_values = [needs for each in self.needs_for.values() for needs in each.values()]
         always = self.needs.difference(*of_values)
@@ -142,13 +148,13 @@ class Detector:
     @property
     def learns_from_outliers(self) -> bool:
         """Whether it is fitted on validation outliers too."""
-        return "outliers" in self.needs
+        return OUTLIERS in self.needs
 
     def fit(
         self,
         train: Outputs,
         *,
-        validation: tuple[Outputs, Outputs] | None = None,
+        validation: tuple[Outputs, Outputs] | Validation | None = None,
         **settings: Setting,
     ) -> FittedDetector:
         """Fit to the training outputs; return the function that scores other outputs.
@@ -158,8 +164,8 @@ class Detector:
         full = self.complete(settings)
         needs = self.needed(full)
         # Few detectors read a probe of the training data: reading one that is not there tells.
-        apart = {need for need in needs if need.startswith(PROBE)} | {"outliers"}
-        lacking = sorted(needs - apart - train.available)
+        required = {need for need in needs if need.source in ("outputs", "layers")}
+        lacking = in_text(required - train.available)
         if lacking:
             sentence = (
                 f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
@@ -170,20 +176,23 @@ class Detector:
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
         shown = self._shown(train)
-        readable = needs - {"labels"}  # labels of scored data are never shown to a detector
-        view = shown.only(needs, self.name)
-        learned_from = validation if validation is not None and self.learns_from_outliers else ()
+        readable = needs - {
+            Need("outputs", "labels")
+        }  # labels of scored data are never shown to a detector
+        learns = validation is not None and self.learns_from_outliers
+        *learned_from, outliers = Validation(*validation) if learns and validation else ("",)
+        view = shown.only(needs, self.name, outliers)
         seen_too = [self._shown(part) for part in learned_from]
         if seen_too:
-            inliers, outliers = (part.only(readable, self.name) for part in seen_too)
-            view.with_validation(inliers, outliers)
+            inside, outside = (part.only(readable, self.name, outliers) for part in seen_too)
+            view.with_validation(inside, outside)
         score = self.build(view, **full)
         for own, original in zip((shown, *seen_too), (train, *learned_from), strict=True):
             self._require_untouched(own, original)
 
         def scored(test: Outputs) -> Tensor:
             seen = self._shown(test)
-            values = score(seen.only(readable, self.name))
+            values = score(seen.only(readable, self.name, outliers))
             self._require_untouched(seen, test)
             if not isinstance(values, Tensor) or values.shape != (len(test),):
                 shape = tuple(values.shape) if isinstance(values, Tensor) else type(values).__name__
@@ -244,8 +253,6 @@ def detector(
     on a setting, `needs_for` says on which value: ``{"space": {"logits": {"logits"}, ...}}``.
     `only_by_name` leaves a costly one out of "all".
     """
-    if isinstance(needs, str):
-        raise UserError(f"needs must be a set of names, such as {{'{needs}'}}, got '{needs}'.")
 
     def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
         name = build.__name__
@@ -256,12 +263,13 @@ def detector(
                 f"Detector '{name}' of {build.__module__} is already registered by "
                 f"{known.build.__module__}: choose another name."
             )
+        kind = f"need of detector '{name}'"
         by_value = {
-            setting: {value: frozenset(those) for value, those in each.items()}
+            setting: {value: parse_needs(those, kind) for value, those in each.items()}
             for setting, each in (needs_for or {}).items()
         }
         DETECTORS[name] = Detector(
-            name, build, paper, frozenset(needs), grid or {}, by_value, only_by_name
+            name, build, paper, parse_needs(needs, kind), grid or {}, by_value, only_by_name
         )
         return build
 
@@ -361,15 +369,14 @@ class Choice:
             return list(self.detector.settings())
         return [self.settings]
 
-    def needs(self, *, grid: bool) -> frozenset[str]:
+    def needs(self, *, grid: bool) -> frozenset[Need]:
         """What the detector needs at the settings to score."""
         return frozenset().union(*map(self.detector.needed, self.tried(grid=grid)))
 
     @property
-    def probes(self) -> tuple[str, ...]:
-        """What it needs, with its whole grid, for which a network is asked again."""
-        asked = (need for need in self.needs(grid=True) if need == "layers" or PROBE in need)
-        return tuple(sorted(asked))
+    def beyond_outputs(self) -> tuple[Need, ...]:
+        """What it needs, with its whole grid, that plain outputs do not hold."""
+        return tuple(sorted(need for need in self.needs(grid=True) if need.beyond_outputs))
 
 
 def choose(text: str) -> Choice:

@@ -18,8 +18,16 @@ from oodometer.calls import Setting
 from oodometer.detectors._arrays import working_memory
 from oodometer.detectors._checks import require_possible
 from oodometer.errors import UserError, unknown
-from oodometer.outputs import OF_OTHER_NETWORKS, Outputs, RefusedError
-from oodometer.registry import DETECTORS, Choice, FittedDetector, choose, setting_text
+from oodometer.needs import in_text
+from oodometer.outputs import Outputs, RefusedError
+from oodometer.registry import (
+    DETECTORS,
+    Choice,
+    FittedDetector,
+    Validation,
+    choose,
+    setting_text,
+)
 from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
 
 LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
@@ -58,7 +66,7 @@ def needs_of(
     some settings need more than the default.
     """
     needs = {need for choice in choices(detectors) for need in choice.needs(grid=grid)}
-    return tuple(sorted(needs - OF_OTHER_NETWORKS - {"outliers"}))
+    return tuple(in_text(need for need in needs if need.of_classifier))
 
 
 def score(
@@ -189,10 +197,9 @@ def _learned(
     for outliers, own in itertools.product([n for n in tests if n != id], settings):
         values: Mapping[str, Setting] = {"outliers": outliers, **own}
         tried.append(values)
-        inside, outside = (halves[name].learned_with(outliers) for name in (id, outliers))
-        shown = {name: part.learned_with(outliers) for name, part in tests.items()}
-        fit = partial(choice.detector.fit, train, validation=(inside, outside), **own)
-        found = _scores(fit, shown)
+        sides = Validation(halves[id], halves[outliers], outliers)
+        fit = partial(choice.detector.fit, train, validation=sides, **own)
+        found = _scores(fit, tests)
         if isinstance(found, Missing):
             failed.append((values, replace(found, run=run, detector=choice.label)))
             continue

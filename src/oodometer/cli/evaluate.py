@@ -11,6 +11,7 @@ import typer
 
 from oodometer.cli.common import SeveralValues, app, console, require_folder
 from oodometer.errors import UserError
+from oodometer.needs import ENSEMBLE, Need
 
 if TYPE_CHECKING:
     import torch
@@ -156,7 +157,7 @@ def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | N
                 "be tried on what they are fitted to."
             )
     told = {
-        name: part.refusing({need: _why(need) for need in needs - part.available})
+        name: part.refusing({str(need): _why(need) for need in needs - part.available})
         for name, part in outputs.items()
     }
     return score(told, detectors, train="train", id="id", memory=memory)
@@ -171,11 +172,11 @@ def _require_comparable(chosen: Sequence[Choice]) -> None:
         )
 
 
-def _why(need: str) -> str:
+def _why(need: Need) -> str:
     """Say why saved outputs do not have what a detector needs."""
-    if need == "layers" or need.startswith("probe:"):
+    if need.beyond_outputs:
         return "the network itself must be asked: give --model instead of --outputs"
-    return "weight and bias were not saved" if need == "head" else f"{need} were not saved"
+    return "weight and bias were not saved" if need.name == "head" else f"{need} were not saved"
 
 
 def _score_models(
@@ -190,7 +191,6 @@ def _score_models(
     """Ask and score one model after the other; of each, no more is kept than an ensemble needs."""
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.models import load_model
-    from oodometer.lab.asking.request import ENSEMBLE
     from oodometer.scores import Missing, join_runs
     from oodometer.scoring import choices, needs_of, score
 
@@ -275,9 +275,8 @@ def _score_together(
     """Score what all models say together; every run gets the scores of the whole."""
     import torch
 
-    from oodometer.lab.asking.request import ENSEMBLE
     from oodometer.lab.asking.votes import summarize_votes
-    from oodometer.outputs import PROBE, Outputs
+    from oodometer.outputs import Outputs
     from oodometer.scoring import score
 
     made = {}
@@ -289,7 +288,7 @@ def _score_together(
                 f"{', '.join(sorted({str(tuple(part.shape)) for part in logits}))}."
             )
         votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
-        made[name] = Outputs(logits[0], probes={ENSEMBLE.removeprefix(PROBE): votes})
+        made[name] = Outputs(logits[0], answers={ENSEMBLE: votes})
     return score(made, detectors, train="train", id="id")
 
 

@@ -83,6 +83,7 @@ def check(
 
 def _list_detectors() -> list[dict[str, object]]:
     import oodometer.detectors  # noqa: F401 - importing registers them
+    from oodometer.needs import in_text
     from oodometer.registry import BROKEN_PLUGINS, DETECTORS
 
     for name, reason in BROKEN_PLUGINS.items():
@@ -91,7 +92,7 @@ def _list_detectors() -> list[dict[str, object]]:
         {
             "name": card.name,
             "summary": card.summary,
-            "needs": sorted(card.needs),
+            "needs": in_text(card.needs),
             "defaults": card.defaults,
             "grid": {name: list(values) for name, values in card.grid.items()},
             "paper": card.paper,

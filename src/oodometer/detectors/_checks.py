@@ -9,6 +9,7 @@ from typing import NoReturn
 from torch import Tensor
 
 from oodometer.errors import UserError
+from oodometer.needs import Need
 from oodometer.outputs import View
 from oodometer.registry import Choice
 
@@ -109,7 +110,7 @@ class _Unread(View):
     def __len__(self) -> int:
         return 2**62
 
-    def _require_declared(self, name: str) -> NoReturn:
+    def _require_declared(self, need: Need) -> NoReturn:
         raise _Reading
 
     def shared(self, key: Hashable, compute: Callable[[], object]) -> NoReturn:

@@ -95,13 +95,10 @@ def binary_classifier(train: View) -> Scorer:
 
 @detector(
     paper=_PAPER,
-    needs={"probe:outlier_network", "probe:outlier_network_unbalanced", "outliers"},
+    needs={"model:binary", "model:binary_unbalanced", "outliers"},
     grid={"balanced": (True,)},
     needs_for={
-        "balanced": {
-            True: {"probe:outlier_network"},
-            False: {"probe:outlier_network_unbalanced"},
-        },
+        "balanced": {True: {"model:binary"}, False: {"model:binary_unbalanced"}},
     },
     only_by_name=True,
 )
@@ -115,8 +112,8 @@ def binary_network(train: View, *, balanced: bool = True) -> Scorer:
     both are as many; balanced=False takes them as they are, as published.
     """
     _sides(train)
-    name = "outlier_network" if balanced else "outlier_network_unbalanced"
-    return lambda test: test.probe(name)
+    name = "binary" if balanced else "binary_unbalanced"
+    return lambda test: test.model(name)
 
 
 def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:

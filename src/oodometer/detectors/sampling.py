@@ -48,7 +48,7 @@ def mutual_information(train: View, *, samples: int = 30) -> Scorer:
 
 @detector(
     paper="Lakshminarayanan et al. 2017, arXiv:1612.01474",
-    needs={"probe:ensemble"},
+    needs={"runs:ensemble"},
     grid={"measure": ("entropy", "disagreement")},
 )
 def deep_ensemble(train: View, *, measure: str = "entropy") -> Scorer:
@@ -59,4 +59,4 @@ def deep_ensemble(train: View, *, measure: str = "entropy") -> Scorer:
     of them gets the scores of the whole: its interval is about other samples, not trainings.
     """
     column = _ENTROPY if measure == "entropy" else _INFORMATION
-    return lambda test: precise(test.probe("ensemble")[:, column])
+    return lambda test: precise(test.runs("ensemble")[:, column])

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from oodometer.errors import UserError
+from oodometer.needs import LAYERS, OUTLIERS, Need, in_text
 from oodometer.outputs.labels import class_numbers, require_known
 from oodometer.outputs.mapped import release_pages
 from oodometer.outputs.tensors import (
@@ -26,11 +27,6 @@ from oodometer.outputs.tensors import (
 )
 
 Shared = TypeVar("Shared")
-PROBE = "probe:"  # before the name of a probe, where detectors say what they need
-# Needs that no single network can answer: a study makes them of several.
-OF_OTHER_NETWORKS = frozenset(
-    PROBE + name for name in ("ensemble", "outlier_network", "outlier_network_unbalanced")
-)
 
 
 class RefusedError(UserError):
@@ -84,7 +80,9 @@ class Outputs:
     layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
     probes: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...), what asking the
     # network more than once gave, such as its answers under dropout
-    refused: Mapping[str, str] = field(default_factory=dict)  # need -> why it could not be had
+    refused: Mapping[str, str] = field(default_factory=dict)  # need -> why it is not available
+    # what other networks say: detector models, or several training runs together; (n, ...)
+    answers: Mapping[Need, Tensor] = field(default_factory=dict)
     _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,10 +94,10 @@ class Outputs:
                 given = as_tensor(name, getattr(self, name))
                 half |= given.dtype in HALF and name != "labels"
                 object.__setattr__(self, name, given if name == "labels" else in_full(given))
-        for kind in ("layers", "probes"):
+        for kind in ("layers", "probes", "answers"):
             parts = getattr(self, kind)
             named = {
-                name: in_full(as_tensor(f"{kind}[{name!r}]", part)) for name, part in parts.items()
+                name: in_full(as_tensor(_called(kind, name), part)) for name, part in parts.items()
             }
             object.__setattr__(self, kind, MappingProxyType(named))
         if self.head is not None and not isinstance(self.head, Head):
@@ -127,9 +125,11 @@ class Outputs:
         return arrays | self._named_parts()
 
     def _named_parts(self) -> dict[str, Tensor]:
-        """Every layer and probe, by a name that says which it is."""
-        layers = {f"layers[{name!r}]": value for name, value in self.layers.items()}
-        return layers | {f"probes[{name!r}]": value for name, value in self.probes.items()}
+        """Every layer, probe and answer, by a name that says which it is."""
+        layers = {_called("layers", name): value for name, value in self.layers.items()}
+        probes = {_called("probes", name): value for name, value in self.probes.items()}
+        answers = {_called("answers", need): value for need, value in self.answers.items()}
+        return layers | probes | answers
 
     def _require_one_dtype(self) -> None:
         floats = {name: value.dtype for name, value in self._arrays().items() if name != "labels"}
@@ -193,12 +193,12 @@ class Outputs:
         return len(next(iter(self._arrays().values())))
 
     @property
-    def available(self) -> frozenset[str]:
-        """Names of the fields that are filled: what a detector may declare to need."""
+    def available(self) -> frozenset[Need]:
+        """What a detector may declare to need and finds here."""
         names = ("logits", "features", "labels", "head")
-        filled = {name for name in names if getattr(self, name) is not None}
-        probes = {f"{PROBE}{name}" for name in self.probes}
-        return frozenset(filled | probes | ({"layers"} if self.layers else set()))
+        filled = {Need("outputs", name) for name in names if getattr(self, name) is not None}
+        probes = {Need("probe", name) for name in self.probes}
+        return frozenset({*filled, *probes, *self.answers, *([LAYERS] if self.layers else [])})
 
     def take(self, rows: Tensor) -> Outputs:
         """Return the outputs of these rows only."""
@@ -209,6 +209,7 @@ class Outputs:
             labels=None if self.labels is None else self.labels[rows],
             layers={name: value[rows] for name, value in self.layers.items()},
             probes={name: value[rows] for name, value in self.probes.items()},
+            answers={need: value[rows] for need, value in self.answers.items()},
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -225,9 +226,10 @@ class Outputs:
             own.get("features"),
             own.get("labels"),
             None if self.head is None else Head(own["head.weight"], own["head.bias"]),
-            {name: own[f"layers[{name!r}]"] for name in self.layers},
-            {name: own[f"probes[{name!r}]"] for name in self.probes},
+            {name: own[_called("layers", name)] for name in self.layers},
+            {name: own[_called("probes", name)] for name in self.probes},
             self.refused,
+            {need: own[_called("answers", need)] for need in self.answers},
         )
 
     def refusing(self, refused: Mapping[str, str]) -> Outputs:
@@ -236,26 +238,22 @@ class Outputs:
         object.__setattr__(same, "refused", dict(refused))
         return same
 
-    def learned_with(self, outliers: str) -> Outputs:
-        """Show probes that were learned with this outlier set, kept as NAME/OUTLIERS, as NAME."""
-        if not any("/" in name for name in self.probes):
-            return self
-        parts = {name: name.partition("/") for name in self.probes}
-        same = copy(self)
-        probes = {parts[n][0]: v for n, v in self.probes.items() if parts[n][2] in ("", outliers)}
-        object.__setattr__(same, "probes", probes)
-        return same
+    def only(self, needs: Iterable[Need], reader: str, outliers: str = "") -> View:
+        """Return a view that shows `reader` what it declared and refuses all else.
 
-    def only(self, needs: Iterable[str], reader: str) -> View:
-        """Return a view that shows `reader` the declared fields and refuses all others."""
-        return View(self, frozenset(needs), reader)
+        Of models that are trained against an outlier set, it shows those of `outliers`.
+        """
+        return View(self, frozenset(needs), reader, outliers)
 
 
 class View:
     """Outputs restricted to the fields that a detector declared; reading another is an error."""
 
-    def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
+    def __init__(
+        self, outputs: Outputs, needs: frozenset[Need], reader: str, outliers: str = ""
+    ) -> None:
         self._outputs, self._needs, self._reader = outputs, needs, reader
+        self._outliers = outliers
         self._validation: tuple[View, View] | None = None
 
     def with_validation(self, inliers: View, outliers: View) -> View:
@@ -263,20 +261,21 @@ class View:
         self._validation = (inliers, outliers)
         return self
 
-    def _require_declared(self, name: str) -> None:
-        if name not in self._needs:
+    def _require_declared(self, need: Need) -> None:
+        if need not in self._needs:
             hint = (
                 "labels are shown for fitting only"
-                if name == "labels"
-                else f"declare needs={sorted({*self._needs, name})}"
+                if need == Need("outputs", "labels")
+                else f"declare needs={in_text({*self._needs, need})}"
             )
-            raise UserError(f"Detector '{self._reader}' read outputs.{name}: {hint}.")
+            raise UserError(f"Detector '{self._reader}' read outputs.{need}: {hint}.")
 
     def _tensor(self, name: str) -> Tensor:
-        self._require_declared(name)
+        need = Need("outputs", name)
+        self._require_declared(need)
         value: Tensor | None = getattr(self._outputs, name)
         if value is None:
-            raise self._lacking(name, name)
+            raise self._lacking(need, name)
         return value
 
     @property
@@ -297,41 +296,65 @@ class View:
     @property
     def head(self) -> Head:
         """The last linear layer."""
-        self._require_declared("head")
+        need = Need("outputs", "head")
+        self._require_declared(need)
         if self._outputs.head is None:
-            raise self._lacking("head", "head")
+            raise self._lacking(need, "head")
         return self._outputs.head
 
     @property
     def layers(self) -> Mapping[str, Tensor]:
         """Mean output of every stage, (n, channels), by its name."""
-        self._require_declared("layers")
+        self._require_declared(LAYERS)
         if not self._outputs.layers:
-            raise self._lacking("layers", "layers")
+            raise self._lacking(LAYERS, "layers")
         return self._outputs.layers
 
     @property
     def validation(self) -> tuple[View, View]:
         """In-distribution samples and outliers to learn from; both are unlike what is scored."""
-        self._require_declared("outliers")
+        self._require_declared(OUTLIERS)
         if self._validation is None:
             raise UserError(f"Detector '{self._reader}' needs validation outliers to learn from.")
         return self._validation
 
     def probe(self, name: str) -> Tensor:
         """(n, ...): what asking the network more than once gave."""
-        self._require_declared(f"{PROBE}{name}")
+        need = Need("probe", name)
+        self._require_declared(need)
         if name not in self._outputs.probes:
-            raise self._lacking(f"{PROBE}{name}", f"the probe '{name}'")
+            raise self._lacking(need, f"the probe '{name}'")
         return self._outputs.probes[name]
 
-    def _lacking(self, need: str, named: str) -> UserError:
+    def model(self, name: str) -> Tensor:
+        """(n, ...): what a network says that was trained for detection.
+
+        Where there is one for every outlier set, it is that of the validation outliers.
+        """
+        need = Need("model", name)
+        self._require_declared(need)
+        answers = self._outputs.answers
+        for possible in (Need("model", name, self._outliers), need):
+            if possible in answers:
+                return answers[possible]
+        raise self._lacking(need, f"the model '{name}'", "a study trains it, see 'oodometer run'")
+
+    def runs(self, name: str) -> Tensor:
+        """(n, ...): what several training runs say together."""
+        need = Need("runs", name)
+        self._require_declared(need)
+        if need not in self._outputs.answers:
+            why = "it combines several training runs, see 'oodometer run'"
+            raise self._lacking(need, f"the {name} of runs", why)
+        return self._outputs.answers[need]
+
+    def _lacking(self, need: Need, named: str, usual: str = "") -> UserError:
         """The error to raise for what is not there, with the reason where it is known."""
         sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
-        why = self._outputs.refused.get(need, "")
-        if not why and need in OF_OTHER_NETWORKS:
-            return UserError(f"{sentence}: it is made of other networks, which a study trains.")
-        return RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
+        why = self._outputs.refused.get(str(need), "")
+        if why:
+            return RefusedError(f"{sentence}: {why}")
+        return UserError(f"{sentence}: {usual}." if usual else f"{sentence}.")
 
     def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
         """Compute once what several settings or detectors use of these outputs; never write to it.
@@ -346,6 +369,11 @@ class View:
 
     def __len__(self) -> int:
         return len(self._outputs)
+
+
+def _called(kind: str, name: object) -> str:
+    """How errors call a layer, a probe or an answer."""
+    return f"{kind}[{str(name)!r}]"
 
 
 def _computed(head: Head, features: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from oodometer.calls import Setting
 from oodometer.errors import UserError
+from oodometer.needs import in_text
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import Detector, FittedDetector, InputsChangedError, setting_text
 from oodometer.testing.randomness import global_seed, random_states
@@ -251,7 +252,7 @@ def needs_are_read(detector: Detector) -> None:
     for settings in (*detector.settings(), *named):
         detector.fit(train, validation=validation_toys(), **settings)(test)
     read = set().union(*(view.read for view in (*train.views, *test.views)))
-    unread = sorted(detector.needs - read)
+    unread = in_text(detector.needs - read)
     _require(not unread, f"it declares to need {' and '.join(unread)} and never reads it.")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
+from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Head, Outputs, View
 
 WIDTH, CLASSES = 64, 5
@@ -45,8 +46,11 @@ def toy_outputs(
     head = Head(weight.to(dtype), bias.to(dtype))
     features = features.to(dtype)
     layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
-    probes = _toy_probes(features.double(), head(features).double(), 1.5 * _lit_by_class(), dtype)
-    return Outputs(features=features, labels=labels, head=head, layers=layers, probes=probes)
+    usual = 1.5 * _lit_by_class()
+    probes, answers = _toy_answers(features.double(), head(features).double(), usual, dtype)
+    return Outputs(
+        features=features, labels=labels, head=head, layers=layers, probes=probes, answers=answers
+    )
 
 
 def _lit_by_class() -> Tensor:
@@ -55,9 +59,9 @@ def _lit_by_class() -> Tensor:
     return ((unit // 8 - 2 == torch.arange(CLASSES)[:, None]) | (unit < 16)).double()
 
 
-def _toy_probes(
+def _toy_answers(
     features: Tensor, logits: Tensor, usual: Tensor, dtype: torch.dtype
-) -> dict[str, Tensor]:
+) -> tuple[dict[str, Tensor], dict[Need, Tensor]]:
     """What asking a made-up network more than once might give; `usual` are its typical features.
 
     Not what the probes compute, but of their shapes and with their directions: the more certain
@@ -91,11 +95,16 @@ def _toy_probes(
         "gram": torch.stack([near, 3 * far], dim=1)[:, :, None] * (1 + 0.1 * more),
         "nac": torch.cat([unusual[:, ::2], unusual], dim=1),
         "mc_dropout": torch.stack([minds, 1.01 * minds, 1.02 * minds], dim=1),
-        "ensemble": minds,
-        "outlier_network": far + doubt,
-        "outlier_network_unbalanced": far + doubt - 1,
     }
-    return {name: values.to(dtype) for name, values in made.items()}
+    answers = {
+        ENSEMBLE: minds,
+        Need("model", "binary"): far + doubt,
+        Need("model", "binary_unbalanced"): far + doubt - 1,
+    }
+    return (
+        {name: values.to(dtype) for name, values in made.items()},
+        {need: values.to(dtype) for need, values in answers.items()},
+    )
 
 
 @lru_cache(maxsize=4)
@@ -109,8 +118,10 @@ def wide_outputs(rows: int, seed: int) -> Outputs:
     features, labels = draw.relu(), torch.arange(rows) % 20
     layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
     usual = torch.eye(20, 48, dtype=torch.float64)
-    probes = _toy_probes(features, head(features), usual, torch.float64)
-    return Outputs(features=features, labels=labels, head=head, layers=layers, probes=probes)
+    probes, answers = _toy_answers(features, head(features), usual, torch.float64)
+    return Outputs(
+        features=features, labels=labels, head=head, layers=layers, probes=probes, answers=answers
+    )
 
 
 TRAIN_ROWS = 1200  # more than the largest k of a grid
@@ -124,7 +135,8 @@ def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Ou
 
 @lru_cache(maxsize=8)
 def _with_probes_of_training(outputs: Outputs) -> Outputs:
-    return replace(outputs, probes={name: outputs.probes[name] for name in ("gram", "nac")})
+    of_training = {name: outputs.probes[name] for name in ("gram", "nac")}
+    return replace(outputs, probes=of_training, answers={})
 
 
 def validation_toys(
@@ -149,13 +161,15 @@ def shuffled(rows: int) -> Tensor:
 class WatchedView(View):
     """A view that remembers what was read."""
 
-    def __init__(self, outputs: Outputs, needs: frozenset[str], reader: str) -> None:
-        super().__init__(outputs, needs, reader)
-        self.read: set[str] = set()
+    def __init__(
+        self, outputs: Outputs, needs: frozenset[Need], reader: str, outliers: str = ""
+    ) -> None:
+        super().__init__(outputs, needs, reader, outliers)
+        self.read: set[Need] = set()
 
-    def _require_declared(self, name: str) -> None:
-        super()._require_declared(name)
-        self.read.add(name)
+    def _require_declared(self, need: Need) -> None:
+        super()._require_declared(need)
+        self.read.add(need)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,28 +179,17 @@ class WatchedOutputs(Outputs):
     views: list[WatchedView] = field(default_factory=list)
 
     @classmethod
-    def of(cls, outputs: Outputs) -> WatchedOutputs:
+    def of(cls, outputs: Outputs, views: list[WatchedView] | None = None) -> WatchedOutputs:
         """Return these outputs, watched from now on."""
         own = outputs.copy()
-        return cls(
-            own.logits, own.features, own.labels, own.head, own.layers, own.probes, own.refused
-        )
+        given = (getattr(own, each.name) for each in fields(Outputs) if each.init)
+        return cls(*given, *([] if views is None else [views]))
 
     def copy(self) -> WatchedOutputs:
         """Return a copy that is watched together with the original."""
-        own = super().copy()
-        return WatchedOutputs(
-            own.logits,
-            own.features,
-            own.labels,
-            own.head,
-            own.layers,
-            own.probes,
-            own.refused,
-            self.views,
-        )
+        return self.of(super().copy(), self.views)
 
-    def only(self, needs: Iterable[str], reader: str) -> View:
+    def only(self, needs: Iterable[Need], reader: str, outliers: str = "") -> View:
         """Return a view that remembers what is read."""
-        self.views.append(WatchedView(self, frozenset(needs), reader))
+        self.views.append(WatchedView(self, frozenset(needs), reader, outliers))
         return self.views[-1]

@@ -28,6 +28,7 @@ from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
+from oodometer.needs import Need
 from oodometer.protocols import PROTOCOLS
 from oodometer.study import Study
 
@@ -192,7 +193,7 @@ def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     costs = {}
     for run in made.runs:
         size, detectors = sizes[run.label], len(run.scores)
-        keeps = "probe:pixel_neighbors" in run.probes
+        keeps = Need("probe", "pixel_neighbors") in run.probes
         costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
         for rival in run.rivals.values():
             costs[rival.label] = estimate(rival.spec, _size_of_sides(rival, size), 0)

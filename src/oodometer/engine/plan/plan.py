@@ -11,6 +11,7 @@ from oodometer.calls import parse_call
 from oodometer.engine.plan.keys import code_version, digest, function_version
 from oodometer.lab.data.portions import split_seed
 from oodometer.lab.detector_models.binary import FEWEST_OUTLIERS, Against, binary_spec
+from oodometer.needs import ENSEMBLE, LAYERS, Need
 from oodometer.study import Level, Study, TrainSpec
 from oodometer.study.fields import RE_EVALUATED
 
@@ -31,9 +32,7 @@ _PROBING = (
     "lab/asking/votes",
 )  # plain outputs do not depend on it
 _BESIDE_SCORING = ("errors", "detectors", "metrics", "scores")  # of a detector: its own module
-ENSEMBLE = "probe:ensemble"  # what several runs say together
-# What networks say that are trained for it, one against each outlier set.
-BINARY = {"probe:outlier_network": True, "probe:outlier_network_unbalanced": False}  # balanced?
+_BALANCED = {"binary": True, "binary_unbalanced": False}  # models trained against outliers
 _AUGMENTING = ("lab/training/augment", "lab/training/color")
 _MISLABELLING = ("lab/data/label_noise", "lab/data/label_files")
 
@@ -74,12 +73,12 @@ class RunPlan:
     outputs: Mapping[str, str]  # scored data set -> key
     correct: str  # key of: which ID samples were classified right
     scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
-    # need ("layers" or "probe:odin") -> data set ("" = what detectors are fitted to) -> key
-    probes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # detector -> those of it
+    # need beyond plain outputs -> data set ("" = what detectors are fitted to) -> key
+    probes: Mapping[Need, Mapping[str, str]] = field(default_factory=dict)
+    needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)  # detector -> those of it
     ensemble: tuple[RunPlan, ...] = ()  # runs that differ from this one in the seed only, and it
-    # need such as "probe:outlier_network/svhn" -> the training of the network that is asked
-    rivals: Mapping[str, RunPlan] = field(default_factory=dict)
+    # need such as "model:binary/svhn" -> the training of the network that is asked
+    rivals: Mapping[Need, RunPlan] = field(default_factory=dict)
     against: Against | None = None  # of such a network: what it learns to tell from known data
 
     @property
@@ -93,9 +92,9 @@ class RunPlan:
         """Other runs that some of its detectors wait for."""
         return (*self.ensemble, *self.rivals.values())
 
-    def made_of_others(self, need: str) -> bool:
+    def made_of_others(self, need: Need) -> bool:
         """Whether a probe is made of what other networks say."""
-        return need == ENSEMBLE or need in self.rivals
+        return not need.of_classifier
 
     @property
     def progress(self) -> str:
@@ -166,7 +165,8 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, _) in specs.items():
         key = trainings[label]
         checkpoints.setdefault(key, {})[spec.checkpoint] = checkpoint_key(key, spec.checkpoint)
-    binary_needs = sorted({n for choice in choices for n in choice.probes if n in BINARY})
+    models = {n for choice in choices for n in choice.beyond_outputs if n.source == "model"}
+    binary_needs = sorted(models)
     shared: dict[object, RunPlan] = {}  # networks that several runs ask are trained once
     runs = []
     for label, (spec, levels) in specs.items():
@@ -206,7 +206,7 @@ def _with_scores(
     run: RunPlan, choices: Sequence[Choice], recipes: Mapping[str, str], group: tuple[RunPlan, ...]
 ) -> RunPlan:
     """Add what the detectors lead to: the keys of probes and scores."""
-    needs = {c.label: _spelt_out(c.probes, run) for c in choices if c.probes}
+    needs = {c.label: _spelt_out(n, run) for c in choices if (n := c.beyond_outputs)}
     wanted = sorted({need for those in needs.values() for need in those})
     probes = {need: keys for need in wanted if (keys := _probe_keys(need, run, group))}
     scores: dict[str, dict[str, str]] = {}
@@ -214,7 +214,7 @@ def _with_scores(
         label = choice.label
         asked = [need for need in needs.get(label, ()) if need in probes]
         parents: dict[str, list[object]] = {  # what is read of each data set
-            name: [key, {need: probes[need].get(name) for need in asked}] if asked else [key]
+            name: [key, {str(need): probes[need].get(name) for need in asked}] if asked else [key]
             for name, key in {"": run.train_outputs, **run.outputs}.items()
         }
         everything: list[object] = []
@@ -229,8 +229,8 @@ def _with_scores(
 
 
 def _rivals(
-    run: RunPlan, needs: Sequence[str], extraction: object, shared: dict[object, RunPlan]
-) -> dict[str, RunPlan]:
+    run: RunPlan, needs: Sequence[Need], extraction: object, shared: dict[object, RunPlan]
+) -> dict[Need, RunPlan]:
     """Plan a network against every outlier set that is large enough, for each of these needs."""
     if not needs:
         return {}
@@ -243,7 +243,7 @@ def _rivals(
     few = {name for name, size in content.sizes.items() if size < FEWEST_OUTLIERS}
     rivals = {}
     for need, name in itertools.product(needs, (name for name in content.ood if name not in few)):
-        against = Against(name, BINARY[need], run.spec)
+        against = Against(name, _BALANCED[need.name], run.spec)
         training = digest("binary", own, code, known, content.ood[name], against.balanced)
         model = checkpoint_key(training, spec.checkpoint)
         outputs = _output_keys(extraction, "logits", model, content)
@@ -261,14 +261,14 @@ def _rivals(
             scores={},
             against=against,
         )
-        rivals[f"{need}/{name}"] = shared.setdefault((model, *outputs.items()), rival)
+        rivals[replace(need, outliers=name)] = shared.setdefault((model, *outputs.items()), rival)
     return rivals
 
 
-def _spelt_out(needs: Sequence[str], run: RunPlan) -> tuple[str, ...]:
-    """Needs of a detector; of those that networks are trained for, one per outlier set."""
-    own = [need for need in needs if need not in BINARY]
-    return (*own, *(each for each in run.rivals if each.partition("/")[0] in needs))
+def _spelt_out(needs: Sequence[Need], run: RunPlan) -> tuple[Need, ...]:
+    """Needs of a detector; of models that are trained against outliers, one per outlier set."""
+    own = [need for need in needs if need.source != "model"]
+    return (*own, *(each for each in run.rivals if replace(each, outliers="") in needs))
 
 
 def _output_keys(
@@ -280,21 +280,21 @@ def _output_keys(
     }
 
 
-def _probe_keys(need: str, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:
+def _probe_keys(need: Need, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:
     """The keys of a probe, by data set; none if there is no such probe."""
     if need in run.rivals:
         return {name: digest("probe", key) for name, key in run.rivals[need].outputs.items()}
     if need == ENSEMBLE:
         code = code_version("lab/asking/votes")
         members = {name: sorted({m.outputs[name] for m in group}) for name in run.outputs}
-        return {name: digest("probe", need, code, keys) for name, keys in members.items()}
+        return {name: digest("probe", str(need), code, keys) for name, keys in members.items()}
     from oodometer.lab.asking.probes import PROBES  # loads PyTorch
 
     modules = ["lab/asking/extract", "outputs"]
     learns = of_training = False
-    if need == "layers":
+    if need == LAYERS:
         of_training = True
-    elif (probe := PROBES.get(need.removeprefix("probe:"))) is not None:
+    elif (probe := PROBES.get(need.name)) is not None:
         module = probe.ask.__module__.removeprefix("oodometer.").replace(".", "/")
         modules += [module, "lab/asking/probes/_question"]
         learns, of_training = probe.learner is not None, probe.of_training
@@ -306,7 +306,7 @@ def _probe_keys(need: str, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str
     read = ({"": fitted} if of_training else {}) | content.scored
     fitted_on = fitted if learns else ""
     return {
-        name: digest("probe", _STEPS["extract"], need, code, run.model, data, fitted_on)
+        name: digest("probe", _STEPS["extract"], str(need), code, run.model, data, fitted_on)
         for name, data in read.items()
     }
 

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oodometer.engine.plan.plan import ENSEMBLE
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
 from oodometer.errors import UserError, unknown
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.asking.probes import PROBES
 from oodometer.lab.asking.votes import summarize_votes
-from oodometer.outputs import PROBE, Outputs
+from oodometer.needs import ENSEMBLE, LAYERS, Need
+from oodometer.outputs import Outputs
 
 if TYPE_CHECKING:
     from oodometer.engine.work.steps import Bench
@@ -32,7 +32,7 @@ class Probing:
         self._bench, self._run = bench, bench.run
         self._arrays: dict[str, dict[str, NDArray[Any]]] = {}  # key -> what was just made
         self._failures: dict[str, str] = {}  # key -> what may go well the next time
-        self._outputs: dict[tuple[str, tuple[str, ...]], Outputs] = {}
+        self._outputs: dict[tuple[str, tuple[Need, ...]], Outputs] = {}
 
     def prepare(self, labels: Iterable[str]) -> None:
         """Make what these detectors need of the network and the store lacks."""
@@ -55,24 +55,27 @@ class Probing:
             layers: dict[str, Tensor] = {}
             probes: dict[str, Tensor] = {}
             refused: dict[str, str] = {}
+            answers: dict[Need, Tensor] = {}
             for need in needs:
                 found = self._answer(need, name)
                 if REFUSED in found:
-                    refused[need] = array_to_text(found[REFUSED])
-                elif need == "layers":
+                    refused[str(need)] = array_to_text(found[REFUSED])
+                elif need == LAYERS:
                     # The number before the name keeps the order of the stages.
                     layers = {k.partition(" ")[2]: torch.from_numpy(v) for k, v in found.items()}
+                elif found and need.of_classifier:
+                    probes[need.name] = torch.from_numpy(found["values"])
                 elif found:
-                    probes[need.removeprefix(PROBE)] = torch.from_numpy(found["values"])
+                    answers[need] = torch.from_numpy(found["values"])
             self._outputs[name, needs] = replace(
-                plain, layers=layers, probes=probes, refused=refused
+                plain, layers=layers, probes=probes, refused=refused, answers=answers
             )
         return self._outputs[name, needs]
 
-    def _answer(self, need: str, name: str) -> Mapping[str, NDArray[Any]]:
+    def _answer(self, need: Need, name: str) -> Mapping[str, NDArray[Any]]:
         """Values, or why there are none, from memory, the store or the network."""
         if need not in self._run.probes:
-            raise unknown("probe", need.removeprefix(PROBE), PROBES)
+            raise unknown("probe", need.name, PROBES)
         key = self._run.probes[need].get(name)
         if key is None:  # nobody reads it of the training set
             return {}
@@ -97,7 +100,7 @@ class Probing:
             }
         )
 
-    def _make(self, wanted: Mapping[str, Sequence[str]]) -> None:
+    def _make(self, wanted: Mapping[Need, Sequence[str]]) -> None:
         """Ask for each need about the data sets; as far as possible, in one pass over each."""
         own = {n: names for n, names in wanted.items() if not self._run.made_of_others(n)}
         for need, names in wanted.items():
@@ -110,23 +113,25 @@ class Probing:
         for name, needs in alone.items():
             self._ask({need: [name] for need in needs})
 
-    def _ask(self, wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    def _ask(self, wanted: Mapping[Need, Sequence[str]]) -> dict[str, list[Need]]:
         """Keep what the network says; return, by data set, needs that were not asked of it."""
         if not wanted:
             return {}
         started = time.monotonic()
-        learning = [n for n in wanted if n != "layers" and PROBES[n.removeprefix(PROBE)].learner]
+        learning = [n for n in wanted if n != LAYERS and PROBES[n.name].learner]
         everywhere = {name for names in wanted.values() for name in names}
         ordered = [name for name in ("", *self._run.outputs) if name in everywhere | {""}]
         if not learning and "" not in everywhere:
             ordered.remove("")
         fitted = self._run.fitted
         sets = {name or fitted: self._bench.samples(name).batches() for name in ordered}
-        made = extract(self._bench.model(), sets, needs=wanted, train=fitted, lenient=True)
+        made = extract(
+            self._bench.model(), sets, needs=[*map(str, wanted)], train=fitted, lenient=True
+        )
         by_name = {name: made[name or fitted] for name in ordered}
-        unasked: dict[str, list[str]] = {}
+        unasked: dict[str, list[Need]] = {}
         for need, names in wanted.items():
-            first = next((name for name in ordered if need in by_name[name].refused), None)
+            first = next((name for name in ordered if str(need) in by_name[name].refused), None)
             for name in names:
                 later = first is not None and ordered.index(name) > ordered.index(first)
                 if first and later:  # refused on the training set, it is refused on all
@@ -148,13 +153,13 @@ class Probing:
         votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
         return {"values": votes.numpy()}
 
-    def _odds(self, need: str, name: str) -> dict[str, NDArray[Any]]:
+    def _odds(self, need: Need, name: str) -> dict[str, NDArray[Any]]:
         """Log odds of being outliers, by the network that was trained to tell these."""
         logits = self._bench.outputs_of(self._run.rivals[need], name).logits
         assert logits is not None and logits.shape[1] == 2
         return {"values": (logits[:, 1] - logits[:, 0]).numpy()}
 
-    def _save(self, need: str, name: str, arrays: dict[str, NDArray[Any]], started: float) -> None:
+    def _save(self, need: Need, name: str, arrays: dict[str, NDArray[Any]], started: float) -> None:
         key = self._run.probes[need][name]
         if REFUSED in arrays:
             sentence = array_to_text(arrays[REFUSED])
@@ -166,15 +171,15 @@ class Probing:
             parents = [member.outputs[name] for member in self._run.ensemble]
         elif need in self._run.rivals:
             parents = [self._run.rivals[need].outputs[name]]
-        about = {"probe": need, "data set": name or self._run.fitted, "parents": parents}
+        about = {"probe": str(need), "data set": name or self._run.fitted, "parents": parents}
         self._bench.save("probes", key, arrays, about, started)
         self._arrays[key] = arrays
 
 
-def _arrays(need: str, made: Outputs) -> dict[str, NDArray[Any]]:
+def _arrays(need: Need, made: Outputs) -> dict[str, NDArray[Any]]:
     """What was asked for, as it is kept."""
-    if need in made.refused:
-        return {REFUSED: text_to_array(made.refused[need])}
-    if need == "layers":
+    if str(need) in made.refused:
+        return {REFUSED: text_to_array(made.refused[str(need)])}
+    if need == LAYERS:
         return {f"{i:03d} {k}": v.numpy() for i, (k, v) in enumerate(made.layers.items())}
-    return {"values": made.probes[need.removeprefix(PROBE)].numpy()}
+    return {"values": made.probes[need.name].numpy()}

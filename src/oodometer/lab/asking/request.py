@@ -8,11 +8,10 @@ from typing import Literal
 
 from oodometer.errors import UserError, unknown
 from oodometer.lab.asking.probes import PROBES, Probe, State
-from oodometer.outputs import OF_OTHER_NETWORKS, PROBE
+from oodometer.needs import ENSEMBLE, LAYERS, Need, parse_needs
 
 Needs = Literal["all"] | Iterable[str]
 ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
-ENSEMBLE = PROBE + "ensemble"
 
 
 class Request:
@@ -34,23 +33,11 @@ class Request:
         if needs == "all":
             usual = [name for name, probe in PROBES.items() if not probe.only_by_name]
             return cls(layers=True, probes=usual, lenient=True)
-        names = [needs] if isinstance(needs, str) else list(needs)
-        known = [*ALWAYS, "layers", *(PROBE + name for name in PROBES)]
-        for name in names:
-            if name == ENSEMBLE:
-                raise UserError(
-                    f"'{ENSEMBLE}' is made of the answers of several training runs, not of one "
-                    "model: make it with oodometer.lab.asking.votes.summarize_votes."
-                )
-            if name in OF_OTHER_NETWORKS:
-                raise UserError(
-                    f"'{name}' comes from networks that are trained against the outliers, not from "
-                    "this model: a study trains them, see 'oodometer run'."
-                )
-            if name not in known:
-                raise unknown("need", name, [*known, "all"])
-        probes = [name.removeprefix(PROBE) for name in names if name.startswith(PROBE)]
-        return cls("layers" in names, probes, lenient=lenient)
+        wanted = parse_needs([needs] if isinstance(needs, str) else needs)
+        for need in sorted(wanted):
+            _require_answerable(need)
+        probes = sorted(need.name for need in wanted if need.source == "probe")
+        return cls(LAYERS in wanted, probes, lenient=lenient)
 
     @property
     def wants(self) -> frozenset[str]:
@@ -70,7 +57,7 @@ class Request:
         """Continue without a probe, if the request is lenient."""
         if not self.lenient:
             raise problem
-        self.refused[PROBE + probe] = str(problem)
+        self.refused[str(Need("probe", probe))] = str(problem)
         del self.probes[probe]
 
     def refuse_training(self, train: str) -> None:
@@ -124,3 +111,17 @@ class Request:
             for name, probe in self.probes.items()
             if not training or (probe.of_training and probe.learner is None)
         }
+
+
+def _require_answerable(need: Need) -> None:
+    """Refuse what a single model cannot answer."""
+    if need == ENSEMBLE:
+        raise UserError(
+            f"'{need}' is made of the answers of several training runs, not of one model: make it "
+            "with oodometer.lab.asking.votes.summarize_votes."
+        )
+    if not need.of_classifier:
+        raise UserError(f"'{need}' is not asked of a classifier: it is for 'oodometer run'.")
+    if need.source == "probe" and need.name not in PROBES:
+        probes = [str(Need("probe", name)) for name in PROBES]
+        raise unknown("need", str(need), [*ALWAYS, "layers", *probes, "all"])
