@@ -1,0 +1,94 @@
+"""Percent and fractions: bring all numbers of a metric to fractions, or refuse to guess."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PERCENT = "\0percent"  # column: the cell or its title says percent; no title of a user's is equal
+LARGEST_SPREAD = 0.71  # of two numbers between 0 and 1: one at each end
+LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is none
+_ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
+Mask = NDArray[np.bool_]
+
+
+def one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Bring percent and fractions to fractions; where they are mixed, say which is which."""
+    percent = long[PERCENT].to_numpy(dtype=bool, copy=True)
+    values = _rounded(long["value"].to_numpy(dtype=float))
+    _require_range(long, values)
+    for metric in long["metric"].unique():
+        here = (long["metric"] == metric).to_numpy()
+        above = here & ~percent & (values > 1)
+        below = here & ~percent & (values <= 1)
+        if below.any() and (above.any() or (here & percent).any()):
+            numbers = f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are"
+            if metric.endswith("auroc"):
+                _require_apart(metric, values, above, below)
+                # No detector that anybody tabulates has an AUROC of 1 %.
+                notes.append(f"{numbers} fractions among percentages; each was read by its size")
+            else:
+                _require_percent(long, metric, above, below, here & percent)
+                notes.append(f"{numbers} at most 1 and were read as percentages like the others")
+                percent |= below
+        percent |= above
+    unit = np.where(percent, 100.0, 1.0)
+    spreads = long["spread"].to_numpy(dtype=float) / unit
+    if (spreads > LARGEST_SPREAD).any():
+        worst = long.iloc[int(np.nanargmax(spreads))]
+        raise UserError(
+            f"{worst['detector']} has a spread of {worst['spread']:g} behind {worst['value']:g}, "
+            "more than such numbers can have."
+        )
+    return long.assign(value=values / unit, spread=spreads)
+
+
+def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bring what lies beyond 0, 1 and 100 by rounding only back to them."""
+    rounded = values.copy()
+    for limit, beyond in ((0.0, -_ROUNDING), (1.0, 1 + _ROUNDING), (100.0, 100 + 100 * _ROUNDING)):
+        low, high = min(limit, beyond), max(limit, beyond)
+        rounded[(low <= rounded) & (rounded <= high)] = limit
+    return rounded
+
+
+def _require_range(long: pd.DataFrame, values: NDArray[np.float64]) -> None:
+    bad = np.flatnonzero((values < 0) | (values > 100))
+    if len(bad):
+        line = long.iloc[bad[0]]
+        raise UserError(
+            f"{line['metric']} of {line['value']:g} is neither a fraction nor a percentage: "
+            f"{line['detector']} on {line['ood']}."
+        )
+
+
+def _require_apart(metric: str, values: NDArray[np.float64], above: Mask, below: Mask) -> None:
+    """Refuse numbers above 1 that are too small to be percentages."""
+    if above.any() and values[above].min() < LOWEST_PERCENT:
+        raise UserError(
+            f"{metric} holds {values[below].min():g} and {values[above].min():g}: neither "
+            "fractions nor percentages; --columns says what they are."
+        )
+
+
+def _require_percent(
+    long: pd.DataFrame, metric: str, above: Mask, below: Mask, signed: Mask
+) -> None:
+    """Refuse where small numbers may be fractions: an error of 0.5 is 50 % or half a percent."""
+    whole = above | below
+    names = long["detector"].to_numpy()
+    doubtful = [d for d in dict.fromkeys(names[below]) if not above[whole & (names == d)].any()]
+    if doubtful or signed.any():
+        others = int(above.sum() + signed.sum())
+        only = f", and {doubtful[0]} has only the former" if doubtful else ""
+        raise UserError(
+            f"{metric} mixes {int(below.sum())} numbers up to 1 with {others} percentages{only}: "
+            "percent or fractions? Write all in one unit."
+        )
