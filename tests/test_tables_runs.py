@@ -166,8 +166,8 @@ def test_the_report_is_written_though_nobody_reads_on(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([""], "its name is empty"),
-        (["t.csv", " "], "its name is empty"),
+        ([""], "The name of a results file is empty"),
+        (["t.csv", " "], "The name of a results file is empty"),
         (["t.csv", "--out", "t.csv"], "'t.csv' is a file, not a folder"),
         (["t.csv", "--columns", "detektor=method"], "Did you mean 'detector'"),
         (["t.csv", "--columns", "detector=metod"], "Did you mean 'method'"),
@@ -203,6 +203,6 @@ def test_large_tables_are_announced(tmp_path, monkeypatch):
     monkeypatch.setattr("oodometer.cli.analysis.LARGE_TABLE", 10)
     ended = CliRunner().invoke(app, ["analyze", str(path), "--out", str(tmp_path / "out")])
     assert ended.stderr.splitlines() == [
-        "oodometer: reading 0 MB",
-        "oodometer: 12 numbers were read; concluding",
+        "oodometer: reading 0 MB...",
+        "oodometer: analyzing 12 values...",
     ]
