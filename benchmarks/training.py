@@ -23,7 +23,8 @@ import torch
 from torch import nn
 
 from oodometer.lab.data.datasets import Images
-from oodometer.lab.training.train import Training, fresh_network
+from oodometer.lab.training.task import CLASSIFIER
+from oodometer.lab.training.train import Training
 from oodometer.study import TrainSpec
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -51,7 +52,7 @@ class MinimalLoop:
         self.pixels = torch.from_numpy(images.pixels.astype(np.float32) / np.float32(255))
         self.labels = torch.from_numpy(images.labels)
         self.layout = layout
-        self.model = fresh_network(SPEC, (1, 28, 28), 10).to(memory_format=layout)  # type: ignore[call-overload]
+        self.model = CLASSIFIER.fresh_network(SPEC, (1, 28, 28), 10).to(memory_format=layout)  # type: ignore[call-overload]
         self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-3, eps=1e-7)
 
     def run_epoch(self) -> None:

@@ -15,7 +15,8 @@ from oodometer.lab.data.samples import Texts
 from oodometer.lab.data.sources import load_source
 from oodometer.lab.data.vocabulary import LENGTH, NOTHING, UNKNOWN, WORDS, Vocabulary, words_of
 from oodometer.lab.training.networks import KNOWN, build_network
-from oodometer.lab.training.train import fresh_network, train
+from oodometer.lab.training.task import CLASSIFIER
+from oodometer.lab.training.train import train
 from oodometer.study import TrainSpec
 
 TOPICS = (
@@ -166,7 +167,7 @@ def test_what_does_not_go_with_texts_is_named(news, changes, outlier, sentence):
     wanted = spec(news, **changes)
     with pytest.raises(UserError, match=sentence):
         source = load_source(wanted)
-        fresh_network(wanted, source.train.shape, source.classes)
+        CLASSIFIER.fresh_network(wanted, source.train.shape, source.classes)
         load_outliers(outlier, source)
     with pytest.raises(UserError, match="takes texts, but the data are images"):
         build_network("text_bag", (1, 8, 8), 3)

@@ -19,7 +19,8 @@ from oodometer.lab.training.curves import best_epoch, epochs_without_gain
 from oodometer.lab.training.losses import as_probabilities, make_loss
 from oodometer.lab.training.optimizers import OPTIMIZERS, make_optimizer, usual_rate
 from oodometer.lab.training.schedules import make_schedule, make_stopping
-from oodometer.lab.training.train import Training, _one_thread, check_spec, fresh_network, train
+from oodometer.lab.training.task import CLASSIFIER
+from oodometer.lab.training.train import Training, _one_thread, check_spec, train
 from oodometer.study import TrainSpec
 
 
@@ -315,7 +316,7 @@ def flat(model: nn.Module) -> torch.Tensor:
 def test_training_is_the_plain_loop(digits):
     """With nothing asked for, training is what anybody would write."""
     made = train(spec(), digits.train, 10)
-    model = fresh_network(spec(), (1, 8, 8), 10)
+    model = CLASSIFIER.fresh_network(spec(), (1, 8, 8), 10)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, eps=1e-7)
     order = torch.Generator().manual_seed(0)
     x, y = torch.from_numpy(digits.train.pixels), torch.from_numpy(digits.train.labels)
@@ -531,7 +532,7 @@ def test_adversarial_training_by_hand(digits):
     """One step on one batch: loss(x) + loss(x moved by the sign of its gradient, within [0, 1])."""
     wanted = spec(adversarial=0.05, epochs=1, batch_size=2000, optimizer="sgd", learning_rate=0.1)
     made = train(wanted, digits.train, 10)
-    model = fresh_network(wanted, (1, 8, 8), 10)
+    model = CLASSIFIER.fresh_network(wanted, (1, 8, 8), 10)
     order = torch.randperm(len(digits.train), generator=torch.Generator().manual_seed(0))
     x = torch.from_numpy(digits.train.pixels)[order].requires_grad_()
     y = torch.from_numpy(digits.train.labels)[order]

@@ -25,7 +25,7 @@ from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.lab.detector_models.binary import binary_source
-from oodometer.lab.training.train import fresh_network
+from oodometer.lab.training.task import CLASSIFIER
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import Choice
 from oodometer.scores import Missing, ScoreRow
@@ -245,7 +245,9 @@ class Bench:
             arrays = self.load("models", self.run.model) or Trainer(self).train(source)
             if all(self.store.has("models", key) for key in self.run.checkpoints.values()):
                 self.store.discard("progress", self.run.progress)  # left by a kill at the very end
-            self._model = fresh_network(self.run.spec, source.train.shape, source.classes)
+            self._model = CLASSIFIER.fresh_network(
+                self.run.spec, source.train.shape, source.classes
+            )
             self._model.load_state_dict(
                 {
                     name.removeprefix("weights/"): torch.from_numpy(value)

@@ -18,13 +18,7 @@ Augment = Callable[[Tensor, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 class Feed:
     """Samples in memory, from which batches are cut."""
 
-    def __init__(self, samples: Samples, classes: int, place: torch.device) -> None:
-        low, high = int(samples.labels.min()), int(samples.labels.max())
-        if low < 0 or high >= classes:
-            raise UserError(
-                f"Labels of '{samples.name}' lie between {low} and {high}, but the classifier has "
-                f"the classes 0 to {classes - 1}."
-            )
+    def __init__(self, samples: Samples, place: torch.device) -> None:
         self.size = len(samples)
         # Copied if they cannot be written to, which PyTorch warns of.
         self._values = torch.from_numpy(np.require(samples.values, requirements="W"))
@@ -47,6 +41,16 @@ class Feed:
         if augment is not None and chance is not None:
             inputs, targets = augment(inputs, targets, chance)
         return inputs.to(self._place, memory_format=layout), targets.to(self._place)
+
+
+def require_classes(samples: Samples, classes: int) -> None:
+    """Refuse labels that the classifier has no class for."""
+    low, high = int(samples.labels.min()), int(samples.labels.max())
+    if low < 0 or high >= classes:
+        raise UserError(
+            f"Labels of '{samples.name}' lie between {low} and {high}, but the classifier has "
+            f"the classes 0 to {classes - 1}."
+        )
 
 
 def batch_sizes(spec: TrainSpec, images: int, modules: list[nn.Module]) -> list[int]:

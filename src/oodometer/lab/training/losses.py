@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -43,6 +44,7 @@ LOSSES: Mapping[str, Callable[..., Loss]] = {
 }
 
 
+@cache
 def make_loss(text: str) -> Loss:
     """Build the loss that a text names, such as ``label_smoothing(amount=0.2)``."""
     return choose("loss", text, LOSSES)()

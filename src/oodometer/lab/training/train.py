@@ -1,4 +1,4 @@
-"""Train a classifier from its specification: the same specification gives the same weights."""
+"""Train a network from its specification: the same specification gives the same weights."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from oodometer.errors import UserError
 from oodometer.lab.data.divisions import check_split, gives_validation
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
-from oodometer.lab.training.batches import Feed, batch_sizes, make_augment
+from oodometer.lab.training.batches import Feed, batch_sizes, make_augment, require_classes
 from oodometer.lab.training.curves import MEASURES, VALIDATION, Curve, best_epoch
-from oodometer.lab.training.losses import as_classes, make_loss
-from oodometer.lab.training.networks import build_network, check_network
 from oodometer.lab.training.optimizers import make_optimizer, usual_rate
 from oodometer.lab.training.schedules import make_schedule, make_stopping
+from oodometer.lab.training.task import CLASSIFIER, Batch, Measures, Task
 from oodometer.study import TrainSpec
 
 Arrays = dict[str, NDArray[Any]]
@@ -32,7 +31,7 @@ _ROWS_TO_VALIDATE = 512  # at a time; has no influence but on memory
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained classifier, after which epoch, and the learning curve of its training."""
+    """A trained network, after which epoch, and the learning curve of its training."""
 
     model: nn.Module
     epoch: int
@@ -44,15 +43,14 @@ class Trained:
         return tuple(self.curve["train_loss"])
 
 
-def check_spec(spec: TrainSpec, *, validated: bool = False) -> None:
+def check_spec(spec: TrainSpec, *, task: Task = CLASSIFIER, validated: bool = False) -> None:
     """Check all that can be checked of a training without its data: names, settings, needs.
 
     `validated`: there are validation samples, whatever the specification says.
     """
     validated = validated or bool(spec.validation) or gives_validation(spec.split)
-    check_network(spec.network)
+    task.check(spec)
     make_optimizer(spec.optimizer, [nn.Parameter(torch.zeros(1))], 1.0, spec.weight_decay)
-    make_loss(spec.loss)
     make_augment(spec.augment, classes=2)
     check_split(spec.split)
     if spec.label_noise != "none":
@@ -65,6 +63,11 @@ def check_spec(spec: TrainSpec, *, validated: bool = False) -> None:
         "epoch 'best'": spec.best_by if spec.epoch == "best" else "",
     }
     for name, measure in reads.items():
+        if measure == "validation_accuracy" and "accuracy" not in task.measures:
+            raise UserError(
+                f"{name[0].upper()}{name[1:]} goes by {measure}, which is not measured here: use "
+                "validation_loss or train_loss."
+            )
         if measure in VALIDATION and not validated:
             raise UserError(
                 f"{name[0].upper()}{name[1:]} goes by {measure}, but validation is 0: set a share "
@@ -74,29 +77,23 @@ def check_spec(spec: TrainSpec, *, validated: bool = False) -> None:
         raise UserError(f"epoch is {spec.epoch}, but training has {spec.epochs} epochs.")
 
 
-def fresh_network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Build the network with initial weights that depend on the seed and on nothing else."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)  # inside the fork: PyTorch's layers draw from the global state
-        return build_network(spec.network, shape, classes, spec.width)
-
-
 def train(
     spec: TrainSpec,
     samples: Samples,
     classes: int,
     *,
+    task: Task = CLASSIFIER,
     validation: Samples | None = None,
     device: str | torch.device = "cpu",
 ) -> Trained:
-    """Train from scratch and return the classifier after the epoch that the specification names."""
-    training = Training(spec, samples, classes, validation=validation, device=device)
+    """Train from scratch and return the network after the epoch that the specification names."""
+    training = Training(spec, samples, classes, task=task, validation=validation, device=device)
     until = spec.epoch if isinstance(spec.epoch, int) else spec.epochs
     while training.epoch < until and not training.finished:
         training.run_epoch()
     if isinstance(spec.epoch, int) and training.epoch < spec.epoch:
         raise stopped_before(spec.epoch, training.epoch)
-    model = fresh_network(spec, samples.shape, classes)
+    model = task.fresh_network(spec, samples.shape, classes)
     weights = training.weights(spec.checkpoint)
     model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     return Trained(model.eval(), training.used_epoch(spec.checkpoint), training.curve)
@@ -120,19 +117,23 @@ class Training:
         samples: Samples,
         classes: int,
         *,
+        task: Task = CLASSIFIER,
         validation: Samples | None = None,
         checkpoints: Collection[int | str] = (),
         device: str | torch.device = "cpu",
     ) -> None:
-        check_spec(spec, validated=validation is not None)
-        self.spec = spec
+        check_spec(spec, task=task, validated=validation is not None)
+        self.spec, self.task = spec, task
         self._place = torch.device(device)
         part, aside = split_portions(spec, samples, classes)
         if not spec.validation:
             aside = validation  # what the split itself sets aside, if it does
-        self._train = Feed(part, classes, self._place)
-        self._validation = None if aside is None else Feed(aside, classes, self._place)
-        model = fresh_network(spec, samples.shape, classes).to(self._place)
+        for samples_used in (part, aside) if task.labelled else ():
+            if samples_used is not None:
+                require_classes(samples_used, classes)
+        self._train = Feed(part, self._place)
+        self._validation = None if aside is None else Feed(aside, self._place)
+        model = task.fresh_network(spec, samples.shape, classes).to(self._place)
         modules = list(model.modules())
         # Convolutions are 1.5 times as fast on a CPU if the channels of a pixel lie together.
         self._layout = (
@@ -146,7 +147,6 @@ class Training:
         self._optimizer = make_optimizer(
             spec.optimizer, self._model.parameters(), self._base_rate, spec.weight_decay
         )
-        self._loss = make_loss(spec.loss)
         self._augment = make_augment(spec.augment, classes)
         self._schedule = make_schedule(spec.schedule, spec.epochs)
         self._stopping = make_stopping(spec.stopping)
@@ -154,9 +154,10 @@ class Training:
         seed = np.random.SeedSequence([spec.seed, 1]).generate_state(1, np.uint64)[0]
         self._chance = torch.Generator().manual_seed(int(seed))  # of the augmentation
         self._dropout = torch.Generator().manual_seed(spec.seed).get_state()
-        measures = ("train_loss", "train_accuracy", "learning_rate")
-        measured = measures if aside is None else (*measures, *VALIDATION)
-        self._curve: dict[str, list[float]] = {name: [] for name in measured}
+        self._measures = ("loss", *task.measures)
+        parts = ("train",) if aside is None else ("train", "validation")
+        measured = [f"{part}_{measure}" for part in parts for measure in self._measures]
+        self._curve: dict[str, list[float]] = {name: [] for name in (*measured, "learning_rate")}
         # Weights of the best epoch so far, by each measure that somebody will ask for.
         self._best: dict[str, Arrays] = {
             measure: {} for measure in MEASURES if measure in {*checkpoints, spec.checkpoint}
@@ -194,48 +195,49 @@ class Training:
         """Train one more epoch and measure."""
         steps = len(self._sizes)
         rates = self._schedule.rates(self._base_rate, steps, self.spec.epochs, self._curve)
-        loss_sum, right = 0.0, 0
         shuffled = torch.randperm(sum(self._sizes), generator=self._order)
+        sums = dict.fromkeys(self._measures, 0.0)
         with self._own_randomness(), _one_thread():
             self._model.train()
             for rate, rows in zip(rates, torch.split(shuffled, self._sizes), strict=True):
-                loss, hits = self._step(rate, rows)
-                loss_sum += loss * len(rows)
-                right += hits
+                _add(sums, self._step(rate, rows))
         for name, parameter in self._model.named_parameters():
             if not parameter.isfinite().all():
                 raise self._diverged(f"the weights '{name}' are not finite", rates[-1])
-        self._curve["train_loss"].append(loss_sum / len(shuffled))
-        self._curve["train_accuracy"].append(right / len(shuffled))
+        for measure, total in sums.items():
+            self._curve[f"train_{measure}"].append(total / len(shuffled))
         self._curve["learning_rate"].append(rates[0])
         if self._validation is not None:
-            loss, accuracy = self._validate(self._validation)
-            if not math.isfinite(loss):
-                raise self._diverged(f"the validation loss is {loss}", rates[-1], self.epoch)
-            self._curve["validation_loss"].append(loss)
-            self._curve["validation_accuracy"].append(accuracy)
+            for measure, total in self._validate(self._validation).items():
+                mean = total / self._validation.size
+                if not math.isfinite(mean):
+                    what = f"the validation {measure} is {mean}"
+                    raise self._diverged(what, rates[-1], self.epoch)
+                self._curve[f"validation_{measure}"].append(mean)
         for measure in self._best:
             if self.used_epoch(measure) == self.epoch:
                 self._best[measure] = self.weights()
 
-    def _step(self, rate: float, rows: Tensor) -> tuple[float, int]:
-        """Take one step on one batch; return its mean loss and how many it classified right."""
+    def _step(self, rate: float, rows: Tensor) -> dict[str, float]:
+        """Take one step on one batch; return its loss and measures, added up over its samples."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         inputs, targets = self._train.batch(rows, self._layout, self._augment, self._chance)
         self._optimizer.zero_grad()
         if self.spec.adversarial:
             inputs.requires_grad_()
-        logits = self._model(inputs)
-        loss = self._loss(logits, targets)
+        loss, measures = self._loss(inputs, targets)
         if self.spec.adversarial:
-            loss = loss + self._loss(self._model(self._attacked(inputs, loss)), targets)
+            loss = loss + self._loss(self._attacked(inputs, loss), targets)[0]
         value = loss.item()
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}", rate)
         loss.backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
-        return value, _hits(logits, targets)
+        return {"loss": value * len(rows), **measures}
+
+    def _loss(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Measures]:
+        return self.task.checked_loss(self.spec, self._model, Batch(inputs, targets))
 
     def _attacked(self, inputs: Tensor, loss: Tensor) -> Tensor:
         """Move every pixel by a fixed step towards a larger loss, but not out of [0, 1].
@@ -246,17 +248,16 @@ class Training:
         moved = inputs.detach() + self.spec.adversarial * gradient.sign()
         return moved.clamp(0, 1)
 
-    def _validate(self, feed: Feed) -> tuple[float, float]:
-        """Mean loss and accuracy on the validation part."""
+    def _validate(self, feed: Feed) -> dict[str, float]:
+        """Loss and measures on the validation part, added up over its samples."""
         self._model.eval()
-        loss_sum, right = 0.0, 0
-        with torch.no_grad(), _one_thread():
+        sums = dict.fromkeys(self._measures, 0.0)
+        with torch.no_grad(), _one_thread(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.spec.seed)  # some losses draw: the same for every epoch
             for rows in torch.split(torch.arange(feed.size), _ROWS_TO_VALIDATE):
-                inputs, targets = feed.batch(rows, self._layout)
-                logits = self._model(inputs)
-                loss_sum += self._loss(logits, targets).item() * len(rows)
-                right += _hits(logits, targets)
-        return loss_sum / feed.size, right / feed.size
+                loss, measures = self._loss(*feed.batch(rows, self._layout))
+                _add(sums, {"loss": loss.item() * len(rows), **measures})
+        return sums
 
     def _diverged(self, what: str, rate: float, epoch: int | None = None) -> UserError:
         return UserError(
@@ -318,8 +319,9 @@ class Training:
         self._dropout = random["dropout"]
 
 
-def _hits(logits: Tensor, targets: Tensor) -> int:
-    return int((logits.detach().argmax(1) == as_classes(targets)).sum())
+def _add(sums: dict[str, float], values: Measures) -> None:
+    for name, value in values.items():
+        sums[name] += value
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:
