@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
-from oodometer.protocols.instability.field import deviation, spreads
+from oodometer.protocols.instability.field import spreads
 from oodometer.protocols.instability.protocol import instability, instability_of
 from oodometer.protocols.robustness.protocol import robustness_of
 from oodometer.protocols.standing.protocol import standing_of
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
+from oodometer.stats.deviation import deviation_interval
 
 PAPER = json.loads((Path(__file__).parent / "oracles" / "instability_tables.json").read_text())
 
@@ -131,11 +132,12 @@ def test_intervals_of_standard_deviations_cover():
     for _ in range(2000):
         groups = np.repeat([0, 1, 2], 4)
         values = rng.normal(0, 0.03, 12) + np.array([0.1, 0.5, 0.9])[groups]
-        found = deviation(values, groups, 0.95)
+        found = deviation_interval(values, groups, 0.95)
         covered += found.low <= 0.03 <= found.high
     assert 0.94 <= covered / 2000 <= 0.98
-    assert deviation(np.array([1.0]), np.array([0]), 0.95) is None
-    assert deviation(np.array([0.1, 0.9]), np.array([0, 0]), 0.95).high <= 0.8  # shares: no more
+    assert deviation_interval(np.array([1.0]), np.array([0]), 0.95) is None
+    shares = deviation_interval(np.array([0.1, 0.9]), np.array([0, 0]), 0.95)
+    assert shares.high <= 0.8  # they deviate by no more
 
 
 def test_intervals_of_standard_deviations_cover_skewed_aurocs():
@@ -143,7 +145,7 @@ def test_intervals_of_standard_deviations_cover_skewed_aurocs():
     truth = np.std(1 / (1 + np.exp(-rng.normal(3.0, 0.5, 400_000))))
     for runs in (4, 10):  # the chi-squared interval alone covers 90 % and 86 %
         draws = 1 / (1 + np.exp(-rng.normal(3.0, 0.5, (1500, runs))))
-        found = [deviation(row, np.zeros(runs, dtype=int), 0.95) for row in draws]
+        found = [deviation_interval(row, np.zeros(runs, dtype=int), 0.95) for row in draws]
         assert 0.93 <= np.mean([one.low <= truth <= one.high for one in found]) <= 0.98
 
 

@@ -15,17 +15,17 @@ from oodometer.finding import Finding, from_json, to_json
 from oodometer.metrics import Estimate
 from oodometer.protocols.instability.protocol import instability_of
 from oodometer.protocols.robustness.field import arrange
-from oodometer.protocols.robustness.jackknife import ratio
 from oodometer.protocols.robustness.protocol import robustness, robustness_of
-from oodometer.protocols.robustness.score import (
+from oodometer.results import Results
+from oodometer.scores import Missing, ScoreRow, ScoreTable
+from oodometer.stats.jackknife import ratio
+from oodometer.stats.mixture import (
     Moments,
     mixture,
     robustness_score,
     run_moments,
     weights,
 )
-from oodometer.results import Results
-from oodometer.scores import Missing, ScoreRow, ScoreTable
 
 PAPER = json.loads((Path(__file__).parent / "oracles" / "robustness_tables.json").read_text())
 LOWER = [name in PAPER["lower_is_better"] for name in PAPER["metrics"]]

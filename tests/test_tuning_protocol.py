@@ -11,11 +11,11 @@ from oodometer.protocols import PROTOCOLS
 from oodometer.protocols.tuning.field import (
     TunedDetector,
     TuningField,
-    average_over_detectors,
     tuning_field,
 )
 from oodometer.protocols.tuning.protocol import _claim_sensitivity, tuning
 from oodometer.scores import ScoreRow, ScoreTable, validation_half
+from oodometer.stats.averaging import average_over_detectors
 
 SIZE = 60
 

@@ -13,13 +13,14 @@ from oodometer.finding import Table
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.contests import Contest, contests, judge, told_flips
 from oodometer.protocols.common.differences import paired_differences
-from oodometer.protocols.instability.field import deviation, spreads
+from oodometer.protocols.instability.field import spreads
 from oodometer.protocols.robustness.contests import mean_difference
 from oodometer.protocols.robustness.field import Runs, arrange
 from oodometer.protocols.robustness.protocol import robustness_of
 from oodometer.protocols.standing.protocol import standing_of
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference
+from oodometer.stats.deviation import deviation_interval
 
 
 def contest(place, first, other, p_value, gap=0.03):
@@ -222,5 +223,5 @@ def test_runs_that_agree_to_the_last_digit_prove_no_more_than_their_signs():
 
 
 def test_shares_deviate_by_one_half_at_most():
-    found = deviation(np.array([0.05, 0.95, 0.1]), np.zeros(3, dtype=np.int64), 0.95)
+    found = deviation_interval(np.array([0.05, 0.95, 0.1]), np.zeros(3, dtype=np.int64), 0.95)
     assert found.high <= max(found.value, 0.5) and found.low < found.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -38,6 +39,15 @@ def average_over_sets(sets: Sequence[Placements]) -> Placements:
         id_sizes=first.id_sizes,
         ood_sizes=sizes,
         shared_samples=first.shared_samples,
+    )
+
+
+def average_over_detectors(detectors: Sequence[Placements]) -> Placements:
+    """Placements whose AUROC is the mean over detectors that scored the same samples."""
+    return replace(
+        detectors[0],
+        id=np.mean([part.id for part in detectors], axis=0),
+        ood=np.mean([part.ood for part in detectors], axis=0),
     )
 
 

@@ -76,6 +76,20 @@ def sensitivity(scores: Scores, *, id: str) -> dict[str, float]:
     }
 
 
+def cross_fitted_range(curves: Floats) -> Floats:
+    """Best less worst setting in every run, chosen by all other runs; of (settings, runs).
+
+    The best and the worst of equal settings differ, too, in the runs that made them so. Empty with
+    fewer than two runs.
+    """
+    runs = curves.shape[1]
+    if runs < 2:
+        return np.empty(0)
+    others = (curves.sum(axis=1, keepdims=True) - curves) / (runs - 1)
+    own = np.arange(runs)
+    return np.asarray(curves[others.argmax(axis=0), own] - curves[others.argmin(axis=0), own])
+
+
 class _Areas(NamedTuple):
     """AUROC (settings, outlier sets) with the ID samples for validation, and with the others."""
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from oodometer.metrics.delong import check_level
+from oodometer.metrics.counts import Floats
+from oodometer.metrics.delong import check_level, welch_freedom
 from oodometer.stats.comparison import Difference
 from oodometer.stats.summary import Summary
 
@@ -41,3 +45,45 @@ def welch(a: Summary, b: Summary, level: float = 0.95) -> Difference:
     reach = -float(stdtrit(freedom, 0.5 - 0.5 * level)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
     return Difference(value, value - reach, value + reach, min(1.0, p_value))
+
+
+class Stratum(NamedTuple):
+    """Runs of two methods under the same conditions; `paired`: they are the same runs."""
+
+    a: Floats
+    b: Floats
+    paired: bool
+
+
+def stratified_difference(strata: Sequence[Stratum], level: float = 0.95) -> Difference:
+    """Mean over strata of the difference of means over runs, with Student's interval.
+
+    The variance is the sum of the strata's over their number squared, that of a stratum of the
+    paired differences, or of both samples if not `paired`; degrees of freedom by Satterthwaite. A
+    sample with a single run leaves the interval unbounded.
+    """
+    values, terms = [], []
+    for a, b, paired in strata:
+        values.append(_mean(a) - _mean(b))
+        for sample in [a - b] if paired else [a, b]:
+            if sample.size < 2:
+                return Difference(float(np.mean(values)), -math.inf, math.inf, 1.0)
+            variance = float(sample.var(ddof=1)) / sample.size / len(strata) ** 2
+            terms.append((variance, sample.size - 1.0))
+    value = float(np.mean(values))
+    error = math.sqrt(sum(variance for variance, _ in terms))
+    rounding = ROUNDING * max(abs(_mean(stratum.a)) for stratum in strata)
+    if error <= rounding:
+        # Runs that agree to the last digit: no more is known than by the signs of n differences.
+        cases = sum(freedom + 1.0 for _, freedom in terms)
+        p_value = 1.0 if abs(value) <= rounding else 2.0 ** (1 - cases)
+        return Difference(value, value, value, p_value)
+    freedom = welch_freedom(terms)
+    reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
+    p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
+    return Difference(value, value - reach, value + reach, p_value)
+
+
+def _mean(values: Floats) -> float:
+    """The mean; of equal values it is that value, without rounding."""
+    return float(values[0] if (values == values[0]).all() else values.mean())

@@ -16,6 +16,7 @@ from oodometer.metrics.delong import welch_freedom
 from oodometer.protocols.common.words import LEVEL
 from oodometer.protocols.od_test.experiments import Experiment, Method, Outcome, Source
 from oodometer.stats.comparison import Difference
+from oodometer.stats.jackknife import jackknife
 
 CHANCE = 0.5
 FEWEST_SETS = 4  # outlier sets for an interval: with 3, tests at 5 % err in 10 % of simulations
@@ -100,10 +101,8 @@ class Effect:
             if not kept.any() or len(names) < FEWEST_SETS:
                 return math.inf, 1.0
             left.append(float(self.cells[kept].mean()))
-        size = len(names)
-        return (size - 1) / size * float(
-            np.square(np.array(left) - np.mean(left)).sum()
-        ), size - 1.0
+        variance, freedom, _ = jackknife(left, self.value)
+        return variance, freedom
 
     @property
     def known(self) -> bool:

@@ -6,15 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-from scipy.special import stdtr, stdtrit
-
-from oodometer.metrics.delong import welch_freedom
 from oodometer.protocols.common.contests import Contest, contests
 from oodometer.protocols.common.words import LEVEL
-from oodometer.protocols.robustness.field import Field, Pair, Runs
-from oodometer.protocols.robustness.jackknife import Score, ratio
+from oodometer.protocols.robustness.field import Field, Pair, Runs, Score
 from oodometer.stats.comparison import Difference
+from oodometer.stats.jackknife import ratio
+from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
 def score_contests(places: Mapping[str, Mapping[str, Score]]) -> list[Contest]:
@@ -72,33 +69,6 @@ def mean_contests(field: Field) -> dict[Pair, list[Contest]]:
 
 
 def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:
-    """Mean over parts of the difference of means over runs, with Student's interval.
-
-    Paired where both have the same runs. Without at least two runs nothing can be told.
-    """
-    values, terms = [], []
-    for one, other in parts:
-        values.append(float(one.moments.mean - other.moments.mean))
-        samples = (
-            [one.values - other.values]
-            if one.labels == other.labels
-            else [one.values, other.values]
-        )
-        for sample in samples:
-            if sample.size < 2:
-                return Difference(float(np.mean(values)), -math.inf, math.inf, 1.0)
-            variance = float(sample.var(ddof=1)) / sample.size / len(parts) ** 2
-            terms.append((variance, sample.size - 1.0))
-    value = float(np.mean(values))
-    error = math.sqrt(sum(variance for variance, _ in terms))
-    rounding = 1e-12 * max(abs(float(one.moments.mean)) for one, _ in parts)
-    if error <= rounding:
-        # Runs that agree to the last digit: no more is known than by the signs of n differences.
-        cases = sum(freedom + 1.0 for _, freedom in terms)
-        return Difference(
-            value, value, value, 1.0 if abs(value) <= rounding else 2.0 ** (1 - cases)
-        )
-    freedom = welch_freedom(terms)
-    reach = float(stdtrit(freedom, 0.5 + 0.5 * LEVEL)) * error
-    p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
-    return Difference(value, value - reach, value + reach, p_value)
+    """Mean over parts of the difference of means over runs; paired where the runs are the same."""
+    strata = [Stratum(one.values, other.values, one.labels == other.labels) for one, other in parts]
+    return stratified_difference(strata, LEVEL)

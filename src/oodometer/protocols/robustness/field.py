@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.robustness.jackknife import Score
-from oodometer.protocols.robustness.score import (
+from oodometer.results import Results
+from oodometer.stats.jackknife import PositiveStatistic
+from oodometer.stats.mixture import (
     Epsilon,
     Moments,
     mixture,
@@ -23,7 +24,6 @@ from oodometer.protocols.robustness.score import (
     run_moments,
     weights,
 )
-from oodometer.results import Results
 
 NOT_GIVEN = "not given"  # the level of a run for which the table states none
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
@@ -60,6 +60,14 @@ class Runs:
         between = run_moments(self.values[others])
         within = np.mean(self.spreads[others] ** 2, axis=-1)
         return Moments(between.mean, between.variance + within)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Score(PositiveStatistic):
+    """A robustness score with what it becomes if one unit (a run, or a part) is left out."""
+
+    moments: Moments  # of the mixture
+    heaviest: float  # the largest weight of a part, or of all whose runs agree
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,16 +168,15 @@ class Field:
         mixed = mixture(means, variances, self.epsilon)
         with np.errstate(divide="ignore"):
             logs = np.log(self._number(mixture(*kept, self.epsilon)))
+        bounded = self.unit == "percent" and not self.results.higher_is_better
         return Score(
-            mixed,
-            float(self._number(mixed)),
-            _heaviest(weights(variances, self.epsilon), variances),
-            tuple(units),
-            logs,
-            strata,
-            math.inf
-            if self.unit != "percent" or self.results.higher_is_better
-            else LARGEST_PRODUCT,
+            value=float(self._number(mixed)),
+            units=tuple(units),
+            logs=logs,
+            strata=strata,
+            largest=LARGEST_PRODUCT if bounded else math.inf,
+            moments=mixed,
+            heaviest=_heaviest(weights(variances, self.epsilon), variances),
         )
 
     def _number(self, moments: Moments) -> Floats:

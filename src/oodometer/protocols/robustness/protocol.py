@@ -25,10 +25,8 @@ from oodometer.protocols.robustness.contests import (
     metric_contests,
     score_contests,
 )
-from oodometer.protocols.robustness.field import Field, Pair, arrange, conditions
-from oodometer.protocols.robustness.jackknife import Score
+from oodometer.protocols.robustness.field import Field, Pair, Score, arrange, conditions
 from oodometer.protocols.robustness.notes import caveats, facts, missing
-from oodometer.protocols.robustness.score import Epsilon
 from oodometer.protocols.robustness.views import (
     level_tables,
     metric_label,
@@ -41,6 +39,7 @@ from oodometer.protocols.robustness.views import (
 )
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
+from oodometer.stats.mixture import Epsilon
 
 MORE_FACTORS = 4  # beside the first, whose scores are shown without claims
 METRICS = ("fpr95", "detection_error", "auroc", "aupr_out", "aupr_in")  # as the paper's tables

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -233,12 +233,3 @@ def _half(scores: Floats) -> NDArray[np.bool_]:
     if len(scores) < 2:
         raise UserError("Tuning needs two ID samples, one to choose on and one to test on.")
     return validation_half(len(scores))
-
-
-def average_over_detectors(placed: Sequence[Placements]) -> Placements:
-    """Placements whose AUROC is the mean over detectors that scored the same samples."""
-    return replace(
-        placed[0],
-        id=np.mean([part.id for part in placed], axis=0),
-        ood=np.mean([part.ood for part in placed], axis=0),
-    )

@@ -34,12 +34,7 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
 )
-from oodometer.protocols.tuning.field import (
-    TunedDetector,
-    TuningField,
-    average_over_detectors,
-    tuning_field,
-)
+from oodometer.protocols.tuning.field import TuningField, tuning_field
 from oodometer.protocols.tuning.views import (
     CHOICES,
     choice_table,
@@ -49,8 +44,10 @@ from oodometer.protocols.tuning.views import (
     setting_intervals,
 )
 from oodometer.scores import ScoreTable
+from oodometer.stats.averaging import average_over_detectors
 from oodometer.stats.comparison import Difference, auroc_difference, holm
 from oodometer.stats.paired import difference_interval
+from oodometer.stats.tuning import cross_fitted_range
 
 
 def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -185,7 +182,7 @@ def _claim_sensitivity(field: TuningField) -> Claim:
     intervals = {
         d.name: difference_interval(span, np.zeros_like(span), level=LEVEL)
         for d in ordered
-        if len(span := _span(d)) >= FEWEST_FOR_T
+        if len(span := cross_fitted_range(np.array(list(d.curve.values())))) >= FEWEST_FOR_T
     }
     surely = (
         len(ordered) > 1
@@ -203,20 +200,6 @@ def _claim_sensitivity(field: TuningField) -> Claim:
         "holds" if surely else "undecided",
         evidence,
     )
-
-
-def _span(detector: TunedDetector) -> Floats:
-    """Best less worst setting in every training, which are those of all other trainings.
-
-    Best and worst of equal settings differ, too, in the trainings that made them so.
-    """
-    curves = np.array(list(detector.curve.values()))  # (settings, trainings)
-    trainings = curves.shape[1]
-    if trainings < 2:
-        return np.empty(0)
-    others = (curves.sum(axis=1, keepdims=True) - curves) / (trainings - 1)
-    own = np.arange(trainings)
-    return np.asarray(curves[others.argmax(axis=0), own] - curves[others.argmin(axis=0), own])
 
 
 def _mean(field: TuningField, one: str, other: str) -> Estimate:

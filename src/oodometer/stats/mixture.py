@@ -1,4 +1,4 @@
-"""The robustness score: moments over runs, their mixture over optimizers, and one number.
+"""Moments over runs, their mixture over conditions, and the robustness score of the mixture.
 
 Abdelzad, Czarnecki and Salay 2020, "The Effect of Optimization Methods on the Robustness of
 Out-of-Distribution Detection Approaches", equations 2 to 8. All in percent, as in the paper.
