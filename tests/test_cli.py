@@ -157,7 +157,7 @@ def test_check_tells_what_is_wrong(tmp_path):
     assert done.returncode == 1 and "direction failed for upside_down" in done.stdout
     good = oodometer("check", "max_logit")
     assert good.returncode == 0 and "checks passed" in good.stdout
-    assert "cannot be imported" in refused(tmp_path, "check", "nothing.here:mine")
+    assert "could not be imported" in refused(tmp_path, "check", "nothing.here:mine")
     assert "'none.py' does not exist" in refused(tmp_path, "check", "none.py:mine")
 
 

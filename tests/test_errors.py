@@ -7,7 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from oodometer.errors import _edits, nearest, unknown
+from oodometer.errors import UserError, _edits, nearest, unknown
+from oodometer.imports import import_object
 
 OPTIMIZERS = ["adadelta", "adagrad", "adam", "adamax", "adamw", "nadam", "rmsprop", "sgd"]
 
@@ -56,3 +57,32 @@ def test_the_nearest_name(wrong, meant):
 def test_the_sentence_and_no_suggestion_without_candidates():
     assert "Did you mean 'adam'?" in str(unknown("optimizer", "adma", OPTIMIZERS))
     assert str(unknown("study", "x", [])) == "Unknown study 'x'. Known: none."
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("leaving:anything", "Thing 'leaving:anything' could not be imported: SystemExit: 3."),
+        ("leaving.py:any", "Thing 'leaving.py:any' could not be imported: SystemExit: 3."),
+        ("here:Kind.mehtod", "Thing 'here:Kind.mehtod' does not exist: 'here' has nothing called "
+         "'Kind.mehtod'. Did you mean 'method'?"),
+        ("absent.py:a", "Thing 'absent.py:a' could not be imported: the file '{}/absent.py' does "
+         "not exist."),
+        ("here", "Thing 'here' must be written as package.module:object."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_imported_is_a_sentence(tmp_path, monkeypatch, name, sentence):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)")
+    (tmp_path / "here.py").write_text("class Kind:\n    def method(self): ...\n")
+    with pytest.raises(UserError) as caught:
+        import_object("Thing", name)
+    assert str(caught.value) == sentence.format(tmp_path)
+
+
+def test_objects_are_imported_by_module_and_by_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two_ways_of_import.py").write_text("class Kind:\n    value = 3\n")
+    assert import_object("Thing", "two_ways_of_import:Kind.value") == 3
+    assert import_object("Thing", "two_ways_of_import.py:Kind.value") == 3

@@ -273,7 +273,7 @@ def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_n
         (["--device", "gpu"], "Unknown device 'gpu'. Did you mean 'cpu'?"),
         (["--ood", "id=digits"], "Two data sets are called 'id'"),
         (["--id", "digits(part=train)"], "the same samples"),
-        (["--id", "own_model_for_evaluate:nothing"], "has no attribute 'nothing'"),
+        (["--id", "own_model_for_evaluate:nothing"], "has nothing called 'nothing'"),
         (["--model", "own_model_for_evaluate:Net(klasses=3)"], "unexpected keyword argument"),
         (["--model", "own_model_for_evaluate:broken"], "RuntimeError: no luck"),
         (["--detectors", "deep_ensemble"], "an ensemble needs several --weights"),

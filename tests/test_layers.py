@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "errors": set(),
     "factors": set(),
     "calls": {"errors"},
+    "imports": {"errors"},
     "metrics": {"errors"},
     "needs": {"errors"},
     "outputs": {"errors", "needs"},
@@ -28,7 +29,7 @@ MAY_IMPORT = {
     "scores": {"errors", "factors", "metrics"},
     "results": {"errors", "factors", "metrics", "scores"},
     "tables": {"errors", "factors", "results"},
-    "registry": {"errors", "calls", "needs", "outputs"},
+    "registry": {"errors", "calls", "imports", "needs", "outputs"},
     "stats": {"errors", "metrics"},
     "detectors": {"errors", "needs", "outputs", "registry"},
     "scoring": {"errors", "calls", "needs", "outputs", "registry", "scores", "detectors"},
@@ -52,7 +53,7 @@ MAY_IMPORT = {
     },
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "calls", "metrics", "needs", "outputs", "scores", "study", "overlap"},
+    "lab": {"errors", "calls", "imports", "metrics", "needs", "outputs", "scores", "study", "overlap"},
     "diagnosis": {"finding", "lab", "protocols"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}

@@ -536,11 +536,11 @@ def test_own_networks_get_what_they_take():
         ("my_networks:picky", None, "cannot be used: The model failed on .* shape .2, 3, 4, 4."),
         ("my_networks:number", None, "must be a function or a class .* of type int"),
         ("my_networks:none", None, "'my_networks' has nothing called 'none'"),
-        ("my_broken_networks:mine", None, "cannot be imported: ZeroDivisionError: division"),
-        ("my_missing_networks:mine", None, "cannot be imported: ModuleNotFoundError: No module"),
+        ("my_broken_networks:mine", None, "could not be imported: ZeroDivisionError: division"),
+        ("my_missing_networks:mine", None, "could not be imported: ModuleNotFoundError: No module"),
         ("my_networks:plain", None, "nothing called 'plain'. Did you mean 'Plain'"),
-        (":mine", None, "':mine' must be written as package.module:factory"),
-        ("my_networks:", None, "must be written as package.module:factory"),
+        (":mine", None, "':mine' must be written as package.module:object"),
+        ("my_networks:", None, "must be written as package.module:object"),
     ],
 )
 def test_own_networks_that_do_not_work_are_explained(name, units, sentence):

@@ -14,6 +14,20 @@ class UserError(ValueError):
     """
 
 
+def describe(problem: BaseException, *, named: bool = True) -> str:
+    r"""Put an exception into one line: its type, if `named`, and 300 characters of its message.
+
+    >>> describe(RuntimeError("shapes differ:\n  (2, 5)"))
+    'RuntimeError: shapes differ: (2, 5)'
+    """
+    if isinstance(problem, UserError):
+        return str(problem)
+    text = " ".join(str(problem).split())[:300]
+    if text and not named:
+        return text
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
     """Return the error "Unknown X. Did you mean Y?".
 

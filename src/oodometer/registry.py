@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
 import itertools
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
@@ -20,7 +15,8 @@ import torch
 from torch import Tensor
 
 from oodometer.calls import Setting, parse_call
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, describe, unknown
+from oodometer.imports import import_module
 from oodometer.needs import OUTLIERS, Need, in_text, parse_needs
 from oodometer.outputs import Outputs, RefusedError, View
 
@@ -282,7 +278,7 @@ def load_plugins() -> None:
         try:
             point.load()
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's import
-            BROKEN_PLUGINS[point.name] = f"{type(problem).__name__}: {problem}"
+            BROKEN_PLUGINS[point.name] = describe(problem)
 
 
 def find(name: str | Callable[..., Scorer]) -> Detector:
@@ -300,7 +296,7 @@ def find(name: str | Callable[..., Scorer]) -> Detector:
         if name not in DETECTORS:
             raise unknown("detector", name, DETECTORS)
         return DETECTORS[name]
-    module = _import(module_name)
+    module = import_module(f"Detectors in '{module_name}'", module_name)
     here = {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
     if function not in here:
         raise unknown(f"detector in '{module_name}':", function, here)
@@ -310,40 +306,6 @@ def find(name: str | Callable[..., Scorer]) -> Detector:
 def _belongs(card: Detector, module: ModuleType) -> bool:
     """Tell whether a module defines a detector, or offers it under its name."""
     return card.build is getattr(module, card.name, None)
-
-
-def _import(module_name: str) -> ModuleType:
-    """Import a module by dotted name or by path, also from the working directory."""
-    try:
-        if not module_name.endswith(".py"):
-            if str(Path.cwd()) not in sys.path:
-                sys.path.insert(0, str(Path.cwd()))
-            return importlib.import_module(module_name)
-        path = Path(module_name).resolve()
-        if not path.is_file():
-            raise UserError(f"Detector file '{module_name}' does not exist.")
-        # Two files may have one name, and a file that of a module: its place tells them apart.
-        mark = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
-        name = f"{path.stem}_{mark}"
-        if name not in sys.modules:
-            if str(path.parent) not in sys.path:
-                sys.path.append(str(path.parent))  # for the modules beside it
-            spec = importlib.util.spec_from_file_location(name, path)
-            assert spec is not None and spec.loader is not None  # it ends in .py
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[name]
-                raise
-        return sys.modules[name]
-    except UserError:
-        raise
-    except (Exception, SystemExit) as problem:
-        raise UserError(
-            f"Detectors in '{module_name}' cannot be imported: {type(problem).__name__}: {problem}."
-        ) from problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import oodometer.detectors  # noqa: F401 - importing registers the built-in dete
 from oodometer.calls import Setting
 from oodometer.detectors._arrays import working_memory
 from oodometer.detectors._checks import require_possible
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, describe, unknown
 from oodometer.needs import in_text
 from oodometer.outputs import Outputs, RefusedError
 from oodometer.registry import (
@@ -230,14 +230,6 @@ def _scores(
         return Missing(
             describe(problem), traceback=trace, lasting=isinstance(problem, RefusedError)
         )
-
-
-def describe(problem: BaseException) -> str:
-    """Say in one line what went wrong."""
-    if isinstance(problem, UserError):
-        return str(problem)
-    text = " ".join(str(problem).split())
-    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
 
 def _correct(outputs: Outputs) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:

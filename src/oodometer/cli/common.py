@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import oodometer
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,8 +78,7 @@ def unexpected(problem: Exception) -> str:
     """Describe an internal error in one line; the traceback goes to a file for a bug report."""
     import traceback
 
-    description = " ".join(f"{type(problem).__name__}: {problem}".split())
-    message = f"Internal error: {description[:300].rstrip('.')}."
+    message = f"Internal error: {describe(problem).rstrip('.')}."
     try:
         with tempfile.NamedTemporaryFile(
             "w", prefix="oodometer-error-", suffix=".txt", delete=False, encoding="utf-8"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 if TYPE_CHECKING:
     import pyarrow
@@ -58,10 +58,10 @@ def said_of(path: Path, read: Callable[[], _Read]) -> _Read:
     except UserError:
         raise
     except (*_PROBLEMS, ArrowException) as problem:
-        said = " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
-        if "pickle" in said:
-            said = _OBJECTS
-        raise UserError(f"'{path}' cannot be read as {_kind(path)[1:]}: {said}.") from None
+        reason = describe(problem, named=False).rstrip(".")
+        if "pickle" in reason:
+            reason = _OBJECTS
+        raise UserError(f"'{path}' cannot be read as {_kind(path)[1:]}: {reason}.") from None
 
 
 def _kind(path: Path) -> str:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import TypedDict
 
+from oodometer.errors import describe
+
 SECONDS_BETWEEN_BEATS = 1.0
 ENVIRONMENT = {
     # Read by the numerical libraries when a worker starts: more threads than cores only hurt.
@@ -47,13 +49,8 @@ def call(function: Callable[..., object], arguments: tuple[object, ...]) -> Answ
 
 def failure(problem: BaseException) -> Answer:
     """Put what was raised into words."""
-    text = " ".join(str(problem).split())
     trace = "".join(traceback.format_exception(problem))
-    name = type(problem).__name__
-    return {
-        "error": f"{name}: {text}" if text else name,
-        "traceback": trace[-_LONGEST_TRACEBACK:],
-    }
+    return {"error": describe(problem), "traceback": trace[-_LONGEST_TRACEBACK:]}
 
 
 @contextmanager

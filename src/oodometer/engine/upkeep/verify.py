@@ -12,7 +12,7 @@ from oodometer.engine.plan.plan import Plan, RunPlan
 from oodometer.engine.stores import KINDS, DamagedError, Kind, MemoryStore, Store, StoreError
 from oodometer.engine.stores.base import File
 from oodometer.engine.work.codecs import bytes_to_arrays
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 RECOMPUTED: tuple[Kind, ...] = ("models", "outputs", "probes", "scores")
 Part = tuple[Kind, str]  # an artefact
@@ -147,7 +147,7 @@ def _made_again(
     except StoreError:
         raise
     except Exception as problem:  # noqa: BLE001 - what it was made from may be anything
-        return layer, " ".join(f"{type(problem).__name__}: {problem}".split())
+        return layer, describe(problem)
     return layer, str(failures[0]) if failures else ""
 
 

@@ -18,7 +18,7 @@ from oodometer.engine.work.ask import Probing
 from oodometer.engine.work.codecs import REFUSED, arrays_to_bytes, bytes_to_arrays, text_to_array
 from oodometer.engine.work.failures import remember_failure
 from oodometer.engine.work.train import Trainer
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import split_portions
@@ -29,7 +29,7 @@ from oodometer.lab.training.task import CLASSIFIER
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import Choice
 from oodometer.scores import Missing, ScoreRow
-from oodometer.scoring import choices, describe, score_choice
+from oodometer.scoring import choices, score_choice
 
 
 def execute(

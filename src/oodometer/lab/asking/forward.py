@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.lab.asking.layout import give_up
 from oodometer.lab.data.inputs import Batch
 
@@ -40,7 +40,7 @@ def evaluation_mode(
         except Exception as problem:
             raise UserError(
                 f"{type(model).__name__} cannot be put into eval mode, as is so of exported "
-                f"programs: extract needs the original module ({type(problem).__name__}: {problem})"
+                f"programs: extract needs the original module ({describe(problem)})"
             ) from problem
         if place != home:
             model.to(place)
@@ -82,8 +82,8 @@ def _device(device: torch.device | str) -> torch.device:
         place = torch.device(device)
         torch.zeros(1, device=place).cpu()
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as problem:
-        said = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
-        reason = said.partition(". ")[0].rstrip(".")  # what follows is a page of operators
+        # What follows is a page of operators.
+        reason = describe(problem, named=False).partition(". ")[0].rstrip(".")
         raise UserError(f"Device '{device}' cannot be used here: {reason}.") from None
     return place
 
@@ -100,10 +100,8 @@ def call(model: nn.Module, name: str, inputs: Batch) -> object:
             if isinstance(inputs, Tensor)
             else f"the inputs {', '.join(inputs)}"
         )
-        said = next(iter(str(problem).strip().splitlines()), "")
         raise UserError(
-            f"The model failed on data set '{name}', on a batch of {form}: "
-            f"{type(problem).__name__}: {said}"
+            f"The model failed on data set '{name}', on a batch of {form}: {describe(problem)}"
         ) from problem
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from oodometer.calls import Setting, parse_call
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.lab.training.networks.custom import argument_names, inputs_of, load_factory
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
@@ -53,10 +53,9 @@ def _made(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> n
     except UserError:
         raise
     except (Exception, SystemExit) as problem:
-        said = next(iter(str(problem).strip().splitlines()), "")
         raise UserError(
-            f"Model '{factory}' cannot be made: {type(problem).__name__}: {said} (arguments may be "
-            f"given as in '{name}(classes=10)')."
+            f"Model '{factory}' could not be built: {describe(problem)} (arguments may be given as "
+            f"in '{name}(classes=10)')."
         ) from problem
     if not isinstance(model, nn.Module):
         raise UserError(f"'{factory}' must make a torch.nn.Module, got {type(model).__name__}.")
@@ -87,12 +86,12 @@ def _read(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # noqa: BLE001 - whatever a hostile file makes readers raise
-        said = next(iter(str(problem).strip().splitlines()), "")
-        if not re.search("[a-z]", said):
-            said = "not a file of torch.save"
+        reason = describe(problem, named=False).partition(". ")[0].rstrip(".")
+        if not re.search("[a-z]", reason):
+            reason = "not a file of torch.save"
         raise UserError(
-            f"Weights '{path}' cannot be read safely ({said.partition('. ')[0].rstrip('.')}): save "
-            "them with safetensors.torch.save_file(model.state_dict(), FILE)."
+            f"Weights '{path}' cannot be read safely ({reason}): save them with "
+            "safetensors.torch.save_file(model.state_dict(), FILE)."
         ) from None
     for wrapper in _WRAPPERS:
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.asking.probes import PROBES, Probe, State
 from oodometer.needs import ENSEMBLE, LAYERS, Need, parse_needs
 
@@ -97,9 +97,8 @@ class Request:
         except UserError as problem:
             self.refuse(probe, problem)
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - a user's network
-            said = next(iter(str(problem).strip().splitlines()), "")
             blamed = UserError(
-                f"Probe '{probe}' failed on data set '{dataset}': {type(problem).__name__}: {said}"
+                f"Probe '{probe}' failed on data set '{dataset}': {describe(problem)}"
             )
             blamed.__cause__ = problem
             self.refuse(probe, blamed)

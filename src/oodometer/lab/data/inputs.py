@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 
 @runtime_checkable
@@ -96,10 +96,8 @@ def _loader(name: str, data: object, size: int) -> Iterator[object]:
     try:
         yield from loader
     except (TypeError, ValueError, RuntimeError, KeyError) as problem:
-        said = next(iter(str(problem).strip().splitlines()), "")
         raise UserError(
-            f"The samples of data set '{name}' cannot be put into batches: "
-            f"{type(problem).__name__}: {said}"
+            f"The samples of data set '{name}' cannot be put into batches: {describe(problem)}"
         ) from problem
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.calls import parse_call
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
+from oodometer.imports import import_object
 from oodometer.lab.data.datasets import conform, load_part, split_options
 from oodometer.lab.data.inputs import Data, batches_of
 from oodometer.lab.data.outliers import load_outliers
@@ -123,26 +122,19 @@ def _is_imported(data: str) -> bool:
 
 
 def _imported(data: str) -> Data:
-    """Import an object by ``package.module:name``, also from the working directory."""
-    text, settings = parse_call("data set", data)
-    module_name, _, path = text.partition(":")
-    try:
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        found: Any = importlib.import_module(module_name)
-        for part in path.split("."):
-            found = getattr(found, part)
-        if callable(found) and not hasattr(found, "__getitem__") and not hasattr(found, "__iter__"):
+    """Import a data set by ``package.module:object``, or a function that makes one."""
+    name, settings = parse_call("data set", data)
+    found: Any = import_object("Data set", name)
+    if callable(found) and not hasattr(found, "__getitem__") and not hasattr(found, "__iter__"):
+        try:
             found = found(**settings)
-    except (Exception, SystemExit) as problem:
-        said = next(iter(str(problem).strip().splitlines()), "")
-        raise UserError(
-            f"Data set '{data}' cannot be had: {type(problem).__name__}: {said}"
-        ) from problem
+        except (Exception, SystemExit) as problem:
+            sentence = f"Data set '{data}' could not be loaded: {describe(problem)}"
+            raise UserError(sentence) from problem
     if isinstance(found, Iterator):
         raise UserError(
-            f"Data set '{data}' can be read once only, but is needed for each of the --weights: "
-            "give a data set or a loader."
+            f"Data set '{data}' is an iterator, which can be read only once: use a data set, a "
+            "loader or a list of batches."
         )
     return found  # type: ignore[no-any-return]
 

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 LIMIT = 1 << 34  # bytes: a data set is held in memory, and 16 GiB are beyond what is meant here
 DEFLATE = 1032  # zlib shrinks by at most this factor, so what claims more is not there
@@ -98,8 +98,7 @@ def refuse_special(path: Path) -> None:
 
 
 def _said(problem: Exception) -> str:
-    text = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-    return text.rstrip(".")
+    return (getattr(problem, "strerror", None) or describe(problem, named=False)).rstrip(".")
 
 
 def read_exactly(stream: IO[bytes], count: int, path: Path) -> bytearray:

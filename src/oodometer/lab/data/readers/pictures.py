@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.lab.data.readers.common import LIMIT, fault, refuse_special
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ def decode(name: str, picture: Path | bytes, size: Size | None = None) -> NDArra
     except UserError:
         raise
     except Exception as problem:  # Pillow's decoders raise whatever they stumble over
-        said = str(problem).splitlines()[0][:120] if str(problem) else type(problem).__name__
-        if "cannot identify" in said:
-            said = "it is no PNG, JPEG, BMP or WebP"
-        raise fault(name, f"is no readable image: {said.rstrip('.')}") from problem
+        reason = describe(problem, named=False).rstrip(".")
+        if "cannot identify" in reason:
+            reason = "it is not a PNG, JPEG, BMP or WebP file"
+        raise fault(name, f"is not a readable image: {reason}") from problem
     return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
 
 

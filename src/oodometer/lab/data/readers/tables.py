@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.lab.data.readers.common import (
     DEFLATE,
     HARMLESS,
@@ -202,8 +202,8 @@ def columns_of(path: Path) -> dict[str, str]:
 def _not_parquet(path: Path, problem: Exception) -> UserError:
     if isinstance(problem, FileNotFoundError):
         return fault(path, "does not exist")
-    said = str(problem).splitlines()[0][:160] if str(problem) else type(problem).__name__
-    return fault(path, f"cannot be read as Parquet: {said.rstrip('.')}")
+    reason = describe(problem, named=False).rstrip(".")
+    return fault(path, f"cannot be read as Parquet: {reason}")
 
 
 def read_columns(path: Path, request: Request, kind: str) -> tuple[list[Any], list[Any] | None]:

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import nn
 
-from oodometer.errors import UserError, nearest
+from oodometer.errors import UserError
+from oodometer.imports import import_object
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.data.vocabulary import WORDS
 
 
 def load_factory(name: str) -> Callable[..., object]:
     """Import a factory by ``package.module:factory``, also from the working directory."""
-    module_name, _, path = name.partition(":")
-    if not module_name or not path:
-        raise UserError(f"Network '{name}' must be written as package.module:factory.")
-    try:
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        found: object = importlib.import_module(module_name)
-    except Exception as problem:
-        raise UserError(
-            f"Network '{name}' cannot be imported: {type(problem).__name__}: "
-            f"{str(problem).rstrip('.')}."
-        ) from problem
-    for part in path.split("."):
-        if not hasattr(found, part):
-            close = nearest(part, dir(found))
-            hint = f" Did you mean '{close}'?" if close is not None else ""
-            raise UserError(
-                f"Network '{name}' does not exist: '{module_name}' has nothing called "
-                f"'{path}'.{hint}"
-            )
-        found = getattr(found, part)
-    if not callable(found):
+    factory = import_object("Network", name)
+    if not callable(factory):
         raise UserError(
             f"Network '{name}' must be a function or a class that makes a torch.nn.Module, but is "
-            f"of type {type(found).__name__}."
+            f"of type {type(factory).__name__}."
         )
-    return found
+    return factory
 
 
 def inputs_of(shape: tuple[int, ...]) -> dict[str, int]:
