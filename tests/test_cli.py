@@ -158,7 +158,7 @@ def test_check_tells_what_is_wrong(tmp_path):
     good = oodometer("check", "max_logit")
     assert good.returncode == 0 and "checks passed" in good.stdout
     assert "could not be imported" in refused(tmp_path, "check", "nothing.here:mine")
-    assert "'none.py' does not exist" in refused(tmp_path, "check", "none.py:mine")
+    assert "none.py' does not exist" in refused(tmp_path, "check", "none.py:mine")
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_an_official_set_may_have_its_known_broken_images(root):
         (root / "notMNIST_small" / name / "broken.png").write_bytes(b"")
     assert len(load_part("notmnist")) == 6
     (root / "notMNIST_small" / "B" / "worse.png").write_bytes(b"")
-    with pytest.raises(UserError, match="is no readable image"):
+    with pytest.raises(UserError, match="is not a readable image"):
         load_part("notmnist")
 
 

@@ -114,7 +114,7 @@ def test_a_picture_of_ten_thousand_million_pixels(tmp_path):
     )
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "1.png").write_bytes(picture + chunk(b"IDAT", b"") + chunk(b"IEND", b""))
-    refused(tmp_path, "is no readable image: Image size .10000000000 pixels. exceeds limit")
+    refused(tmp_path, "is not a readable image: Image size .10000000000 pixels. exceeds limit")
 
 
 def test_label_files_of_strangers(tmp_path):
@@ -184,5 +184,5 @@ def test_what_is_kept_may_be_damaged_or_impossible_to_keep(kept, tmp_path, monke
 def test_broken_pictures_are_told_about_and_nothing_is_kept(kept, tmp_path):
     pictures(tmp_path / "set" / "cat")
     (tmp_path / "set" / "cat" / "3.png").write_bytes(b"none")
-    refused(tmp_path / "set", "3.png' is no readable image")
+    refused(tmp_path / "set", "3.png' is not a readable image")
     assert not kept.exists()

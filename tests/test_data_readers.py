@@ -431,11 +431,14 @@ def test_broken_pictures_are_named(tmp_path):
     whole = bad.read_bytes()
     for content, sentence in (
         (png_that_claims(9000, 9000), "claims 9000 x 9000 pixels"),
-        (png_that_claims(1 << 17, 1 << 17), "is no readable image"),  # Pillow refuses it by itself
+        (
+            png_that_claims(1 << 17, 1 << 17),
+            "is not a readable image",
+        ),  # Pillow refuses it by itself
         (b"", "is no PNG, JPEG, BMP or WebP"),
         (b"hello", "is no PNG, JPEG, BMP or WebP"),
         (b"GIF89a" + bytes(50), "is no PNG, JPEG, BMP or WebP"),
-        (whole[:60], "is no readable image"),
+        (whole[:60], "is not a readable image"),
     ):
         bad.write_bytes(content)
         with pytest.raises(UserError, match=sentence) as problem:

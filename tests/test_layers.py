@@ -53,7 +53,17 @@ MAY_IMPORT = {
     },
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
     "reports": {"errors", "metrics", "finding"},
-    "lab": {"errors", "calls", "imports", "metrics", "needs", "outputs", "scores", "study", "overlap"},
+    "lab": {
+        "errors",
+        "calls",
+        "imports",
+        "metrics",
+        "needs",
+        "outputs",
+        "scores",
+        "study",
+        "overlap",
+    },
     "diagnosis": {"finding", "lab", "protocols"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
