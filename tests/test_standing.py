@@ -6,7 +6,7 @@ import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.common.blocks import blocks
+from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.standing.protocol import standing, standing_of
 from oodometer.protocols.standing.shares import dominance_claims, shares_of
 from oodometer.results import Results
@@ -167,7 +167,7 @@ def test_a_factor_that_dominates_other_detectors_than_the_best_is_named():
 def test_a_factor_that_does_nothing_dominates_no_detector_by_chance():
     found = 0
     for seed in range(25):
-        rng, field = np.random.default_rng(seed), blocks(dominated({}, seed=seed))
+        rng, field = np.random.default_rng(seed), cases_of(dominated({}, seed=seed))
         claims = dominance_claims(field, shares_of(field, rng), rng)
         found += any("optimizer" in claim.text for claim in claims)
     assert found <= 1

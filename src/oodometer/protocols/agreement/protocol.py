@@ -9,7 +9,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.blocks import Blocks, blocks
+from oodometer.protocols.common.cases import Cases, cases_of
 from oodometer.protocols.common.contests import comparisons, contests, judge
 from oodometer.protocols.common.differences import paired_difference
 from oodometer.protocols.common.words import LEVEL, count, listing
@@ -26,7 +26,7 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
     rng = np.random.default_rng(0) if rng is None else rng
     if len(tables) < 2:
         raise UserError("One metric cannot disagree with itself: the table has one only.")
-    fields = [blocks(table) for table in tables]
+    fields = [cases_of(table) for table in tables]
     common = [d for d in fields[0].detectors if all(d in field.detectors for field in fields)]
     if len(common) < 2:
         raise UserError("Fewer than two detectors have values of every metric.")
@@ -50,14 +50,14 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
     )
 
 
-def _means(field: Blocks, detectors: Sequence[str]) -> Floats:
+def _means(field: Cases, detectors: Sequence[str]) -> Floats:
     """Mean of each detector, turned so that higher is better."""
     rows = [field.detectors.index(name) for name in detectors]
     return np.array([float(field.oriented(row).mean()) for row in rows])
 
 
 def _claims(
-    main: Blocks, other: Blocks, detectors: Sequence[str], rng: np.random.Generator
+    main: Cases, other: Cases, detectors: Sequence[str], rng: np.random.Generator
 ) -> list[Claim]:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
@@ -109,7 +109,7 @@ def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
     )
 
 
-def _table(fields: Sequence[Blocks], detectors: Sequence[str]) -> Table:
+def _table(fields: Sequence[Cases], detectors: Sequence[str]) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for name in detectors:
         values = [float(field.values[field.detectors.index(name)].mean()) for field in fields]
@@ -121,7 +121,7 @@ def _table(fields: Sequence[Blocks], detectors: Sequence[str]) -> Table:
     )  # fmt: skip
 
 
-def _map(fields: Sequence[Blocks], detectors: Sequence[str]) -> Series:
+def _map(fields: Sequence[Cases], detectors: Sequence[str]) -> Series:
     points: list[Mapping[str, Value]] = []
     for field in fields:
         ranks = rank_matrix(_means(field, detectors)[:, None])[:, 0]

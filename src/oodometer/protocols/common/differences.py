@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
 from oodometer.stats.comparison import Difference, against_best, holm
@@ -22,51 +21,6 @@ UNSEEN = (
     "No interval and no test allows for what no run shows: if one training in ten fails badly, the "
     "interval of five runs holds the true mean in 6 of 10 cases."
 )
-
-
-def trainings_of(
-    levels: Mapping[str, Mapping[str, object]], runs: Sequence[str], factors: Iterable[Factor]
-) -> dict[str, list[int]]:
-    """Which of these runs re-evaluate each training run, which is named by what is left.
-
-    >>> runs = {"a": {"seed": 0, "epoch": 1}, "b": {"seed": 0, "epoch": 2}}
-    >>> trainings_of(runs, ["a", "b"], [Factor("seed", "repeat"), Factor("epoch", "re_evaluation")])
-    {'seed=0': [0, 1]}
-    """
-    found: dict[tuple[tuple[str, object], ...], list[int]] = {}
-    later = names(factors, "re_evaluation")
-    for place, run in enumerate(runs):
-        own = tuple((n, v) for n, v in levels[run].items() if n not in later)
-        # Without factors, runs are told apart by their names alone.
-        found.setdefault(own if levels[run] else (("", run),), []).append(place)
-    return {
-        runs[looks[0]]
-        if len(looks) == 1
-        else ", ".join(f"{name}={value}" for name, value in own) or "the one training run": looks
-        for own, looks in found.items()
-    }
-
-
-def independent_changes(
-    levels: Mapping[str, Mapping[str, object]], factor: str, factors: Sequence[Factor]
-) -> int:
-    """How many independent changes of one factor runs show, each of which has a partner.
-
-    n training runs that agree in everything else show n - 1, however often each was evaluated;
-    re-evaluations of one training run show one.
-
-    >>> runs = {f"{s} {e}": {"seed": s, "epoch": e} for s in (0, 1, 2) for e in (10, 20)}
-    >>> factors = [Factor("seed", "repeat"), Factor("epoch", "re_evaluation")]
-    >>> independent_changes(runs, "seed", factors), independent_changes(runs, "epoch", factors)
-    (2, 3)
-    """
-    runs = list(levels)
-    trainings = [runs[own[0]] for own in trainings_of(levels, runs, factors).values()]
-    if factor in names(factors, "re_evaluation"):
-        return len(trainings)
-    without = {run: {**levels[run], factor: ""} for run in trainings}
-    others = trainings_of(without, trainings, factors)
-    return len(trainings) - len(others)
 
 
 def paired_difference(

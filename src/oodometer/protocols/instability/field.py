@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Factor, Kind, names
 from oodometer.metrics import METRICS, Estimate
-from oodometer.protocols.common.blocks import ENOUGH
-from oodometer.protocols.common.differences import FEWEST_FOR_T, independent_changes
+from oodometer.protocols.common.cases import ENOUGH, independent_changes
+from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.robustness.field import NOT_GIVEN, check_size
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance

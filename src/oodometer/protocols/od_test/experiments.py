@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.differences import trainings_of
+from oodometer.protocols.common.cases import TrainingRuns
+from oodometer.protocols.common.score_cases import LEARNED
 from oodometer.protocols.od_test.threshold import (
     Fit,
     accepting_threshold,
@@ -20,7 +21,6 @@ from oodometer.protocols.od_test.threshold import (
 )
 from oodometer.scores import ScoreTable, validation_half
 
-LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
 TUNED = ", tuned"
 
 Experiment = tuple[str, str]  # validation set, test set
@@ -87,14 +87,14 @@ def experiment(
                     _one_run(grid, choices, table.id, experiments, fit, rng)
                 )
     whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
-    trainings = trainings_of(table.runs, runs, table.factors)
+    trainings = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
     return Source(
         table.id,
-        tuple(trainings),
+        trainings.names,
         tuple(experiments),
         {
             name: _method(
-                [_mean_look([parts[run] for run in looks]) for looks in trainings.values()]
+                [_mean_look([parts[run] for run in looks]) for looks in trainings.members]
             )
             for name, parts in whole.items()
         },

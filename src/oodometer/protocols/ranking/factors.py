@@ -7,7 +7,7 @@ from itertools import combinations
 
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.protocols.common.comparable import Comparable
+from oodometer.protocols.common.cases import independent_changes
 from oodometer.protocols.common.contests import (
     NO_REPEATS,
     WITHIN_CHANCE,
@@ -16,13 +16,13 @@ from oodometer.protocols.common.contests import (
     judge,
     told_flips,
 )
-from oodometer.protocols.common.differences import independent_changes
+from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
 from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference
 
 
-def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
+def factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same trainings are no independent cases: n trainings that agree in everything else
@@ -32,7 +32,8 @@ def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
     """
     if len(field.detectors) < 2:
         return []
-    winner = dict(zip(field.runs, field.winners, strict=True))
+    best = field.run_order.argmin(axis=0).tolist()
+    winner = dict(zip(field.runs, best, strict=True))
     held = _by_level(field)
     claims = told_flips(held)
     for factor in names(field.factors):
@@ -51,7 +52,7 @@ def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
         cases = independent_changes(
             {run: field.table.runs[run] for run in several}, factor, field.factors
         )
-        what = "runs" if field.has_looks else "trainings"
+        what = "runs" if field.training_runs.has_re_evaluations else "trainings"
         doubt = ""
         if changed and factor in held and judge(held[factor]) != "flips":
             doubt = WITHIN_CHANCE if len(held[factor]) > 1 else NO_REPEATS
@@ -66,7 +67,7 @@ def factor_claims(field: Comparable, surely: bool) -> list[Claim]:
     return claims
 
 
-def _by_level(field: Comparable) -> dict[str, list[Contest]]:
+def _by_level(field: ScoreCases) -> dict[str, list[Contest]]:
     """Who is best under each level of a condition that has two trainings or more.
 
     P values are adjusted for all levels of all conditions.
@@ -75,7 +76,7 @@ def _by_level(field: Comparable) -> dict[str, list[Contest]]:
     trainings: dict[str, list[int]] = {}
     named: dict[str, tuple[str, str]] = {}
     for factor in factors:
-        for training, looks in enumerate(field.trainings.values()):
+        for training, looks in enumerate(field.training_runs.members):
             levels = field.table.runs[field.runs[looks[0]]]
             if factor in levels:
                 place = f"{factor}\n{levels[factor]}"

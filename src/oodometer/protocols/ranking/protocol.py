@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
-from oodometer.protocols.common.comparable import Comparable, comparable
-from oodometer.protocols.common.differences import FEW_RUNS, UNSEEN, trainings_of
+from oodometer.protocols.common.cases import TrainingRuns
+from oodometer.protocols.common.differences import FEW_RUNS, UNSEEN
+from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.words import (
     LEVEL,
     SIGNIFICANT,
@@ -45,9 +46,9 @@ BASELINE = "max_softmax"  # what a detector is compared with on each outlier set
 
 def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare detectors by AUROC over all runs: intervals, ranks, and what retraining changes."""
-    field = comparable(table)
+    field = score_cases(table)
     comparisons = _against_best(field)
-    many = len(field.trainings) > 1
+    many = len(field.training_runs) > 1
     return Finding(
         protocol="ranking",
         title="Which detector, and how surely?",
@@ -75,7 +76,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
     )
 
 
-def _against_best(field: Comparable) -> dict[str, Difference]:
+def _against_best(field: ScoreCases) -> dict[str, Difference]:
     """How far the best is ahead of every other detector, with adjusted p values."""
     best, *others = field.detectors
     differences = [
@@ -88,7 +89,7 @@ def _against_best(field: Comparable) -> dict[str, Difference]:
     }
 
 
-def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> list[Claim]:
+def _claim_best(field: ScoreCases, comparisons: Mapping[str, Difference]) -> list[Claim]:
     """Who has the highest mean, in how many trainings, and who cannot be told from it."""
     best = field.detectors[0]
     estimate = mean_auroc(field.overall[best], LEVEL)
@@ -101,14 +102,14 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
     leads = field.order[0] == field.order.min(axis=0)
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
     first = int(leads.sum())
-    place = in_all(first, len(field.trainings), "training")
+    place = in_all(first, len(field.training_runs), "training")
     tied = _tied(comparisons)
     claims = [
         Claim(
             f"{best} {'has' if alone else 'shares'} the highest {mean}, "
             f"{'and' if leads.all() else 'but'} ranks first {place}{together(int(shared.sum()))}.",
             never_otherwise(
-                int((~leads).sum()), len(field.trainings), surely=not tied and not shared.any()
+                int((~leads).sum()), len(field.training_runs), surely=not tied and not shared.any()
             ),
             f"{interval}; {_other_winners(field)}",
         )
@@ -131,7 +132,7 @@ def _claim_best(field: Comparable, comparisons: Mapping[str, Difference]) -> lis
         claims.append(
             Claim(
                 f"{best} is ahead of every other detector"
-                f"{'' if len(field.trainings) > 1 else ' in this training'}.",
+                f"{'' if len(field.training_runs) > 1 else ' in this training'}.",
                 "holds",
                 f"{best} − {nearest}, the nearest: {points_and_p(comparisons[nearest])}",
             )
@@ -144,20 +145,20 @@ def _tied(comparisons: Mapping[str, Difference]) -> list[str]:
     return [name for name, d in comparisons.items() if d.p_value >= SIGNIFICANT]
 
 
-def _over_runs(field: Comparable, always: bool) -> Verdict:
+def _over_runs(field: ScoreCases, always: bool) -> Verdict:
     """What a statement about every training comes to; one training cannot show that it survives."""
-    if len(field.trainings) == 1:
+    if len(field.training_runs) == 1:
         return "undecided"
     return "holds" if always else "flips"
 
 
-def _other_winners(field: Comparable) -> str:
+def _other_winners(field: ScoreCases) -> str:
     firsts = (field.order == field.order.min(axis=0)).any(axis=1)
     others = [name for name, is_first in zip(field.detectors, firsts, strict=True) if is_first][1:]
     return f"also first somewhere: {listing(others)}" if others else "no other is ever first"
 
 
-def _on_each_set(field: Comparable, reference: str) -> dict[tuple[str, str], Difference]:
+def _on_each_set(field: ScoreCases, reference: str) -> dict[tuple[str, str], Difference]:
     """Every other detector less the reference, on each outlier set, with adjusted p values.
 
     All comparisons count for the adjustment, since those that are told are chosen by their results.
@@ -176,13 +177,13 @@ def _on_each_set(field: Comparable, reference: str) -> dict[tuple[str, str], Dif
     }
 
 
-def _claim_baseline(field: Comparable) -> list[Claim]:
+def _claim_baseline(field: ScoreCases) -> list[Claim]:
     """The best detector against the baseline, on each outlier set."""
     if BASELINE not in field.detectors or len(field.detectors) < 2:
         return []
     rival = next(name for name in field.detectors if name != BASELINE)
     differences = _on_each_set(field, BASELINE)
-    trainings = len(field.trainings)
+    trainings = len(field.training_runs)
     claims = []
     for ood in field.table.ood:
         difference = differences[rival, ood]
@@ -204,7 +205,7 @@ def _claim_baseline(field: Comparable) -> list[Claim]:
     return claims
 
 
-def _claim_sets(field: Comparable) -> list[Claim]:
+def _claim_sets(field: ScoreCases) -> list[Claim]:
     """Is the detector that is best on the whole beaten on some outlier set?"""
     if len(field.table.ood) < 2 or len(field.detectors) < 2:
         return []
@@ -232,7 +233,7 @@ def _claim_sets(field: Comparable) -> list[Claim]:
     return [Claim(text, "undecided", evidence)]
 
 
-def _caveats(field: Comparable) -> tuple[str, ...]:
+def _caveats(field: ScoreCases) -> tuple[str, ...]:
     caveats = [
         "Detectors are compared at their default settings, or at those that were asked for.",
         "Intervals treat the trainings as a sample of the trainings that could have been done, "
@@ -241,21 +242,23 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
         "not shown too, and against the leader for its having been chosen by its results; they are "
         f"judged at {SIGNIFICANT:.0%}. Intervals are for one comparison at a time.",
     ]
-    if len(field.trainings) == 1:
+    if len(field.training_runs) == 1:
         caveats[1] = (
             "There is only one training: the intervals are for other test samples, and nothing "
             "can be said about retraining."
         )
-    elif len(field.trainings) < FEW_RUNS:
+    elif len(field.training_runs) < FEW_RUNS:
         caveats.append(UNSEEN)
-    if field.has_looks:
+    if field.training_runs.has_re_evaluations:
         looks = f"{len(field.runs)} runs are looks at "
         looks += (
-            "one training" if len(field.trainings) == 1 else f"{len(field.trainings)} trainings"
+            "one training"
+            if len(field.training_runs) == 1
+            else f"{len(field.training_runs)} trainings"
         )
         caveats.append(f"{looks}, as checkpoints are: the mean of each training is one case.")
     if not field.table.same_samples:
-        what = "runs" if field.has_looks else "trainings"
+        what = "runs" if field.training_runs.has_re_evaluations else "trainings"
         caveats.append(f"The {what} do not share their test samples.")
     caveats += not_applicable(field.table.missing, len(field.table.runs))
     unusable = [part for part in field.table.missing if part.setting and not part.lasting]
@@ -270,7 +273,7 @@ def _caveats(field: Comparable) -> tuple[str, ...]:
     return tuple(caveats)
 
 
-def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
+def _facts(field: ScoreCases) -> tuple[tuple[str, str], ...]:
     table = field.table
     sizes = {len(row.scores) for row in table.rows if row.dataset == table.id}
     facts = [
@@ -278,9 +281,7 @@ def _facts(field: Comparable) -> tuple[tuple[str, str], ...]:
         ("test samples", " / ".join(map(str, sorted(sizes)))),
         (
             "trainings",
-            _of(
-                len(field.trainings), len(trainings_of(table.runs, list(table.runs), table.factors))
-            ),
+            _of(len(field.training_runs), len(TrainingRuns.of(table.runs, table.factors))),
         ),
         ("detectors", _of(len(field.detectors), len(field.represented))),
         ("outlier sets", str(len(table.ood))),

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
-from oodometer.protocols.common.comparable import Comparable
+from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.views import factor_strips, rank_rows
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.stats.comparison import mean_auroc
 
 
-def auroc_table(field: Comparable) -> Table:
+def auroc_table(field: ScoreCases) -> Table:
     """Mean AUROC with interval: a line per detector, a column per outlier set."""
     rows: list[tuple[TableCell, ...]] = []
     for detector in (*field.detectors, *field.unranked):
@@ -23,8 +23,8 @@ def auroc_table(field: Comparable) -> Table:
             placed = field.placements.get((detector, ood))
             cells.append(None if placed is None else mean_auroc(placed, LEVEL))
         rows.append((detector, *cells))
-    one = len(field.trainings) == 1
-    over = "in the one training" if one else f"mean over {len(field.trainings)} trainings"
+    one = len(field.training_runs) == 1
+    over = "in the one training" if one else f"mean over {len(field.training_runs)} trainings"
     return Table(
         "auroc",
         f"AUROC, {over}, with 95 % intervals",
@@ -36,11 +36,11 @@ def auroc_table(field: Comparable) -> Table:
     )
 
 
-def rank_table(field: Comparable) -> Table:
+def rank_table(field: ScoreCases) -> Table:
     """How often each detector is first, and between which ranks it moves."""
     return Table(
         "ranks",
-        f"How often each detector ranks first, over {count(len(field.trainings), 'training')}",
+        f"How often each detector ranks first, over {count(len(field.training_runs), 'training')}",
         ("detector", "times first", "mean rank", "ranks"),
         tuple(rank_rows(field.detectors, field.order)),
         f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
@@ -48,7 +48,7 @@ def rank_table(field: Comparable) -> Table:
     )
 
 
-def intervals(field: Comparable) -> Series:
+def intervals(field: ScoreCases) -> Series:
     """AUROC with interval of every detector on every outlier set."""
     points: list[Mapping[str, Value]] = []
     for ood in field.table.ood:
@@ -67,11 +67,11 @@ def intervals(field: Comparable) -> Series:
     )
 
 
-def rank_map(field: Comparable) -> Series:
+def rank_map(field: ScoreCases) -> Series:
     """Rank of every detector in every run."""
     order = field.run_order
-    run = "run" if field.has_looks else "training"
-    same = "survives retraining" if len(field.trainings) > 1 else f"is the same in every {run}"
+    run = "run" if field.training_runs.has_re_evaluations else "training"
+    same = "survives retraining" if len(field.training_runs) > 1 else f"is the same in every {run}"
     # Levels alone are short enough for the head of a column; the run's full name is a remark.
     levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
     distinct = len(set(levels.values())) == len(levels) and all(levels.values())
@@ -93,7 +93,7 @@ def rank_map(field: Comparable) -> Series:
     )
 
 
-def strips(field: Comparable) -> list[Series]:
+def strips(field: ScoreCases) -> list[Series]:
     """AUROC of every run, by the level of each factor; nothing if there are no factors."""
     return factor_strips(
         field.run_values,
@@ -101,11 +101,11 @@ def strips(field: Comparable) -> list[Series]:
         {run: field.table.runs[run] for run in field.runs},
         names(field.factors),
         metric="AUROC",
-        run="run" if field.has_looks else "training",
+        run="run" if field.training_runs.has_re_evaluations else "training",
         over=outlier_sets(field),
     )
 
 
-def outlier_sets(field: Comparable) -> str:
+def outlier_sets(field: ScoreCases) -> str:
     """Say over how many outlier sets a mean is taken."""
     return count(len(field.table.ood), "outlier set")

@@ -8,7 +8,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Table
-from oodometer.protocols.common.comparable import Comparable, comparable
+from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, number, points, points_and_p
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_sets
@@ -17,7 +17,7 @@ from oodometer.stats.comparison import Difference, Placements, auroc_difference,
 
 def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare the runs, detector by detector: lowest and highest AUROC, and is that chance?"""
-    field = comparable(table)
+    field = score_cases(table)
     if len(field.runs) < 2:
         raise UserError("How far trainings differ can be told from two on; there is one.")
     values = dict(zip(field.detectors, field.run_values, strict=True))
@@ -52,7 +52,7 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
     )
 
 
-def _claim(field: Comparable, detector: str) -> Claim:
+def _claim(field: ScoreCases, detector: str) -> Claim:
     """Say how far the mean AUROC of a detector moves, and whether other samples could do that."""
     values = field.run_values[field.detectors.index(detector)]
     low, high = int(values.argmin()), int(values.argmax())
@@ -76,13 +76,13 @@ def _claim(field: Comparable, detector: str) -> Claim:
     )
 
 
-def _difference(field: Comparable, detector: str, one: int, other: int) -> Difference:
+def _difference(field: ScoreCases, detector: str, one: int, other: int) -> Difference:
     """How far one run's mean AUROC over the outlier sets is ahead of another's."""
     first, second = (_of_run(field, detector, field.runs[run]) for run in (one, other))
     return auroc_difference(first, second, LEVEL)
 
 
-def _of_run(field: Comparable, detector: str, run: str) -> Placements:
+def _of_run(field: ScoreCases, detector: str, run: str) -> Placements:
     parts = []
     for ood in field.table.ood:
         inliers, outliers = (field.table.scores(run, detector, d) for d in (field.table.id, ood))
@@ -91,7 +91,7 @@ def _of_run(field: Comparable, detector: str, run: str) -> Placements:
     return average_over_sets(parts)
 
 
-def _table(field: Comparable) -> Table:
+def _table(field: ScoreCases) -> Table:
     rows = []
     for name, values in zip(field.detectors, field.run_values, strict=True):
         low, high = int(values.argmin()), int(values.argmax())

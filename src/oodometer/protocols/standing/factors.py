@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.protocols.common.blocks import Blocks
+from oodometer.protocols.common.cases import Cases, independent_changes
 from oodometer.protocols.common.contests import (
     NO_REPEATS,
     WITHIN_CHANCE,
@@ -22,7 +22,6 @@ from oodometer.protocols.common.contests import (
 )
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
-    independent_changes,
     paired_difference,
 )
 from oodometer.protocols.common.words import never_otherwise
@@ -32,7 +31,7 @@ from oodometer.stats.ranks import rank_matrix
 PAIRS = 200_000  # of runs, looked at per factor; more are not told apart by a reader
 
 
-def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list[Claim]:
+def factor_claims(field: Cases, surely: bool, rng: np.random.Generator) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same runs are no independent cases: n trainings that agree in everything else
@@ -45,21 +44,21 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winner = ranks.argmin(axis=0)
     found: dict[str, tuple[int, int, int]] = {}  # factor -> changes, pairs, independent cases
-    for factor in field.results.factor_names:
+    for factor in names(field.factors):
         groups: dict[tuple[str, ...], list[int]] = {}
-        for run, levels in enumerate(field.levels):
+        for run, levels in enumerate(field.run_levels):
             rest = tuple(level for name, level in levels.items() if name != factor)
             groups.setdefault(rest, []).append(run)
         pairs = list(islice((p for g in groups.values() for p in combinations(g, 2)), PAIRS))
         if pairs:
             changed = sum(int(winner[a] != winner[b]) for a, b in pairs)
             several = {
-                str(run): field.levels[run]
+                str(run): field.run_levels[run]
                 for group in groups.values()
                 if len(group) > 1
                 for run in group
             }
-            cases = independent_changes(several, factor, field.results.factors)
+            cases = independent_changes(several, factor, field.factors)
             found[factor] = changed, len(pairs), cases
     told = {
         factor: f"{f'{changed:,}' if changed else 'none'} of {many:,} "
@@ -67,7 +66,7 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
         for factor, (changed, many, _) in found.items()
     }
     evidence = "pairs of runs that agree in everything else"
-    conditions = names(field.results.factors, "condition")
+    conditions = names(field.factors, "condition")
     held = _by_level(field, [factor for factor in found if factor in conditions], rng)
     flips = told_flips(held)
     doubts = {
@@ -84,7 +83,7 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
                 f"Changing only the {factor} changes the winner over all outlier sets in "
                 f"{told[factor]}{doubts[factor]}.",
                 "undecided" if doubts[factor] else never_otherwise(changed, cases, surely=surely),
-                f"{len({levels[factor] for levels in field.levels})} levels; {evidence}",
+                f"{len({levels[factor] for levels in field.run_levels})} levels; {evidence}",
             )
             for factor, (changed, _, cases) in found.items()
         ]
@@ -101,7 +100,7 @@ def factor_claims(field: Blocks, surely: bool, rng: np.random.Generator) -> list
 
 
 def _by_level(
-    field: Blocks, factors: Sequence[str], rng: np.random.Generator
+    field: Cases, factors: Sequence[str], rng: np.random.Generator
 ) -> dict[str, list[Contest]]:
     """Who is best under each level of a condition that has trainings enough to tell.
 
@@ -110,7 +109,7 @@ def _by_level(
     units: dict[str, list[int]] = {}  # factor and level -> trainings
     named: dict[str, tuple[str, str]] = {}
     for factor in factors:
-        for unit, levels in enumerate(field.unit_levels):
+        for unit, levels in enumerate(field.levels):
             place = f"{factor}\n{levels[factor]}"
             named[place] = factor, levels[factor]
             units.setdefault(place, []).append(unit)

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.blocks import Blocks
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.stats.power import MOST_RUNS, RunsNeeded, runs_needed
 
 POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
 
 
-def power_claims(field: Blocks, tied: Sequence[str]) -> list[Claim]:
+def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
     """How many runs would tell the best from the nearest that cannot be told apart from it.
 
     `tied` are all those, the nearest first.
@@ -22,8 +22,8 @@ def power_claims(field: Blocks, tied: Sequence[str]) -> list[Claim]:
         return []
     best, rival = field.detectors[0], tied[0]
     needed = _needed(field, tied)
-    now = count(len(field.units), "run")
-    if needed.runs is not None and needed.runs <= len(field.units):
+    now = count(len(field.names), "run")
+    if needed.runs is not None and needed.runs <= len(field.names):
         return []  # the spread is as good as none, and says nothing about further runs
     high = "any number" if needed.high is None else f"{needed.high:,}"
     if needed.runs is None and not needed.spread:
@@ -44,7 +44,7 @@ def power_claims(field: Blocks, tied: Sequence[str]) -> list[Claim]:
     ]
 
 
-def _needed(field: Blocks, tied: Sequence[str]) -> RunsNeeded:
+def _needed(field: Cases, tied: Sequence[str]) -> RunsNeeded:
     """Runs that would tell the best from the first of those that are tied with it.
 
     As `against_best` judges it: either by itself, after those that are told apart already, of all

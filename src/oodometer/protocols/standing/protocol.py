@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from oodometer.finding import Claim, Finding
-from oodometer.protocols.common.blocks import Blocks, blocks
+from oodometer.protocols.common.cases import Cases, cases_of
 from oodometer.protocols.common.differences import (
     FEW_RUNS,
     FEWEST_FOR_T,
@@ -44,6 +44,8 @@ from oodometer.protocols.standing.views import (
     difference_table,
     intervals,
     mean_table,
+    of_one,
+    one_of,
     order_tables,
     range_table,
     rank_map,
@@ -69,7 +71,7 @@ def standing(table: ScoreTable, rng: np.random.Generator) -> Finding:
 
 def standing_of(table: Results, rng: np.random.Generator) -> Finding:
     """The same, of a results table."""
-    field = blocks(table)
+    field = cases_of(table)
     differences = _against_best(field, rng)
     surely = bool(differences) and not _tied(differences)
     shares = shares_of(field, rng)
@@ -94,7 +96,7 @@ def standing_of(table: Results, rng: np.random.Generator) -> Finding:
                 mean_table(field, rng),
                 rank_table(field, rng),
                 difference_table(
-                    field.detectors[0], f"{field.metric} per {field.unit}", differences
+                    field.detectors[0], f"{field.metric} per {field.case}", differences
                 ),
                 set_table(field),
                 share_table(field, shares),
@@ -105,19 +107,19 @@ def standing_of(table: Results, rng: np.random.Generator) -> Finding:
         ),
         series=(*intervals(field, rng), rank_map(field), *strips(field)),
         caveats=_caveats(field),
-        missing=missing_lines(table.missing, len(field.units)),
+        missing=missing_lines(table.missing, len(field.names)),
         facts=(
             ("metric", field.metric),
             ("detectors", str(len(field.detectors))),
-            ("runs", str(len(field.units) if field.are_runs else 1)),
+            ("runs", str(len(field.names) if field.are_runs else 1)),
             ("outlier sets", str(len(field.sets))),
         ),
     )
 
 
-def _against_best(field: Blocks, rng: np.random.Generator) -> dict[str, Difference]:
+def _against_best(field: Cases, rng: np.random.Generator) -> dict[str, Difference]:
     """How far the best is ahead of every other, by the units, with adjusted p values."""
-    if len(field.units) < 2:
+    if len(field.names) < 2:
         return {}
     best = field.oriented(0)
     rows = enumerate(field.detectors[1:], start=1)
@@ -131,7 +133,7 @@ def _tied(differences: Mapping[str, Difference]) -> list[str]:
 
 
 def _claim_best(
-    field: Blocks, differences: Mapping[str, Difference], rng: np.random.Generator
+    field: Cases, differences: Mapping[str, Difference], rng: np.random.Generator
 ) -> list[Claim]:
     best = field.detectors[0]
     mean = runs_interval(field.values[0], rng=rng, level=LEVEL, bounds=(0.0, 1.0))
@@ -140,18 +142,18 @@ def _claim_best(
     if len(field.detectors) == 1:
         only = "with values that can be compared" if field.left_out else "here"
         text = f"{best}, the only detector {only}, has a mean {field.metric} of "
-        where = f"{_interval(mean)}; " if len(field.units) > 1 else ""
+        where = f"{_interval(mean)}; " if len(field.names) > 1 else ""
         evidence = f"{where}there is nothing to compare it with"
         return [Claim(f"{text}{number(mean.value)}.", "undecided", evidence)]
-    if len(field.units) < 2:
+    if len(field.names) < 2:
         text = (
-            f"{best} has the {word} {field.metric}, {number(mean.value)}, {field.of_one} {where}."
+            f"{best} has the {word} {field.metric}, {number(mean.value)}, {of_one(field)} {where}."
         )
         return [Claim(text, "undecided", "one number per detector cannot tell chance from merit")]
-    where += "" if field.are_runs else f" {field.of_one}"
+    where += "" if field.are_runs else f" {of_one(field)}"
     leads = field.order[0] == field.order.min(axis=0)
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
-    firsts = in_all(int(leads.sum()), len(field.units), field.unit) + together(int(shared.sum()))
+    firsts = in_all(int(leads.sum()), len(field.names), field.case) + together(int(shared.sum()))
     if not field.are_runs:
         firsts = firsts.replace("in ", "on ", 1) + _best_elsewhere(field)
     tied = _tied(differences)
@@ -161,9 +163,9 @@ def _claim_best(
     means = field.values.mean(axis=1)
     equal = [name for name, other in zip(field.detectors, means, strict=True) if other == means[0]]
     named = listing(equal) if len(equal) <= SHOWN else count(len(equal), "detector")
-    evidence = f"{_interval(mean)}, for the mean over {field.unit}s like these"
+    evidence = f"{_interval(mean)}, for the mean over {field.case}s like these"
     if leads.all() and not tied and len(leads) < FEWEST:
-        evidence += f"; {count(len(leads), field.unit)} are too few to say that it always does"
+        evidence += f"; {count(len(leads), field.case)} are too few to say that it always does"
     claims = [
         Claim(
             f"{named} share the {word} mean {field.metric}, {number(mean.value)}, {where}."
@@ -182,8 +184,8 @@ def _claim_best(
         claims.append(Claim(text, "undecided", evidence + more))
     else:
         nearest = field.detectors[1]
-        text = f"{best} is ahead of every other detector on the mean over {field.unit}s like these"
-        text += "." if field.are_runs else f", {field.of_one}."
+        text = f"{best} is ahead of every other detector on the mean over {field.case}s like these"
+        text += "." if field.are_runs else f", {of_one(field)}."
         evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
         claims.append(Claim(text, "holds", evidence))
     chance = win_probability(field.oriented(0), field.oriented(1), level=LEVEL)
@@ -194,10 +196,10 @@ def _claim_best(
     claims.append(
         Claim(
             f"{'In another run' if field.are_runs else 'On another outlier set'} like these, "
-            f"{'' if field.are_runs else field.of_one + ', '}{best} beats {field.detectors[1]} "
+            f"{'' if field.are_runs else of_one(field) + ', '}{best} beats {field.detectors[1]} "
             f"with probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}].",
             "holds" if decided else "undecided",
-            f"share of {count(len(field.units), field.unit)} with 95 % interval; ties count one "
+            f"share of {count(len(field.names), field.case)} with 95 % interval; ties count one "
             "half",
         )
     )
@@ -210,7 +212,7 @@ def _interval(mean: Interval) -> str:
     return f"95 % interval {between(mean.low, mean.high)}"
 
 
-def _best_elsewhere(field: Blocks) -> str:
+def _best_elsewhere(field: Cases) -> str:
     """Name the outlier sets on which another detector has the better mean."""
     others = _others(field)
     if not others:
@@ -220,7 +222,7 @@ def _best_elsewhere(field: Blocks) -> str:
     return f"; another is best on {listing(named)}{more}"
 
 
-def _others(field: Blocks) -> dict[str, str]:
+def _others(field: Cases) -> dict[str, str]:
     """Outlier sets on which another detector than the best on the whole is best, and which."""
     sign = 1 if field.results.higher_is_better else -1
     means = {name: sign * values.mean(axis=1) for name, values in field.sets.items()}
@@ -231,7 +233,7 @@ def _others(field: Blocks) -> dict[str, str]:
     }
 
 
-def _claim_sets(field: Blocks, surely: bool, rng: np.random.Generator) -> list[Claim]:
+def _claim_sets(field: Cases, surely: bool, rng: np.random.Generator) -> list[Claim]:
     """Is the detector that is best on the whole best on every outlier set, beyond chance?"""
     if len(field.sets) < 2 or len(field.detectors) < 2 or not field.are_runs:
         return []  # of one run, the first claim says it already
@@ -258,7 +260,7 @@ def _claim_sets(field: Blocks, surely: bool, rng: np.random.Generator) -> list[C
     return [Claim(f"{text}.", "holds" if surely and behind == tests else "undecided", evidence)]
 
 
-def _on_each_set(field: Blocks, sign: int) -> tuple[int, int, int]:
+def _on_each_set(field: Cases, sign: int) -> tuple[int, int, int]:
     """Count differences from the best on each outlier set: surely behind it, ahead of it, and all.
 
     Paired t tests over the runs, adjusted by Holm's rule for all of them.
@@ -275,23 +277,23 @@ def _on_each_set(field: Blocks, sign: int) -> tuple[int, int, int]:
     return sum(value > 0 for value in sure), sum(value < 0 for value in sure), tests
 
 
-def _caveats(field: Blocks) -> tuple[str, ...]:
+def _caveats(field: Cases) -> tuple[str, ...]:
     caveats = []
     if field.are_runs:
         caveats.append(
             "Each run is one case: a detector's value is its mean over the run's outlier sets. "
             "Intervals and tests are about further runs drawn like these."
         )
-        if 1 < len(field.units) < FEW_RUNS:
+        if 1 < len(field.names) < FEW_RUNS:
             caveats.append(UNSEEN)
-    elif len(field.units) > 1:
+    elif len(field.names) > 1:
         caveats.append(
-            f"There is {field.one} only: the outlier sets are the cases. What is said is about "
+            f"There is {one_of(field)} only: the outlier sets are the cases. What is said is about "
             "further outlier sets like these, and nothing about retraining."
         )
     else:
         caveats.append("There is one number per detector: nothing can be said about chance.")
-    if len(field.detectors) > 1 and len(field.units) > 1:
+    if len(field.detectors) > 1 and len(field.names) > 1:
         comparisons = count(len(field.detectors) - 1, "comparison")
         caveats.append(
             f"P values are adjusted by Holm's rule for {comparisons} with the leader, and for its "
@@ -300,12 +302,12 @@ def _caveats(field: Blocks) -> tuple[str, ...]:
             "few cases leave a permutation test no power. Intervals are for one comparison at a "
             "time."
         )
-    if len(field.units) == FEWEST_FOR_T - 1 and len(field.detectors) > 1:
-        caveats.append(TWO_CASES.format(count(len(field.units), field.unit)))
-    if len(field.levels) > len(field.units) and field.are_runs:
+    if len(field.names) == FEWEST_FOR_T - 1 and len(field.detectors) > 1:
+        caveats.append(TWO_CASES.format(count(len(field.names), field.case)))
+    if len(field.run_levels) > len(field.names) and field.are_runs:
         caveats.append(
-            f"{len(field.levels)} runs are looks at {len(field.units)} trainings, as checkpoints "
-            "are: the mean of each training is one case."
+            f"{len(field.run_levels)} runs are looks at {len(field.names)} trainings, as "
+            "checkpoints are: the mean of each training is one case."
         )
     sets = {len(values[0]) for values in field.sets.values()}
     if field.are_runs and len(sets) > 1:

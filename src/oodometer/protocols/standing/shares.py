@@ -9,7 +9,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.protocols.common.blocks import Blocks
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import FEWEST, LEVEL, SHOWN, count, listing, points
 from oodometer.stats.crossed import crossed_shares
 from oodometer.stats.variance import (
@@ -25,7 +25,7 @@ DRAWS = 2  # of shares beyond each end of an interval, at least: they take their
 
 
 def shares_of(
-    field: Blocks,
+    field: Cases,
     rng: np.random.Generator,
     *,
     level: float = LEVEL,
@@ -37,14 +37,14 @@ def shares_of(
     27 % where it explained nothing. The mean of each training counts. If nothing but looks was
     varied besides repeats, intervals are by leaving out trainings, or there are none.
     """
-    factors = list(field.results.factor_names)
-    looks = names(field.results.factors, "re_evaluation")
-    trained = names(field.results.factors, "condition")
-    if not field.are_runs or len(factors) < 1 or len(field.levels) < 4:
+    factors = list(names(field.factors))
+    looks = names(field.factors, "re_evaluation")
+    trained = names(field.factors, "condition")
+    if not field.are_runs or len(factors) < 1 or len(field.run_levels) < 4:
         return {}
-    values, levels, note = field.run_values, field.levels, ""
-    if looks and trained and len(field.units) < len(field.levels):
-        values, levels = field.values, field.unit_levels
+    values, levels, note = field.run_values, field.run_levels, ""
+    if looks and trained and len(field.names) < len(field.run_levels):
+        values, levels = field.values, field.levels
         factors = [name for name in factors if name not in looks]
         note = f"Of the mean of each training: what {listing(looks)} does is left out."
     elif looks:
@@ -69,25 +69,25 @@ def shares_of(
     return found
 
 
-def _replicate(field: Blocks) -> str | None:
+def _replicate(field: Cases) -> str | None:
     """The repeat whose share is all variance within cells, if there is one."""
-    return next(iter(names(field.results.factors, "repeat")), None)
+    return next(iter(names(field.factors, "repeat")), None)
 
 
-def _of_looks(field: Blocks, row: int, looks: Sequence[str], level: float) -> VarianceShares | None:
+def _of_looks(field: Cases, row: int, looks: Sequence[str], level: float) -> VarianceShares | None:
     """Shares of looks and of trainings, where every training was looked at alike."""
-    kinds = list(dict.fromkeys(tuple(own[name] for name in looks) for own in field.levels))
-    if len(looks) > 1 or len(field.units) < FEWEST or len(kinds) < 2:
+    kinds = list(dict.fromkeys(tuple(own[name] for name in looks) for own in field.run_levels))
+    if len(looks) > 1 or len(field.names) < FEWEST or len(kinds) < 2:
         return None
     known: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
-    for own, value in zip(field.levels, field.run_values[row].tolist(), strict=True):
+    for own, value in zip(field.run_levels, field.run_values[row].tolist(), strict=True):
         training = tuple(level for name, level in own.items() if name not in looks)
         known.setdefault(training, {})[tuple(own[name] for name in looks)] = value
     if any(len(values) < len(kinds) for values in known.values()):
         return None
     table = np.array([[values[kind] for kind in kinds] for values in known.values()])
     found = crossed_shares(table, level=level)
-    repeats = tuple(name for name in field.results.factor_names if name not in looks)
+    repeats = tuple(name for name in names(field.factors) if name not in looks)
     if found is None or not repeats:
         return None
     share, low, high = found.conditions
@@ -107,11 +107,11 @@ def _without_intervals(shares: VarianceShares) -> VarianceShares:
     return shares._replace(effects=tuple(plain))
 
 
-def set_share_claims(field: Blocks) -> list[Claim]:
+def set_share_claims(field: Cases) -> list[Claim]:
     """Do values of the best detector differ by the outlier set, or by the run?"""
     own = [values[0] for values in field.sets.values()]
-    whole = all(len(values) == len(field.units) for values in own)
-    if not field.are_runs or len(own) < 2 or not whole or len(field.units) < FEWEST:
+    whole = all(len(values) == len(field.names) for values in own)
+    if not field.are_runs or len(own) < 2 or not whole or len(field.names) < FEWEST:
         return []
     found = crossed_shares(np.array(own).T, level=LEVEL)
     if found is None:
@@ -130,12 +130,12 @@ def set_share_claims(field: Blocks) -> list[Claim]:
     return [Claim(text, "holds" if surely else "undecided", evidence)]
 
 
-def ranges_of(field: Blocks) -> dict[str, tuple[FactorRange, ...]]:
+def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
     """How far each factor alone moves each detector, for designs without a grid."""
-    factors = list(field.results.factor_names)
+    factors = list(names(field.factors))
     if not field.are_runs or len(factors) < 2:
         return {}
-    columns = {name: [levels[name] for levels in field.levels] for name in factors}
+    columns = {name: [levels[name] for levels in field.run_levels] for name in factors}
     level = 1.0 - (1.0 - LEVEL) / len(factors)  # the widest of them is looked for
     found = {
         detector: one_at_a_time(
@@ -146,7 +146,7 @@ def ranges_of(field: Blocks) -> dict[str, tuple[FactorRange, ...]]:
     return {detector: ranges for detector, ranges in found.items() if ranges}
 
 
-def share_claims(field: Blocks, shares: Mapping[str, VarianceShares]) -> list[Claim]:
+def share_claims(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Claim]:
     """What explains most of the variance of the best detector?"""
     detector = next(iter(shares), None)
     if detector is None or len(shares[detector].effects) < 2 or not shares[detector].variance:
@@ -169,7 +169,7 @@ def share_claims(field: Blocks, shares: Mapping[str, VarianceShares]) -> list[Cl
 
 
 def dominance_claims(
-    field: Blocks, shares: Mapping[str, VarianceShares], rng: np.random.Generator
+    field: Cases, shares: Mapping[str, VarianceShares], rng: np.random.Generator
 ) -> list[Claim]:
     """Of which other detectors does one factor explain most of the variance?
 

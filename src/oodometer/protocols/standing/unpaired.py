@@ -11,7 +11,7 @@ from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
-from oodometer.protocols.common.blocks import blocks
+from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.views import span
 from oodometer.protocols.common.words import (
@@ -50,10 +50,10 @@ def are_separate(table: Results) -> bool:
     if several < 2:
         return False
     try:
-        field = blocks(table)
+        field = cases_of(table)
     except UserError:
         return True
-    shared = field.are_runs and len(field.units) >= FEWEST_FOR_T
+    shared = field.are_runs and len(field.names) >= FEWEST_FOR_T
     # Two runs each, all of them shared, are poor pairs, but no better apart.
     apart = int(runs.max()) >= FEWEST_FOR_T and not shared
     return apart or 2 * len(field.detectors) <= several
@@ -122,7 +122,7 @@ def stated_spreads(table: Results) -> Finding:
     }
     if not known:
         raise UserError("One run stands behind each mean, which shows no spread.")
-    silent = [name for name in blocks(table).detectors if name not in known]
+    silent = [name for name in cases_of(table).detectors if name not in known]
     lacking = [f"Not compared, because no spread is stated: {listing(silent)}."] if silent else []
     return _finding(
         table,
@@ -182,7 +182,7 @@ class _Stated(NamedTuple):
 
 def _stated(table: Results) -> _Stated:
     frame = _with_sets(table)
-    kept = frame[frame["detector"].isin(blocks(table).detectors)]
+    kept = frame[frame["detector"].isin(cases_of(table).detectors)]
     # No spread at all is that of a single run, or of one that was rounded away.
     spreads = kept.groupby("detector")["spread"]
     silent = spreads.transform(lambda own: float(own.isna().any() or not own.any())) > 0

@@ -10,7 +10,7 @@ from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.blocks import Blocks
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.views import factor_strips, rank_rows, span
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
 from oodometer.stats.agreement import tau_matrix
@@ -26,7 +26,19 @@ MOST_LEVELS, MOST_RUNS = 8, 500  # of a table that tells how far orders agree
 MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
 
 
-def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
+def one_of(field: Cases) -> str:
+    """What there is one of, if the outlier sets are the cases."""
+    stated = "spread" in field.results.frame.columns
+    return "one mean of each detector on each outlier set" if stated else "one run"
+
+
+def of_one(field: Cases) -> str:
+    """Where something is so, if the outlier sets are the cases."""
+    stated = "spread" in field.results.frame.columns
+    return "by the stated means" if stated else "in the one run"
+
+
+def mean_table(field: Cases, rng: np.random.Generator) -> Table:
     """Mean with interval, spread and range of every detector."""
     rows: list[tuple[TableCell, ...]] = []
     for row, detector in enumerate(field.detectors):
@@ -37,20 +49,20 @@ def mean_table(field: Blocks, rng: np.random.Generator) -> Table:
         rows.append((detector, mean, spread, width))
     return Table(
         "means",
-        f"{field.metric}, mean over {count(len(field.units), field.unit)}, with 95 % intervals",
+        f"{field.metric}, mean over {count(len(field.names), field.case)}, with 95 % intervals",
         ("detector", "mean", "standard deviation", "highest − lowest"),
         tuple(rows),
-        f"{_direction(field)} Intervals are for the mean over further {field.unit}s like these "
+        f"{_direction(field)} Intervals are for the mean over further {field.case}s like these "
         "(Student's t on the logit scale, widened for skewness), and values that are all equal "
-        f"have none; standard deviation and range are over the {field.unit}s."
-        if len(field.units) > 1
+        f"have none; standard deviation and range are over the {field.case}s."
+        if len(field.names) > 1
         else f"{_direction(field)} One number per detector has no interval.",
     )
 
 
-def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
+def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
     """Ranks, the places that cannot be excluded, and groups that cannot be told apart."""
-    if len(field.units) < 2 or len(field.detectors) < 2:
+    if len(field.names) < 2 or len(field.detectors) < 2:
         return None
     higher = field.results.higher_is_better
     place = places(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
@@ -65,7 +77,7 @@ def rank_table(field: Blocks, rng: np.random.Generator) -> Table | None:
     ]
     return Table(
         "ranks",
-        f"Ranks over {count(len(field.units), field.unit)}",
+        f"Ranks over {count(len(field.names), field.case)}",
         ("detector", "times first", "mean rank", "ranks", "places not excluded", "group"),
         tuple(rows),
         f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
@@ -99,11 +111,11 @@ def difference_table(best: str, what: str, differences: Mapping[str, Difference]
     )
 
 
-def set_table(field: Blocks) -> Table | None:
+def set_table(field: Cases) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
-    runs = count(len(field.units), "run") if field.are_runs else field.one
+    runs = count(len(field.names), "run") if field.are_runs else one_of(field)
     over = f" Over {runs}; whether differences are beyond chance is said in the claims."
     if len(field.sets) > MANY_SETS:
         shown = field.detectors[:FEW_DETECTORS]
@@ -130,7 +142,7 @@ def set_table(field: Blocks) -> Table | None:
     )
 
 
-def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | None:
+def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | None:
     """Share of the variance of every detector that each factor explains."""
     if not shares:
         return None
@@ -161,7 +173,7 @@ def share_table(field: Blocks, shares: Mapping[str, VarianceShares]) -> Table | 
     )
 
 
-def range_table(field: Blocks, ranges: Mapping[str, tuple[FactorRange, ...]]) -> Table | None:
+def range_table(field: Cases, ranges: Mapping[str, tuple[FactorRange, ...]]) -> Table | None:
     """How far each factor alone moves every detector."""
     if not ranges:
         return None
@@ -188,15 +200,15 @@ def _range(part: FactorRange) -> TableCell:
     return Estimate(width, min(width, part.least), max(width, part.most))
 
 
-def order_tables(field: Blocks) -> list[Table]:
+def order_tables(field: Cases) -> list[Table]:
     """How far runs agree on the order of detectors, under the same level of a condition or not."""
-    factors = () if len(field.detectors) < FEWEST_ORDERED else field.results.factors
-    if not field.are_runs or len(field.units) > MOST_RUNS:
+    factors = () if len(field.detectors) < FEWEST_ORDERED else field.factors
+    if not field.are_runs or len(field.names) > MOST_RUNS:
         return []
     found = []
     agreement = None
     for factor in names(factors, "condition", "re_evaluation"):
-        own = np.array([levels[factor] for levels in field.unit_levels])
+        own = np.array([levels[factor] for levels in field.levels])
         levels = list(dict.fromkeys(own.tolist()))
         if not 3 <= len(levels) <= MOST_LEVELS:
             continue
@@ -226,14 +238,14 @@ def _mean(values: Floats) -> float | None:
     return float(known.mean()) if known.size else None
 
 
-def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
+def intervals(field: Cases, rng: np.random.Generator) -> list[Series]:
     """Mean with interval of every detector."""
-    if len(field.units) < 2:
+    if len(field.names) < 2:
         return []
     points: list[Mapping[str, Value]] = [
         {
             "label": detector,
-            "group": f"all {field.unit}s",
+            "group": f"all {field.case}s",
             **_estimate(field.values[row], rng)._asdict(),
         }
         for row, detector in enumerate(field.detectors)
@@ -243,7 +255,7 @@ def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
             "intervals",
             "means",
             f"Mean {field.metric}",
-            f"Mean {field.metric} with 95 % interval over {count(len(field.units), field.unit)} "
+            f"Mean {field.metric} with 95 % interval over {count(len(field.names), field.case)} "
             f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
             field.metric,
             tuple(points),
@@ -252,7 +264,7 @@ def intervals(field: Blocks, rng: np.random.Generator) -> list[Series]:
     ]
 
 
-def rank_map(field: Blocks) -> Series:
+def rank_map(field: Cases) -> Series:
     """Rank of every detector on every outlier set."""
     points: list[Mapping[str, Value]] = []
     for name, values in field.sets.items():
@@ -274,13 +286,13 @@ def rank_map(field: Blocks) -> Series:
     )
 
 
-def strips(field: Blocks) -> list[Series]:
+def strips(field: Cases) -> list[Series]:
     """Value of every run, by the level of each factor."""
-    factors = [f for f in field.results.factor_names if len({v[f] for v in field.levels}) <= 40]
-    most = MOST_POINTS // max(len(field.levels) * len(factors), 1)
+    factors = [f for f in names(field.factors) if len({v[f] for v in field.run_levels}) <= 40]
+    most = MOST_POINTS // max(len(field.run_levels) * len(factors), 1)
     runs = {
         ", ".join(f"{name}={level}" for name, level in levels.items()): levels
-        for levels in field.levels
+        for levels in field.run_levels
     }
     return factor_strips(
         field.run_values,
@@ -301,5 +313,5 @@ def _estimate(
     return Estimate(found.value, found.low, found.high)
 
 
-def _direction(field: Blocks) -> str:
+def _direction(field: Cases) -> str:
     return "Higher is better." if field.results.higher_is_better else "Lower is better."

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.differences import trainings_of
+from oodometer.protocols.common.cases import TrainingRuns
+from oodometer.protocols.common.score_cases import LEARNED
 from oodometer.scores import ScoreTable, validation_half
 from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements
@@ -21,7 +22,6 @@ from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
 
 CHOICES = ("default", "tuned", "oracle")
 Judged = list[tuple[Floats, Floats]]  # one run: ID samples for testing and outliers, of each set
-LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +128,8 @@ class _Units:
     @staticmethod
     def of(table: ScoreTable, runs: list[str]) -> _Units:
         """Number the trainings: runs that differ in more than the look that is taken."""
-        looks = trainings_of(table.runs, runs, table.factors)
-        training = {run: number for number, own in enumerate(looks.values()) for run in own}
+        looks = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
+        training = {run: number for number, own in enumerate(looks.members) for run in own}
         return _Units(tuple(training[run] for run in range(len(runs))), len(looks))
 
     def by_training(self, values: Floats) -> Floats:

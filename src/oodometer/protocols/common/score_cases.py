@@ -1,4 +1,4 @@
-"""What can be compared: detectors that have scores in every run on every outlier set."""
+"""What can be compared by scores: detectors that have them in every run on every outlier set."""
 
 from __future__ import annotations
 
@@ -7,63 +7,64 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oodometer.errors import UserError
 from oodometer.factors import Factor
-from oodometer.protocols.common.differences import trainings_of
-from oodometer.protocols.od_test.experiments import LEARNED
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cases import TrainingRuns
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements
 from oodometer.stats.ranks import rank_matrix
 
+LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
+
 
 @dataclass(frozen=True, eq=False)
-class Comparable:
+class ScoreCases:
     """The detectors that can be compared, best mean AUROC first, with all that comparing needs.
 
-    A case is a training; of several looks at one, such as its checkpoints, the mean counts.
+    A case is a training run; of several re-evaluations, such as its checkpoints, the mean counts.
     """
 
     table: ScoreTable
     runs: tuple[str, ...]  # those that have scores at all
-    trainings: Mapping[str, list[int]]  # training -> which of the runs are looks at it
+    training_runs: TrainingRuns
     detectors: tuple[str, ...]
-    placements: Mapping[tuple[str, str], Placements]  # detector, outlier set; by training
+    placements: Mapping[tuple[str, str], Placements]  # detector, outlier set; by training run
     overall: Mapping[str, Placements]  # detector -> mean over outlier sets
-    run_values: NDArray[np.float64]  # (detectors, runs): mean AUROC over the outlier sets
+    run_values: Floats  # (detectors, runs): mean AUROC over the outlier sets
 
     @cached_property
-    def order(self) -> NDArray[np.float64]:
-        """(detectors, trainings): rank by mean AUROC over the outlier sets, 1 = best."""
+    def order(self) -> Floats:
+        """(detectors, training runs): rank by mean AUROC over the outlier sets, 1 = best."""
         return rank_matrix(np.array([self.overall[name].values for name in self.detectors]))
 
     @cached_property
-    def run_order(self) -> NDArray[np.float64]:
+    def run_order(self) -> Floats:
         """(detectors, runs): the same within each run."""
         return rank_matrix(self.run_values)
 
-    def at(self, detector: str, trainings: Sequence[int]) -> Placements:
-        """The mean over outlier sets of a detector, in some trainings only."""
+    def at(self, detector: str, training_runs: Sequence[int]) -> Placements:
+        """The mean over outlier sets of a detector, in some training runs only."""
         placed = self.overall[detector]
         parts = [
             np.split(samples, np.cumsum(sizes)[:-1])
             for samples, sizes in ((placed.id, placed.id_sizes), (placed.ood, placed.ood_sizes))
         ]
-        own = list(trainings)
+        own = list(training_runs)
         return Placements(
-            id=np.concatenate([parts[0][training] for training in own]),
-            ood=np.concatenate([parts[1][training] for training in own]),
+            id=np.concatenate([parts[0][place] for place in own]),
+            ood=np.concatenate([parts[1][place] for place in own]),
             id_sizes=placed.id_sizes[own],
             ood_sizes=placed.ood_sizes[own],
             shared_samples=placed.shared_samples,
         )
 
     @property
-    def has_looks(self) -> bool:
-        """Whether some runs are looks at the same training."""
-        return len(self.runs) > len(self.trainings)
+    def run_word(self) -> str:
+        """The word for a run: those that re-evaluate others are no training runs."""
+        return "run" if self.training_runs.has_re_evaluations else "training run"
 
     @property
     def unranked(self) -> list[str]:
@@ -80,22 +81,17 @@ class Comparable:
         return [name for name in self.table.detectors if name in named]
 
     @property
-    def factors(self) -> list[Factor]:
+    def factors(self) -> tuple[Factor, ...]:
         """What the runs with scores differ in."""
         varied = {name for run in self.runs for name in self.table.runs[run]}
-        return [factor for factor in self.table.factors if factor.name in varied]
-
-    @property
-    def winners(self) -> list[str]:
-        """The detector with the highest mean AUROC over outlier sets, in each run."""
-        return [self.detectors[int(row)] for row in self.run_order.argmin(axis=0)]
+        return tuple(factor for factor in self.table.factors if factor.name in varied)
 
 
-def comparable(table: ScoreTable) -> Comparable:
+def score_cases(table: ScoreTable) -> ScoreCases:
     """Find what can be compared; a run without any score is left out for everybody."""
     with_scores = {row.run for row in table.rows}
     runs = tuple(run for run in table.runs if run in with_scores)
-    trainings = trainings_of(table.runs, runs, table.factors)
+    training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
     by_run: dict[tuple[str, str], Placements] = {}
     for detector in table.detectors:
         for ood in table.ood:
@@ -116,12 +112,14 @@ def comparable(table: ScoreTable) -> Comparable:
         )
     if not ranked or not table.ood:
         raise UserError("No detector has scores in every run on every outlier set.")
-    looks = list(trainings.values())
-    placements = {cell: average_over_looks(placed, looks) for cell, placed in by_run.items()}
+    placements = {
+        cell: average_over_looks(placed, [list(own) for own in training_runs.members])
+        for cell, placed in by_run.items()
+    }
     overall = {d: average_over_sets([placements[d, ood] for ood in table.ood]) for d in ranked}
     # Equal means keep the order of the table: a stable sort.
     ranked.sort(key=lambda d: -float(overall[d].values.mean()))
     run_values = [np.mean([by_run[d, ood].values for ood in table.ood], axis=0) for d in ranked]
-    return Comparable(
-        table, runs, trainings, tuple(ranked), placements, overall, np.array(run_values)
+    return ScoreCases(
+        table, runs, training_runs, tuple(ranked), placements, overall, np.array(run_values)
     )
