@@ -188,11 +188,11 @@ def test_findings_survive_json():
 def test_findings_refuse_what_cannot_be_shown():
     with pytest.raises(UserError, match="'t' has 2 columns, but a row has 1"):
         Table("t", "T", ("a", "b"), (("x",),))
-    with pytest.raises(UserError, match="'t' holds nan; a missing value must be None"):
+    with pytest.raises(UserError, match="'t' contains nan; use None for a missing value"):
         Table("t", "T", ("a",), ((float("nan"),),))
     with pytest.raises(UserError, match="lacks column, value"):
         Series("heatmap", "s", "S", "", "v", ({"row": "a"},))
-    with pytest.raises(UserError, match="holds value=nan"):
+    with pytest.raises(UserError, match="contains value=nan"):
         Series("heatmap", "s", "S", "", "v", ({"row": "a", "column": "b", "value": float("nan")},))
     with pytest.raises(UserError, match="has kind 'pie'"):
         Series("pie", "s", "S", "", "v", ())
