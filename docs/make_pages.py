@@ -1,9 +1,9 @@
-"""Write docs/detectors.md from the cards of the detectors.
+"""Generate docs/detectors.md from the detector registry.
 
     python docs/make_pages.py [--measure]
 
-`--measure` times every detector first, on one thread, and keeps the figures in
-benchmarks/detector_costs.json; without it, the page shows those that are there.
+`--measure` first times every detector on one thread and saves the results to
+benchmarks/detector_costs.json; without it, the page shows the saved times.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_cost
 ORACLES = HERE.parent / "tests" / "oracles"
 HEAD = """# Detectors
 
-Made from the cards in the code by `make docs`. Scores are higher for outliers. "Reads" is all that
-a detector is shown; labels only of the training set. Settings show the default first. "Cost" is CPU
-time on one core, to fit on 10,000 samples and score 20,000, of width 128 with 10 classes in
-float32: at the default, and for the whole grid, whose settings share what they can. "Agrees with"
-names what its scores are tested against, besides the contract that all of them keep.
+Generated from the code by `make docs`. Scores are higher for outliers. *Inputs* is everything that
+a detector sees; labels are those of the training set only. *Settings* list the grid, with the
+default in bold. *Cost* is the CPU time on one core to fit on 10,000 samples and score 20,000 (128
+features, 10 classes, float32), with default settings and for the whole grid, whose settings share
+work. *Tested against* names the reference for its scores, in addition to the conformance tests of
+all detectors.
 
 """
-# What the tests compare a detector with, beyond pytorch-ood, whose frozen scores speak for
-# themselves: exact arithmetic, another library, or the definition in plain loops.
+# What the tests compare a detector with, besides frozen scores of pytorch-ood: exact arithmetic,
+# another library, or the definition in plain loops.
 WITNESSES = {
     "ash": "loops over samples and features",
-    "binary_classifier": "SciPy's BFGS on its objective; Newton's steps to where its gradient is 0",
-    "binary_network": "matrix products by hand on the stored weights; the best possible AUROC of "
-    "two normal clouds",
+    "binary_classifier": "SciPy's BFGS on its objective; Newton's method",
+    "binary_network": "matrix products on the stored weights; the Bayes-optimal AUROC of two "
+    "Gaussians",
     "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
     "deep_ensemble": "SciPy's relative entropy; two networks that contradict each other",
@@ -67,9 +68,9 @@ WITNESSES = {
     "margin": "1,000-digit arithmetic; two classes in closed form",
     "max_logit": "`energy` of a cold network",
     "max_softmax": "1,000-digit arithmetic",
-    "mc_dropout": "torch's own dropout in training mode; all masks of a small network",
+    "mc_dropout": "PyTorch's dropout in training mode; all masks of a small network",
     "multi_layer_knn": "sorting all distances; scikit-learn's NearestNeighbors",
-    "mutual_information": "torch's own dropout in training mode; all masks of a small network",
+    "mutual_information": "PyTorch's dropout in training mode; all masks of a small network",
     "nac": "counting training samples in loops",
     "nci": "loops over samples",
     "nnguide": "sorting all products",
@@ -95,7 +96,7 @@ WITNESSES = {
 
 
 def agreements() -> dict[str, str]:
-    """Tell, for every detector, whose numbers its own are tested against."""
+    """Return what the scores of each detector are tested against."""
     found: dict[str, list[str]] = {}
     for path in sorted(ORACLES.glob("pytorch_ood*.json")):
         frozen = json.loads(path.read_text(encoding="utf-8"))
@@ -110,20 +111,20 @@ def agreements() -> dict[str, str]:
 
 
 def cost(card: Detector, costs: dict[str, list[float]]) -> str:
-    """Tell what it costs, if that was measured."""
+    """Return the measured cost, or what it consists of."""
     if card.name in costs:
         default, grid = (f"{seconds:.2g} s" for seconds in costs[card.name])
         return f"{default}, whole grid {grid}" if len(list(card.settings())) > 1 else default
     sources = {need.source for need in card.needed({})}
     if sources & {"model", "runs"}:
-        return "that of the other networks that it reads"
+        return "that of training the networks that it uses"
     if "probe" in sources:
-        return "that of the further passes of the network that it reads"
-    return "that of reading the layers that it is given" if LAYERS in card.needs else ""
+        return "that of the extra passes through the network"
+    return "that of extracting the layers" if LAYERS in card.needs else ""
 
 
 def reads(card: Detector) -> str:
-    """Tell what it is shown, and at which setting, where that differs."""
+    """Return its inputs, and at which setting, where that differs."""
     always = frozenset.intersection(*map(card.needed, card.settings()))
     by_setting = [
         f"with {setting}={value} {' and '.join(in_text(needs - always))}"
@@ -143,10 +144,10 @@ def entry(card: Detector, costs: dict[str, list[float]], agrees: dict[str, str])
     ]
     facts = {
         "Paper": card.paper,
-        "Reads": reads(card),
+        "Inputs": reads(card),
         "Settings": "; ".join(settings),
         "Cost": cost(card, costs),
-        "Agrees with": agrees.get(card.name, ""),
+        "Tested against": agrees.get(card.name, ""),
     }
     text = [f"## {card.name}", card.summary]
     if card.formula:
@@ -181,11 +182,11 @@ def made_up(seed: int, rows: int = 10_000, width: int = 128, classes: int = 10) 
 @torch.no_grad()
 def measured(card: Detector) -> list[float]:
     """CPU seconds to fit and score: at the default, and at every setting of the grid."""
-    card.fit(made_up(1, 200))  # what is imported, is imported now
+    card.fit(made_up(1, 200))  # import everything first
     found = []
     once: list[dict[str, Setting]] = [{}]
     for settings in (once, list(card.settings())):
-        train, *tests = (made_up(seed) for seed in (1, 2, 3))  # nothing is shared with others
+        train, *tests = (made_up(seed) for seed in (1, 2, 3))  # nothing is cached
         started = time.process_time()
         for chosen in settings:
             score = card.fit(train, validation=None, **chosen)
