@@ -446,11 +446,11 @@ def test_the_names_of_classes_cost_nothing(text: str) -> None:
 
 
 def test_every_detector_has_two_witnesses() -> None:
-    """docs/detectors.md says of each whom its scores agree with, besides the contract."""
+    """docs/detectors.md names what the scores of each are tested against, besides the contract."""
     page = Path(__file__).parents[1].joinpath("docs/detectors.md").read_text("utf-8")
     for name, card in DETECTORS.items():
         if not card.build.__module__.startswith("oodometer."):
             continue
         entry = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        witnesses = entry.partition("- Agrees with: ")[2].partition("\n")[0]
+        witnesses = entry.partition("- Tested against: ")[2].partition("\n")[0]
         assert len(witnesses.split("; ")) >= 2, f"{name} agrees with {witnesses or 'nobody'}"

@@ -33,7 +33,7 @@ def blocks(language: str) -> list:
 
 @pytest.fixture
 def user() -> dict[str, object]:
-    """What a reader of the examples has: a model, data, and the outputs of an earlier example."""
+    """What the examples assume: a model, data, and the outputs of an earlier example."""
     import oodometer as om
 
     rng = torch.Generator().manual_seed(0)
@@ -85,14 +85,12 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
     for name, part in user["outputs"].items():
         named = {key.removeprefix("head."): value for key, value in part.tensors().items()}
         np.savez(f"{name}.npz", **{key: value.numpy() for key, value in named.items()})
-    for page in PAGES:
-        for text in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            name = "study.yaml" if page.name == "README.md" else "my-study.yaml"
-            # As written, but no longer than a test should take.
-            quick = re.sub(r"epochs: \d+", "epochs: 1", text).replace(
-                "detectors: all", "detectors: [knn]"
-            )
-            Path(name).write_text(quick)
+    for block in blocks("yaml"):
+        text, page = block.values[0], block.id
+        name = "study" if page.startswith("README") else re.search(r"name: (\S+)", text)[1]
+        # As written, but no longer than a test should take.
+        quick = re.sub(r"epochs: \d+", "epochs: 1", text)
+        Path(f"{name}.yaml").write_text(quick.replace("detectors: all", "detectors: [knn]"))
     Path("my_detectors.py").write_text(detector_example())
     for line in commands.splitlines():
         words = shlex.split(line, comments=True)

@@ -27,11 +27,11 @@ def gaussian_mixture(train: View, *, covariance: str = "full") -> Scorer:
     """Minus the log-likelihood of the feature under one Gaussian per class.
 
     -log sum_c q_c N(x; m_c, S_c), q_c the share, m_c the mean and S_c the covariance (divided by
-    the number of samples) of class c in the training labels. covariance: one for each class, one
-    "tied" for all, or each class's "diagonal". Classes are known, so nothing has to be found by
-    iteration. A direction without spread in a class has no variance; it gets the smallest one that
-    could be resolved there, and a class without any, such as a single sample, takes the tied one.
-    pytorch-ood adds 1e-6 to every variance instead: the same where all can be resolved.
+    the number of samples) of class c in the training labels. covariance: "full" per class, one
+    "tied" for all, or each class's "diagonal". Classes are known, so no iteration is needed. A
+    direction without variance in a class gets the smallest variance that can be resolved there; a
+    class without any variance, such as a single sample, uses the tied covariance. pytorch-ood adds
+    1e-6 to every variance instead, which is the same if all can be resolved.
     """
     require_labelled("gaussian_mixture", train.labels)
     if covariance == "full":
@@ -130,9 +130,9 @@ def one_class_svm(train: View, *, nu: float = 0.5) -> Scorer:
     """Minus the logarithm of the kernel sum of a one-class support vector machine.
 
     -log sum_i a_i exp(-g ||x - x_i||^2) over the support vectors, g = 1 / (width * variance of
-    all training numbers), fitted by scikit-learn. Its own score is the sum itself, which is 0 for
-    everything far away; the logarithm has the same order and goes on. `nu` bounds the share of
-    training samples outside. Costs the square of the number of training samples.
+    all training values), fitted by scikit-learn. Its own score is the sum, which underflows far
+    from the data; the logarithm has the same order and does not. `nu` bounds the share of training
+    samples outside. Cost is quadratic in the number of training samples.
     """
     require_range("one_class_svm", "nu", nu, above=0, at_most=1)
     from sklearn.svm import OneClassSVM
@@ -168,12 +168,11 @@ def one_class_svm(train: View, *, nu: float = 0.5) -> Scorer:
     grid={"trees": (100,), "seed": (0,)},
 )
 def isolation_forest(train: View, *, trees: int = 100, seed: int = 0) -> Scorer:
-    """How soon random cuts part the sample from the training features.
+    """How quickly random splits isolate the sample from the training features.
 
-    2^(-mean depth / usual depth) over the trees, each grown on 256 training samples by
-    scikit-learn, with a random state of its own. Units are centred and scaled first, which changes
-    no cut: scikit-learn takes numbers within 1e-7 for equal, and reads them in float32. It has no
-    gradient.
+    2^(-mean depth / expected depth) over the trees, each grown on 256 training samples by
+    scikit-learn, with a fixed random state. Features are centred and scaled first, which changes no
+    split: scikit-learn treats values within 1e-7 as equal and reads float32. It has no gradient.
     """
     require_range("isolation_forest", "trees", trees, at_least=1)
     require_range("isolation_forest", "seed", seed, at_least=0, below=2**32)

@@ -58,12 +58,12 @@ def mahalanobis(train: View, *, space: str = "features", covariance: str = "tied
     """Squared Mahalanobis distance to the nearest class mean.
 
     min_c (x - m_c)' S^-1 (x - m_c), S the covariance around the class means over all training
-    samples, or with covariance="per_class" over those of class c. x is what enters the last layer,
-    or the logits. One layer and no input perturbation, as most re-implementations; classes are the
-    training labels, samples labelled -1 are left out, and a class without samples has no mean.
-    Covariances are divided by the number of samples. Directions without spread: see `whitening`;
-    a class without any (of one sample) borrows the shared covariance. Other variants in use: half
-    of this, or a covariance that is not divided, or the root of the distance (the same order).
+    samples or, with covariance="per_class", over those of class c. x is the feature or the logits.
+    One layer and no input perturbation, like most re-implementations; classes are the training
+    labels, samples labelled -1 are ignored, and a class without samples has no mean. Covariances
+    are divided by the number of samples. Directions without variance: see `whitening`; a class
+    without any variance (one sample) uses the shared covariance. Other variants in use: half of
+    this, an undivided covariance, or the square root (the same order).
     """
     require_labelled("mahalanobis", train.labels)
     if covariance == "per_class":
@@ -76,11 +76,11 @@ def mahalanobis(train: View, *, space: str = "features", covariance: str = "tied
 
 @detector(paper="Ren et al. 2021, arXiv:2106.09022", needs={"features", "labels"})
 def relative_mahalanobis(train: View) -> Scorer:
-    """Mahalanobis distance to the nearest class, less the distance to all training data at once.
+    """Mahalanobis distance to the nearest class minus the distance to all training data.
 
     min_c d_c^2 - d_0^2, d_c as in `mahalanobis`, d_0 with the mean and covariance of all labelled
-    training samples regardless of class. What differs in a direction that no training sample has
-    (a dead unit) is as far from one as from the other and does not count.
+    training samples regardless of class. Deviations in a direction without training variance (a
+    dead unit) contribute equally to both and cancel.
     """
     require_labelled("relative_mahalanobis", train.labels)
 
@@ -101,11 +101,11 @@ def relative_mahalanobis(train: View) -> Scorer:
 def knn(train: View, *, k: int = 50, normalize: bool = True, share: float = 1.0) -> Scorer:
     """Distance to the k-th nearest training feature.
 
-    ||x - x_(k)||, on features of length one (the paper) or as they are (normalize=False). Some
-    libraries return the square: the same order. A row of zeros has no direction and stays at the
-    origin. The default k shrinks to the size of a smaller training set; any other k that is too
-    large is an error. share < 1 searches only that share of the training features, drawn at random
-    but always the same: for training sets so large that all of them take too long.
+    ||x - x_(k)||, on features of unit norm (the paper) or unchanged (normalize=False). Some
+    libraries return the square: the same order. A zero feature stays at the origin. The default k
+    is reduced to the size of a smaller training set; any other k that is too large is an error.
+    share < 1 searches a fixed random share of the training features, for very large training
+    sets.
     """
     require_range("knn", "share", share, above=0, at_most=1)
     require_range("knn", "k", k, at_least=1)
@@ -146,9 +146,8 @@ def local_outlier_factor(train: View, *, neighbors: int = 20, metric: str = "euc
     mean over the k neighbours o of density(o) / density(x), where density(x) is 1 / (the mean of
     max(k-distance(o), d(x, o)) + 1e-10): scikit-learn's novelty mode, including the 1e-10 that
     keeps duplicates finite. metric="cosine" is one minus the cosine. Exactly `neighbors`
-    neighbours count where the original definition also takes further ones at the same distance.
-    The default shrinks on a training set of fewer samples; any other number that is too large is
-    an error.
+    neighbours are used; the original definition adds others at the same distance. The default is
+    reduced on a training set with fewer samples; any other number that is too large is an error.
     """
     k = usable_neighbors(
         "local_outlier_factor", "neighbors", neighbors, default=20, available=len(train) - 1

@@ -19,10 +19,10 @@ from oodometer.registry import Scorer, detector
 def gradnorm(train: View) -> Scorer:
     """Minus the L1 norm of the head's weight gradient when every class is the target.
 
-    -sum_j |x_j| * sum_c |K p_c - 1|, K the number of classes: the gradient of
-    -sum_c log p_c with respect to the weight is the outer product of K p - 1 and x, so its L1
-    norm is the product of theirs and needs no backward pass. With the uniform target 1/K of the
-    paper's text, in place of the ones of its code, everything is divided by K: the same order.
+    -sum_j |x_j| * sum_c |K p_c - 1|, K the number of classes: the gradient of -sum_c log p_c with
+    respect to the weight is the outer product of K p - 1 and x, so its L1 norm is the product of
+    their norms and needs no backward pass. The uniform target 1/K of the paper's text, instead of
+    the ones of its code, divides everything by K: the same order.
     """
 
     def score(features: Tensor, logits: Tensor) -> Tensor:
@@ -47,12 +47,12 @@ def pnml(train: View, *, normalize: bool = True) -> Scorer:
     """Logarithm of the regret of a last layer that could be fitted to any label of the sample.
 
     log(R / log K), R = log sum_c p_c / (p_c + (1 - p_c) p_c^g), g = q / (1 + q) with
-    q = x' (X'X)^-1 x over the training features X. normalize=True takes features of length one,
-    and the probabilities of the head on these (pytorch-ood; the paper's experiments); False the
-    features and probabilities as they are (the authors' outline). The logarithm keeps the order
-    and the digits: R is summed as its distance from 0, where probabilities near 0 and 1 do not
-    cancel. In directions that no training feature has, the pseudo-inverse makes q = 0 and R small;
-    here X'X is taken as the smallest that could be resolved, so that R tends to its maximum.
+    q = x' (X'X)^-1 x over the training features X. normalize=True uses features of unit norm and
+    the head's probabilities for them (pytorch-ood; the paper's experiments); False uses features
+    and probabilities unchanged (the authors' outline). The logarithm keeps the order and the
+    precision: R is summed so that probabilities near 0 and 1 do not cancel. In directions that no
+    training feature has, the pseudo-inverse would give q = 0 and a small R; here X'X gets the
+    smallest value that can be resolved, so that R tends to its maximum.
     """
     require_two_classes("pnml", train.logits)
     weight, bias = head_of(train)

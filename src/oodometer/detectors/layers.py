@@ -20,12 +20,12 @@ _NEIGHBORS = (1, 10, 50, 200)
 
 @detector(paper="Lee et al. 2018, arXiv:1807.03888", needs={"layers", "labels"})
 def mahalanobis_ensemble(train: View) -> Scorer:
-    """Half the squared Mahalanobis distances to the nearest class mean, added up over the layers.
+    """Half the squared Mahalanobis distances to the nearest class mean, summed over the layers.
 
-    sum_l min_c d_lc^2 / 2, d_lc as in `mahalanobis` on the mean output of layer l over its
-    positions, with a covariance of its own. Every layer has weight one and the inputs are not
-    perturbed, as in OpenOOD's label-noise study (Humblot-Renaud et al. 2024); the paper learns the
-    weights on outliers.
+    sum_l min_c d_lc^2 / 2, d_lc as in `mahalanobis` on the spatial mean of layer l, with one
+    covariance per layer. Every layer has weight one and the inputs are not perturbed, as in
+    OpenOOD's label-noise study (Humblot-Renaud et al. 2024); the paper learns the weights on
+    outliers.
     """
     require_labelled("mahalanobis_ensemble", train.labels)
     fitted = {name: _classes_of(train, name) for name in train.layers}
@@ -59,12 +59,12 @@ def _classes_of(train: View, name: str) -> Gaussians:
     grid={"k": _NEIGHBORS},
 )
 def multi_layer_knn(train: View, *, k: int = 50) -> Scorer:
-    """Distance to the k-th nearest training sample, added up over the layers.
+    """Distance to the k-th nearest training sample, summed over the layers.
 
-    sum_l ||x_l - x_l(k)||, x_l the mean output of layer l over its positions, scaled to length
-    one: `knn` in every layer (the first paper) where the second looks for neighbours. No layer has
-    more say than another, since all distances lie in [0, 2]. The default k shrinks to the size of
-    a smaller training set; any other k that is too large is an error.
+    sum_l ||x_l - x_l(k)||, x_l the spatial mean of layer l with unit norm: `knn` in every layer
+    (the first paper) where the second searches for neighbours. All distances are in [0, 2], so no
+    layer dominates. The default k is reduced to the size of a smaller training set; any other k
+    that is too large is an error.
     """
     k = usable_neighbors("multi_layer_knn", "k", k, default=50, available=len(train))
     ranks = tuple(sorted({k, *(other for other in _NEIGHBORS if other <= len(train))}))
@@ -103,16 +103,16 @@ def _require_layers(detector: str, known: Iterable[str], test: View) -> None:
     grid={"variant": ("paper", "code", "openood")},
 )
 def gram(train: View, *, variant: str = "paper") -> Scorer:
-    """How far Gram matrices of the layers lie outside their range over the predicted class.
+    """Deviation of Gram matrices of the layers from their range for the predicted class.
 
-    sum_l d_l / E[d_l]; d_l adds up, over channels and powers p = 1..10, how far the row sums of the
+    sum_l d_l / E[d_l]; d_l sums, over channels and powers p = 1..10, how far the row sums of the
     p-th order Gram matrix of layer l, under a signed p-th root, lie below the smallest or above
-    the largest value of the training samples that are predicted as the same class, relative to
-    that value. E[d_l] is the mean over the training samples, each left out of its own range; the
-    paper estimates it on a tenth of the test data, and pytorch-ood on a tenth of the training data.
-    variant="code" divides by the maximum softmax probability, as the authors' code does beside
-    what the paper says; "openood" does so too and leaves E[d_l] out, so that the layer with the
-    largest numbers decides (Humblot-Renaud et al. 2024). Published code has returned minus this.
+    the largest value of the training samples predicted as the same class, relative to that value.
+    E[d_l] is the mean over the training samples, each excluded from its own range; the paper
+    estimates it on a tenth of the test data, pytorch-ood on a tenth of the training data.
+    variant="code" divides by the maximum softmax probability, as the authors' code does but the
+    paper does not; "openood" does so too and omits E[d_l], so that the layer with the largest
+    values dominates (Humblot-Renaud et al. 2024). Published code has returned the negative.
     """
 
     def usual() -> Tensor:
@@ -143,14 +143,14 @@ def gram(train: View, *, variant: str = "paper") -> Scorer:
     grid={"steepness": (10.0, 100.0, 1000.0), "bins": (50, 500), "full": (50, 500)},
 )
 def nac(train: View, *, steepness: float = 100.0, bins: int = 50, full: int = 50) -> Scorer:
-    """Minus the share of neurons whose state is one that training has covered.
+    """Minus the share of neurons whose state was covered in training.
 
     -sum_l mean over the neurons i of layer l of min(count_i(u_i) / full, 1).
     u = sigmoid(steepness * z dL/dz) is the neuron's state, z its output and L the divergence of
-    the softmax from the uniform one; count_i is how many training samples are in the same of
-    `bins` even bins of [0, 1]. The mean of z dL/dz over positions stands for a map. Counts are
-    whole numbers, so samples can tie. pytorch-ood spaces its bins geometrically; even ones are
-    the paper's.
+    the softmax from the uniform one; count_i is the number of training samples in the same of
+    `bins` even bins of [0, 1]. A feature map is represented by the mean of z dL/dz over positions.
+    Counts are integers, so samples can tie. pytorch-ood spaces its bins geometrically; the paper
+    uses even ones.
     """
     require_range("nac", "steepness", steepness, above=0)
     require_range("nac", "bins", bins, at_least=2, at_most=10_000)
@@ -193,12 +193,12 @@ def nac(train: View, *, steepness: float = 100.0, bins: int = 50, full: int = 50
     grid={"blocks": ("both", "last", "previous")},
 )
 def rankfeat(train: View, *, blocks: str = "both") -> Scorer:
-    """Free energy of the logits when the last maps lack their leading singular direction.
+    """Energy of the logits after removing the leading singular direction of the last maps.
 
-    -log sum_c exp(z_c), z the mean of the logits that the network gives when the part of rank one
-    is taken out of the map of its last stage, and of the stage before; or one of them alone. The
-    singular vectors are exact where the published code takes 20 power iterations from a random
-    start. A network of which one stage alone gives a map uses that.
+    -log sum_c exp(z_c), z the mean of the logits after the rank-one part is removed from the map of
+    the last stage, and from that of the stage before; or one of them alone. Singular vectors are
+    exact; the published code uses 20 power iterations from a random start. If only one stage
+    returns a map, that one is used.
     """
 
     def score(test: View) -> Tensor:

@@ -29,10 +29,10 @@ _STEPS = 20_000  # of the solver; it stops earlier when it has converged
 def score_svm(train: View) -> Scorer:
     """Linear support vector machine on the logits, between validation samples and outliers.
 
-    w, b minimise (|w|^2 + b^2) / 2 + sum_i c_i max(0, 1 - y_i (w z_i + b)), y = 1 for outliers
-    and -1 else, on logits z that are standardised over the m validation samples; c_i = m / (2 m_y)
-    lets both sides weigh alike; score = w z + b. The paper's weight decay of 1/m over the mean loss
-    of m samples is the same trade.
+    w, b minimize (|w|^2 + b^2) / 2 + sum_i c_i max(0, 1 - y_i (w z_i + b)), y = 1 for outliers and
+    -1 otherwise, on logits z that are standardized over the m validation samples; c_i = m / (2 m_y)
+    balances the two classes; score = w z + b. Equivalent to the paper's weight decay of 1/m with
+    the mean loss of m samples.
     """
     return _linear_machine(train, lambda view: view.logits)
 
@@ -41,8 +41,8 @@ def score_svm(train: View) -> Scorer:
 def logistic_svm(train: View) -> Scorer:
     """Linear support vector machine on the logits, for a network with the K-way logistic loss.
 
-    The very machine of score_svm: the method is named after the loss of the network, which a study
-    chooses in ``base.loss``.
+    Identical to score_svm: the method is named after the loss of the network, which a study sets in
+    ``base.loss``.
     """
     return _linear_machine(train, lambda view: view.logits)
 
@@ -58,11 +58,11 @@ def logistic_svm(train: View) -> Scorer:
 def knn_svm(train: View, *, k: int = 8, space: str = "features") -> Scorer:
     """Linear support vector machine on the sorted distances to the k nearest training samples.
 
-    The machine of score_svm on (d_1 <= ... <= d_k), Euclidean, between features or, with
-    space="pixels", between the inputs of the network, flattened, for which `extract` is asked with
-    needs=["probe:pixel_neighbors"]. The paper has pixels, in half precision, and adds mirror images
-    to the training samples. The default k shrinks to the size of a smaller training set; any other
-    k that is too large is an error.
+    score_svm on (d_1 <= ... <= d_k), Euclidean, between features or, with space="pixels", between
+    the flattened inputs of the network, which need `extract(..., needs=["probe:pixel_neighbors"])`.
+    The paper uses pixels, in half precision, and adds mirror images to the training samples. The
+    default k is reduced to the size of a smaller training set; any other k that is too large is an
+    error.
     """
     k = usable_neighbors("knn_svm", "k", k, default=max(_KNN_GRID), available=len(train))
     if space == "pixels":
@@ -82,10 +82,10 @@ def knn_svm(train: View, *, k: int = 8, space: str = "features") -> Scorer:
 def binary_classifier(train: View) -> Scorer:
     """Logistic regression on the features, between validation samples and outliers.
 
-    score = w x + b, the log odds of being an outlier; w, b minimise |w|^2 / 2 + sum_i c_i log(1 +
-    exp(-y_i (w x_i + b))) on standardised features, with c_i as in score_svm. The paper trains a
-    whole network on this task, as binary_network does; here its last layer learns, on the features
-    of the network at hand.
+    score = w x + b, the log-odds of being an outlier; w, b minimize |w|^2 / 2 + sum_i c_i log(1 +
+    exp(-y_i (w x_i + b))) on standardized features, with c_i as in score_svm. The paper trains a
+    whole network on this task, as binary_network does; here only a linear layer is trained, on the
+    features of the given network.
     """
     from sklearn.linear_model import LogisticRegression
 

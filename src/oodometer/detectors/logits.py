@@ -28,8 +28,8 @@ _LOG_NEVER = -87.3365
 def max_softmax(train: View) -> Scorer:
     """Logarithm of one minus the maximum softmax probability.
 
-    log(1 - max_c p_c). The paper's confidence is max_c p_c; this falls strictly as that rises, so
-    every ranking is the same, but it does not saturate when the network is sure.
+    log(1 - max_c p_c). The paper's confidence is max_c p_c; this is a strictly decreasing function
+    of it, so every ranking is the same, but it does not saturate for confident predictions.
     """
     require_two_classes("max_softmax", train.logits)
 
@@ -70,9 +70,9 @@ def energy(train: View, *, temperature: float = 1.0) -> Scorer:
 def entropy(train: View) -> Scorer:
     """Logarithm of the entropy of the softmax.
 
-    log H, H = -sum_c p_c log p_c. The logarithm keeps the order of H and tells sure predictions
-    apart whose H is below the smallest number; libraries that lift probabilities to 1e-7 first
-    cannot. One network; the paper averages an ensemble.
+    log H, H = -sum_c p_c log p_c. The logarithm keeps the order of H and also separates confident
+    predictions whose H underflows; libraries that clamp probabilities at 1e-7 cannot. One network;
+    the paper averages an ensemble.
     """
     require_two_classes("entropy", train.logits)
 
@@ -107,13 +107,13 @@ def margin(train: View) -> Scorer:
 
 @detector(paper="Jung et al. 2021, arXiv:2107.11264", needs={"logits"})
 def standardized_max_logit(train: View) -> Scorer:
-    """Minus the largest logit, standardised by what is usual for the predicted class.
+    """Minus the largest logit, standardized by the statistics of the predicted class.
 
-    -(max_c z_c - m_k) / s_k, k the predicted class, m_k and s_k mean and standard deviation (not
-    corrected for their number) of the largest logit over the training samples predicted as k. The
-    paper scores pixels and smooths them afterwards; this is one image, one score. A class that is
-    never predicted is standardised by all training samples; one without spread, such as a single
-    sample, by the spread that the classes have on average.
+    -(max_c z_c - m_k) / s_k, k the predicted class, m_k and s_k mean and standard deviation
+    (divided by n) of the largest logit over the training samples predicted as k. The paper scores
+    pixels and then smooths them; here each image has one score. A class that is never predicted
+    uses the statistics of all training samples; one without variance, such as a single sample, the
+    pooled standard deviation of the classes.
     """
     classes = train.logits.shape[1]
     top, guess = train.logits.detach().max(1)
@@ -149,12 +149,12 @@ def standardized_max_logit(train: View) -> Scorer:
     grid={"weights": ("balanced", "frequency")},
 )
 def weighted_energy(train: View, *, weights: str = "balanced") -> Scorer:
-    """Free energy of the logits with a weight for every class.
+    """Energy of the logits with a weight for every class.
 
-    -log sum_c w_c exp(z_c). The paper learns w while it trains the network, against imbalance of
-    the classes. For a network trained without, w follows from the training labels: "balanced" is
-    n / (K n_c), which takes the classes' frequencies out of the logits; "frequency" is its inverse.
-    A class without a training sample counts as having one. Balanced classes give `energy`.
+    -log sum_c w_c exp(z_c). The paper learns w during training, against class imbalance. For other
+    networks, w follows from the training labels: "balanced" is n / (K n_c), which removes the class
+    frequencies from the logits; "frequency" is its inverse. A class without training samples counts
+    as having one. Balanced classes give `energy`.
     """
     require_labelled("weighted_energy", train.labels)
     classes = train.logits.shape[1]
@@ -180,13 +180,13 @@ def weighted_energy(train: View, *, weights: str = "balanced") -> Scorer:
     },
 )
 def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> Scorer:
-    """Logarithm of the generalised entropy of the largest softmax probabilities.
+    """Logarithm of the generalized entropy of the largest softmax probabilities.
 
     log sum over the `top` largest p of p^gamma (1 - p)^gamma; with fewer classes than `top`, over
     all of them. The paper limits gamma to (0, 1), where the sum is a proper entropy; its searches
-    go up to 10. The logarithm keeps the order and the digits: at gamma = 10 the plain sum of a
-    sure prediction is below the smallest number. No probability is lifted to 1e-7, which in
-    another library changes the scores of sure predictions at a small gamma by 15 %.
+    go up to 10. The logarithm keeps the order and the precision: at gamma = 10 the sum of a
+    confident prediction underflows. Probabilities are not clamped at 1e-7, which in another library
+    changes the scores of confident predictions at a small gamma by 15%.
     """
     require_range("generalized_entropy", "gamma", gamma, above=0)
     require_range("generalized_entropy", "top", top, at_least=1)
@@ -220,13 +220,12 @@ def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> S
 
 @detector(paper="Hendrycks et al. 2022, arXiv:1911.11132", needs={"logits"})
 def kl_matching(train: View) -> Scorer:
-    """Smallest Kullback-Leibler divergence to the typical posterior of a class.
+    """Smallest Kullback-Leibler divergence to the mean posterior of a class.
 
-    min_c KL(p || d_c), where d_c is the mean softmax of the training samples that the network
-    PREDICTS as c (the paper's choice: no labels). A class that is never predicted gets its one-hot
-    posterior, its zeros lifted to 1e-38: with true zeros the divergence would be infinite for
-    every sample, and the class would not be there at all. Means are taken in log space, so a
-    posterior of a saturated network keeps its tails.
+    min_c KL(p || d_c), d_c the mean softmax of the training samples that are predicted as c (the
+    paper's choice: no labels). A class that is never predicted gets its one-hot posterior with
+    zeros replaced by 1e-38: with true zeros the divergence would always be infinite. Means are
+    computed in log space, so that posteriors of a saturated network keep their tails.
     """
     require_two_classes("kl_matching", train.logits)
     guess, classes = train.logits.detach().argmax(1), train.logits.shape[1]

@@ -35,16 +35,16 @@ def openmax(
     ranking: str = "descending",
     tail: int = 20,
 ) -> Scorer:
-    """Log-odds of the class "unknown", which gets what is taken away from doubtful logits.
+    """Log-odds of the class "unknown", which receives the mass removed from doubtful logits.
 
     log(P / (1 - P)), P = exp(v_0) / (exp(v_0) + sum_c exp(v_c)), v_c = z_c (1 - r_c F_c(d_c)),
     v_0 = sum_c (z_c - v_c). r falls from 1 for the largest logit by 1 / alpha per rank, to 0; d_c
     is the distance of z to the mean logits of class c, F_c the Weibull distribution of the `tail`
     largest such distances of correctly classified training samples, fitted as libMR does.
     distance: "euclidean", or "combined", which is euclidean / 200 + (1 - cosine). A class without
-    a correct sample is fitted on those labelled c; one without these too is doubted completely.
-    ranking="ascending" gives the weights to the smallest logits first, as one published
-    implementation does by mistake. P itself is the usual score: the same order.
+    a correct sample is fitted on those labelled c; without these either, F_c = 1.
+    ranking="ascending" gives the weights to the smallest logits first, a mistake of one published
+    implementation. P itself is the usual score: the same order.
     """
     require_range("openmax", "alpha", alpha, at_least=1)
     require_range("openmax", "tail", tail, at_least=1)

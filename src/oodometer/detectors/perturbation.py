@@ -46,8 +46,8 @@ def place_of(detector: str, setting: str, value: float, asked: Sequence[float]) 
 def odin_without_perturbation(train: View, *, temperature: float = 1000.0) -> Scorer:
     """Logarithm of one minus the maximum softmax probability at a high temperature.
 
-    log(1 - max_c softmax(z / T)_c). Temperature only, which needs no network; with the input
-    perturbation of the paper: `odin`. T = 1 is max_softmax.
+    log(1 - max_c softmax(z / T)_c). Temperature only, from the logits; with the input perturbation
+    of the paper: `odin`. T = 1 is max_softmax.
     """
     require_range("odin_without_perturbation", "temperature", temperature, above=0)
     require_two_classes("odin_without_perturbation", train.logits)
@@ -64,13 +64,13 @@ def odin_without_perturbation(train: View, *, temperature: float = 1000.0) -> Sc
     grid={"temperature": TEMPERATURES, "step": ODIN_STEPS},
 )
 def odin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
-    """Logarithm of one minus the maximum softmax at a temperature, on inputs moved towards it.
+    """Log of one minus the maximum softmax at a temperature, on inputs moved towards it.
 
     log(1 - max_c softmax(z(x') / T)_c) at x' = x - step * sign(gradient by x of
-    -log max_c softmax(z(x) / T)_c), sign(0) = 1, nothing clipped. step=0 is
-    `odin_without_perturbation`. Steps are in the space of the model's inputs: for inputs that were
-    divided by a standard deviation s, a step of this size is one of s times as much in pixels.
-    A finer grid: `odin_fine`.
+    -log max_c softmax(z(x) / T)_c), sign(0) = 1, without clipping. step=0 is
+    `odin_without_perturbation`. Steps are in the space of the model's inputs: if inputs were
+    divided by a standard deviation s, a step corresponds to s times as much in pixels. A finer
+    grid: `odin_fine`.
     """
     row = place_of("odin", "temperature", temperature, TEMPERATURES)
     column = place_of("odin", "step", step, ODIN_STEPS)
@@ -84,10 +84,11 @@ def odin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> S
     only_by_name=True,
 )
 def odin_fine(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
-    """Score as `odin` does, on the grid that OD-test searches: 10 temperatures and 21 steps.
+    """Score of `odin` on the grid that OD-test searches: 10 temperatures and 21 steps.
 
-    The formula is that of `odin`; the 21 steps lie evenly between 0 and 0.004. 200 perturbed
-    inputs per sample make this the costliest detector by far, so "all" does not mean it: name it.
+    The formula is that of `odin`; the 21 steps are evenly spaced between 0 and 0.004. With 200
+    perturbed inputs per sample it is by far the most expensive detector, so it is not part of "all"
+    and must be named.
     """
     row = place_of("odin_fine", "temperature", temperature, FINE_TEMPERATURES)
     column = place_of("odin_fine", "step", step, FINE_STEPS)
@@ -115,8 +116,8 @@ def mahalanobis_perturbed(train: View, *, step: float = 0.002) -> Scorer:
     """Squared Mahalanobis distance to the nearest class mean, on inputs moved towards it.
 
     min_c d_c(x')^2 at x' = x - step * sign(gradient by x of min_c d_c(x)^2), d_c as in
-    `mahalanobis` on features with one covariance for all classes. step=0 is `mahalanobis`. Steps
-    are in the space of the model's inputs, as those of `odin`.
+    `mahalanobis` on features with one shared covariance. step=0 is `mahalanobis`. Steps are in the
+    space of the model's inputs, as for `odin`.
     """
     column = place_of("mahalanobis_perturbed", "step", step, MAHALANOBIS_STEPS)
     return lambda test: precise(test.probe("mahalanobis")[:, column])
@@ -129,13 +130,13 @@ def mahalanobis_perturbed(train: View, *, step: float = 0.002) -> Scorer:
     needs_for={"weights": {"all": {"probe:gradient_uncertainty"}, "head": {"features", "logits"}}},
 )
 def gradient_uncertainty(train: View, *, weights: str = "all") -> Scorer:
-    """Minus the length of the gradient by the weights when every class is the target.
+    """Minus the norm of the weight gradient when every class is the target.
 
-    -||gradient of -sum_c log p_c||, by all weights of the network, or with weights="head" by
-    weight and bias of the head, where it is ||K p - 1|| sqrt(||x||^2 + 1) and needs no backward
-    pass (OpenOOD's choice). The paper trains a classifier on the squared lengths per layer; their
-    sum, as in pytorch-ood, is the square of this: the same order. The head's bias counts even if
-    it has none, for then the gradient by one that is 0 is meant.
+    -||gradient of -sum_c log p_c||, with respect to all weights of the network or, with
+    weights="head", to the weight and bias of the head, where it is ||K p - 1|| sqrt(||x||^2 + 1)
+    and needs no backward pass (OpenOOD's choice). The paper trains a classifier on the squared
+    norms per layer; their sum, as in pytorch-ood, is the square of this: the same order. A head
+    without a bias counts as having one that is 0.
     """
 
     def head(features: Tensor, logits: Tensor) -> Tensor:

@@ -41,11 +41,11 @@ def _unit(rows: Tensor) -> Tensor:
 def she(train: View, *, metric: str = "inner") -> Scorer:
     """Simplified Hopfield energy: minus the inner product with the predicted class's pattern.
 
-    -x . s_c, c the predicted class, s_c the mean feature of the training samples of class c that
-    are classified correctly: the paper's simplified form, not its HE, which stores every sample.
-    The other metrics are ablations of the paper: minus the cosine, and ||x - s_c||. A class
-    without a correct sample (which pytorch-ood refuses) stores the mean of those that are labelled
-    OR predicted c; one without these too stores the mean of all training features.
+    -x . s_c, c the predicted class, s_c the mean feature of the correctly classified training
+    samples of class c: the paper's simplified form, not its HE, which stores every sample. The
+    other metrics are ablations of the paper: minus the cosine, and ||x - s_c||. A class without a
+    correct sample (an error in pytorch-ood) uses the mean of the samples labelled OR predicted c;
+    without these either, the mean of all training features.
     """
     require_labelled("she", train.labels)
     patterns = once(train, "she patterns", lambda: _patterns(train))
@@ -89,11 +89,11 @@ def _patterns(train: View) -> Tensor:
 
 @detector(paper="Mensink et al. 2013, doi:10.1109/TPAMI.2013.83", needs={"features", "labels"})
 def cosine_to_class_mean(train: View) -> Scorer:
-    """Minus the cosine between the feature and the nearest class mean.
+    """Minus the cosine similarity to the nearest class mean.
 
     -max_c cos(x, m_c), m_c the mean feature of the training samples labelled c: the nearest-mean
-    rule of the paper with the angle in place of its learned distance. A class without samples has
-    no mean; a row of zeros has no direction and cosine 0.
+    rule of the paper with the angle instead of its learned distance. A class without samples has
+    no mean; a zero feature has cosine 0.
     """
     require_labelled("cosine_to_class_mean", train.labels)
     means = _unit(labelled_sums(train).means)
@@ -111,12 +111,12 @@ def cosine_to_class_mean(train: View) -> Scorer:
     grid={"temperature": (0.01, 0.1, 1.0)},
 )
 def cosine_to_class_weight(train: View, *, temperature: float = 1.0) -> Scorer:
-    """Maximum concept matching: how clearly one class's weight points the feature's way.
+    """Maximum concept matching: softmax over cosine similarities to the class weights.
 
-    log(1 - max_c softmax(cos(x, w_c) / T)_c). The paper matches images with the texts of a
-    vision-language model, whose head has the texts as its weights; for any other network the
-    weights stand in for them. The bias plays no part. The paper's confidence is the softmax
-    itself: the same order.
+    log(1 - max_c softmax(cos(x, w_c) / T)_c). The paper matches images with the text embeddings
+    of a vision-language model, which are the weights of its head; other networks use their own
+    head's weights. The bias is not used. The paper's confidence is the softmax itself, which gives
+    the same order.
     """
     require_range("cosine_to_class_weight", "temperature", temperature, above=0)
     weight, _ = head_of(train)
@@ -136,12 +136,12 @@ def cosine_to_class_weight(train: View, *, temperature: float = 1.0) -> Scorer:
     grid={"alpha": (0.0001, 0.0, 0.001, 0.01, 0.1)},
 )
 def nci(train: View, *, alpha: float = 0.0001) -> Scorer:
-    """Neural collapse inspired: how well the centred feature fits its class weight, and its size.
+    """Neural collapse inspired: how well the centred feature fits its class weight, and its norm.
 
     -(x - m) . w_c / ||x - m|| - alpha ||x||_1, m the mean training feature, c the predicted class.
     The projection is the cosine times ||w_c||, as in the authors' code. alpha weighs the second
-    term and has to be tuned, because features have no common scale; alpha=0 leaves the projection
-    alone (the default of pytorch-ood). At the mean itself the first term is 0.
+    term and must be tuned, because features have no common scale; alpha=0 uses the projection only
+    (the default of pytorch-ood). At the mean itself the first term is 0.
     """
     require_range("nci", "alpha", alpha, at_least=0)
     weight, _ = head_of(train)
@@ -173,9 +173,9 @@ def fdbd(train: View, *, normalizer: str = "mean") -> Scorer:
     """Minus the mean distance to the decision boundaries, relative to that to the training mean.
 
     -mean over c != k of (z_k - z_c) / (||w_k - w_c|| ||x - m||), k the predicted class, m the mean
-    training feature. normalizer="origin" divides by ||x||, as OpenOOD tries too. Classes with
-    equal weights have no boundary between them and are left out; if all are equal the score is 0.
-    The last distance is at least the rounding of the features.
+    training feature. normalizer="origin" divides by ||x||, an option of OpenOOD. Classes with
+    equal weights have no boundary between them and are skipped; if all are equal the score is 0.
+    ||x - m|| is at least the rounding error of the features.
     """
     require_two_classes("fdbd", train.logits)
     weight, _ = head_of(train)
@@ -213,7 +213,7 @@ def nnguide(train: View, *, k: int = 10) -> Scorer:
 
     E(x) times the mean of the k largest values of e_i cos(x, x_i) over the training samples, where
     e_i = log sum_c exp(z_c) of sample i and E(x) is minus that of x. The whole training set is the
-    bank; the authors draw a share of it at random. The default k shrinks to the size of a smaller
+    bank; the authors use a random share of it. The default k is reduced to the size of a smaller
     training set; any other k that is too large is an error.
     """
     k = usable_neighbors("nnguide", "k", k, default=10, available=len(train))

@@ -20,11 +20,11 @@ _ENTROPY, _INFORMATION = 0, 1  # the columns of the probes
     grid={"samples": SAMPLES},
 )
 def mc_dropout(train: View, *, samples: int = 30) -> Scorer:
-    """Logarithm of the entropy of the mean softmax over networks thinned by dropout.
+    """Logarithm of the entropy of the mean softmax over dropout samples.
 
-    log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout on, be it a
-    layer or a call of torch.nn.functional.dropout. Each thinned network answers for all samples. 7
-    is what OD-test took (Shafaei et al. 2019).
+    log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout enabled, in
+    layers or calls of torch.nn.functional.dropout. Each dropout mask is used for all samples. The
+    default of 7 is that of OD-test (Shafaei et al. 2019).
     """
     row = place_of("mc_dropout", "samples", samples, SAMPLES)
     return lambda test: precise(test.probe("mc_dropout")[:, row, _ENTROPY])
@@ -36,11 +36,11 @@ def mc_dropout(train: View, *, samples: int = 30) -> Scorer:
     grid={"samples": SAMPLES},
 )
 def mutual_information(train: View, *, samples: int = 30) -> Scorer:
-    """Logarithm of the mutual information between class and network, over thinned networks.
+    """Logarithm of the mutual information between class and network, over dropout samples.
 
-    log(H(mean_s p_s) - mean_s H(p_s)) = log mean_s KL(p_s || mean): high where networks thinned by
-    dropout disagree, not where all of them are unsure alike. Computed as a sum of terms that are
-    never negative: the difference of the entropies cancels. All of one mind: -1e6.
+    log(H(mean_s p_s) - mean_s H(p_s)) = log mean_s KL(p_s || mean): high if networks with dropout
+    disagree, not if all of them are equally uncertain. Computed as a sum of nonnegative terms,
+    because the difference of the entropies cancels. Perfect agreement: -1e6.
     """
     row = place_of("mutual_information", "samples", samples, SAMPLES)
     return lambda test: precise(test.probe("mc_dropout")[:, row, _INFORMATION])
@@ -52,11 +52,11 @@ def mutual_information(train: View, *, samples: int = 30) -> Scorer:
     grid={"measure": ("entropy", "disagreement")},
 )
 def deep_ensemble(train: View, *, measure: str = "entropy") -> Scorer:
-    """Logarithm of the entropy of the mean softmax of several trainings, or of how they disagree.
+    """Log entropy of the mean softmax of several training runs, or of their disagreement.
 
-    log H(mean_s p_s), or log mean_s KL(p_s || mean_s p_s), p_s the softmax of the s-th training. In
-    a study these are the runs that differ in the seed only, in `evaluate` all --weights. Every one
-    of them gets the scores of the whole: its interval is about other samples, not trainings.
+    log H(mean_s p_s), or log mean_s KL(p_s || mean_s p_s), p_s the softmax of run s. In a study
+    these are the runs that differ only in the seed, in `evaluate` all --weights. Every run gets the
+    scores of the ensemble, so the confidence interval covers new samples, not retraining.
     """
     column = _ENTROPY if measure == "entropy" else _INFORMATION
     return lambda test: precise(test.runs("ensemble")[:, column])

@@ -29,8 +29,8 @@ def _level(train: View, percent: float) -> float:
 def react(train: View, *, percentile: int = 90) -> Scorer:
     """Energy after clipping the features at a percentile of all training activations.
 
-    -log sum_c exp(z_c), z = W min(x, t) + b, t the percentile (linear interpolation) of the
-    numbers in the whole training feature matrix, over all units together.
+    -log sum_c exp(z_c), z = W min(x, t) + b, t the percentile (linear interpolation) of all values
+    in the training feature matrix.
     """
     require_range("react", "percentile", percentile, above=0, at_most=100)
     weight, bias = head_of(train)
@@ -52,11 +52,11 @@ def _clipped_energy(features: Tensor, ceiling: float, weight: Tensor, bias: Tens
 def vra(train: View, *, low: int = 60, high: int = 95, below: str = "zero") -> Scorer:
     """Energy after suppressing small features and clipping large ones.
 
-    -log sum_c exp(z_c), z = W x' + b, where x' is 0 below the threshold a, min(x, t) above it; a
-    and t are percentiles of the numbers in the whole training feature matrix. below="clip" lifts
-    small features to a in place of removing them, as OpenOOD does; pytorch-ood does so too, with
-    thresholds of their own for every unit. Both use percentiles up to 15 for a, which after a ReLU
-    are mostly 0 and leave ReAct. The paper's VRA+ adds a constant to what lies between.
+    -log sum_c exp(z_c), z = W x' + b, where x' is 0 below the threshold a and min(x, t) above it; a
+    and t are percentiles of all values in the training feature matrix. below="clip" raises small
+    features to a instead of removing them, as OpenOOD does; pytorch-ood does so too, with separate
+    thresholds for every unit. Both use percentiles up to 15 for a, which after a ReLU are mostly 0
+    and leave ReAct. The paper's VRA+ adds a constant to the values between.
     """
     require_range("vra", "high", high, above=0, at_most=100)
     require_range("vra", "low", low, at_least=0, below=high)
@@ -85,10 +85,10 @@ def _sparse(weight: Tensor, contribution: Tensor, percentile: float) -> Tensor:
     grid={"percentile": (10, 30, 50, 70, 90)},
 )
 def dice(train: View, *, percentile: int = 70) -> Scorer:
-    """Energy with only those head weights kept that contribute most on the training data.
+    """Energy with only the head weights that contribute most on the training data.
 
-    -log sum_c exp(z_c), z = (M * W) x + b, M = 1 where mean(x)_j W_cj lies above the percentile
-    of all those products. The bias stays whole.
+    -log sum_c exp(z_c), z = (M * W) x + b, M = 1 where mean(x)_j W_cj is above the percentile of
+    all these products. The bias is unchanged.
     """
     require_range("dice", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -110,14 +110,14 @@ def dice(train: View, *, percentile: int = 70) -> Scorer:
 def line(train: View, *, weights: int = 10, percentile: int = 90, masks: str = "class") -> Scorer:
     """Energy from clipped features, important units and important weights: ReAct with DICE.
 
-    -log sum_c exp(z_c), z = (M_k * W) (a_k * min(x, t)) + b, k the class that the network predicts
-    (in the authors' code, the one that it predicts from the clipped features). The contribution of
-    unit j to class k is s_kj = |mean over the training samples of class k of x_j W_kj|, the
-    first-order Shapley value of the paper, which for a linear head is exact. a_k keeps the units
-    whose s_kj, and M_k the weights whose s_kj W_cj, lie above their `weights`-th percentile; t is
-    a percentile of all training activations. masks="all" is plain DICE after ReAct: one mask for
-    all classes, W_cj mean(x)_j above the percentile, and no unit removed. A class without training
-    samples takes the mean feature of all.
+    -log sum_c exp(z_c), z = (M_k * W) (a_k * min(x, t)) + b, k the predicted class (in the
+    authors' code, the class predicted from the clipped features). The contribution of unit j to
+    class k is s_kj = |mean over the training samples of class k of x_j W_kj|, the first-order
+    Shapley value of the paper, which is exact for a linear head. a_k keeps the units with s_kj, and
+    M_k the weights with s_kj W_cj, above their `weights`-th percentile; t is a percentile of all
+    training activations. masks="all" is DICE after ReAct: one mask for all classes, W_cj mean(x)_j
+    above the percentile, and no unit removed. A class without training samples uses the mean
+    feature of all.
     """
     require_range("line", "weights", weights, at_least=0, below=100)
     require_range("line", "percentile", percentile, above=0, at_most=100)
@@ -207,16 +207,15 @@ def _concentration(ladder: Tensor) -> Tensor:
     grid={"percentile": _PERCENTILES, "variant": ("s", "b", "p")},
 )
 def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
-    """Energy after pruning the small features of each sample and strengthening the rest.
+    """Energy after pruning small features of each sample and rescaling the rest.
 
-    -log sum_c exp(z_c), z = W x' + b. Of n features the n - round(n percentile / 100) largest are
-    kept, at least one, and x' is: variant "p" those as they are; "s" those times exp(s1 / s2),
-    s1 and s2 the sums of all and of the kept ones; "b" each of those that is not 0 replaced by
-    s1 / (their number), which keeps the sum. Where fewer units are lit than may be kept, published
-    code for "b" fills zeros, too, and which ones is chance. For features that may be negative (no
-    ReLU before the head), where the paper's sums can vanish or change sign, size counts: largest
-    in absolute value, sums of absolute values, signs kept; after a ReLU that is the same. Features
-    that tie with the smallest kept one are kept.
+    -log sum_c exp(z_c), z = W x' + b. Of n features, the n - round(n percentile / 100) largest are
+    kept (at least one; ties with the smallest kept one are kept too). variant "p" leaves them as
+    they are; "s" multiplies them by exp(s1 / s2), s1 and s2 the sums of all and of the kept
+    features; "b" replaces each nonzero one by s1 / (their number), which keeps the sum (published
+    code for "b" may also fill zeros, in arbitrary order). For features that may be negative (no
+    ReLU before the head), absolute values decide and are summed, and signs are kept; after a ReLU
+    this is the same.
     """
     require_range("ash", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -261,8 +260,8 @@ def scale(train: View, *, percentile: int = 85) -> Scorer:
     """Energy after scaling the features by how little the largest ones dominate.
 
     -log sum_c exp(z_c), z = exp(s1 / s2) W x + b, s1 and s2 the sums of all features and of the
-    n - round(n percentile / 100) largest, at least one: `ash` without its pruning. For features
-    that may be negative the sizes are added, as in `ash`.
+    n - round(n percentile / 100) largest, at least one: `ash` without pruning. For features that
+    may be negative, absolute values are summed, as in `ash`.
     """
     require_range("scale", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -289,7 +288,7 @@ def lts(train: View, *, percentile: int = 95) -> Scorer:
 
     -log sum_c exp(S z_c), S = (s1 / s2)^2, s1 and s2 the sums of all features and of the
     n - round(n percentile / 100) largest, at least one. Negative features count as zero in both
-    sums, as in the authors' code; a sample without any positive one keeps its logits.
+    sums, as in the authors' code; a sample without positive features keeps its logits.
     """
     require_range("lts", "percentile", percentile, at_least=0, below=100)
 

@@ -84,11 +84,11 @@ def _second_moment(train: View) -> _SecondMoment:
     grid={"kept": (0,)},
 )
 def residual(train: View, *, kept: int = 0) -> Scorer:
-    """Norm of the feature outside the main training subspace.
+    """Norm of the feature outside the principal training subspace.
 
-    ||R (x - u)||, where u = -W^+ b is the point at which the head has no opinion, and R projects
-    on the directions beyond the `kept` leading ones of the training features' second moment around
-    u. kept=0 is the authors' rule, as in `vim`, of which this is the half that reads no logits.
+    ||R (x - u)||, where u = -W^+ b is the point at which all logits are 0, and R projects onto the
+    directions beyond the `kept` leading ones of the training features' second moment around u.
+    kept=0 is the authors' rule, as in `vim`, of which this is the part without logits.
     """
     outside = _complement("residual", train, kept)
     return lambda test: outside.norms(test).clone()  # the shared ones stay as they are
@@ -100,16 +100,16 @@ def residual(train: View, *, kept: int = 0) -> Scorer:
     grid={"kept": (0,)},
 )
 def vim(train: View, *, kept: int = 0) -> Scorer:
-    """Norm of the feature outside the main training subspace, as one more logit, less the energy.
+    """Feature norm outside the principal training subspace, as one more logit, minus the energy.
 
-    alpha ||R (x - u)|| - log sum_c exp(z_c), where u = -W^+ b is the point at which the head has
-    no opinion, R projects on the directions beyond the `kept` leading ones of the training
-    features' second moment around u, and alpha = mean max logit / mean ||R (x - u)|| over the
-    training set. kept=0 is the authors' rule: 1000 of a width from 2048, 512 from 768, else half
-    of it; other libraries leave that number to the user, so their results differ by it (at the
-    same number pytorch-ood agrees). Two guards: alpha is taken positive (all-negative logits would
-    turn the residual around), and its denominator is at least the rounding of the features, so
-    that features without any residual do not turn rounding into a score.
+    alpha ||R (x - u)|| - log sum_c exp(z_c), where u = -W^+ b is the point at which all logits are
+    0, R projects onto the directions beyond the `kept` leading ones of the training features'
+    second moment around u, and alpha = mean max logit / mean ||R (x - u)|| over the training set.
+    kept=0 is the authors' rule: 1000 for a width from 2048, 512 from 768, otherwise half of it;
+    other libraries leave that number to the user (with the same number pytorch-ood agrees). Two
+    safeguards: alpha is positive (all-negative logits would reverse the residual), and its
+    denominator is at least the rounding error of the features, so that features without a residual
+    do not turn rounding into a score.
     """
     outside = _complement("vim", train, kept)
     with torch.no_grad():

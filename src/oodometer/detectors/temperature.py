@@ -21,11 +21,11 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     """Logarithm of one minus the maximum softmax probability of the calibrated network.
 
     log(1 - max_c softmax(z / T)_c), T the minimum of the mean negative log-likelihood of the
-    training labels, found by Newton's method to the last digits and kept between 1/100 and 100
-    times the spread of the logits, because a training set without errors asks for T = 0. Libraries
-    stop early: steps=50 is their 50 steps of L-BFGS at rate 0.01 from T = 1.5, which end where they
-    end, be it at a negative T (pytorch-ood starts from 1). `odin_without_perturbation` takes any
-    other temperature.
+    training labels, found by Newton's method to full precision and limited to 1/100 to 100 times
+    the spread of the logits, because a training set without errors would give T = 0. Libraries stop
+    early: steps=50 is their 50 steps of L-BFGS at rate 0.01 from T = 1.5, wherever these end, even
+    at a negative T (pytorch-ood starts from 1). For a fixed temperature, use
+    `odin_without_perturbation`.
     """
     require_range("temperature_scaling", "steps", steps, at_least=0)
     require_two_classes("temperature_scaling", train.logits)
