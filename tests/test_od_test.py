@@ -314,7 +314,9 @@ def test_a_planted_winner_is_found():
     assert first.text.startswith("best has the highest accuracy") and first.verdict == "holds"
     assert "over 56 experiments" in first.text
     assert list(rows(finding)) == ["best", "weak", "coin"]
-    assert claim(finding, "1 of 3 methods may be no better than chance").evidence.startswith("coin")
+    assert claim(
+        finding, "1 of 3 methods is not significantly better than chance"
+    ).evidence.startswith("coin")
 
 
 def test_what_overfits_its_outliers_is_unmasked():
@@ -323,7 +325,7 @@ def test_what_overfits_its_outliers_is_unmasked():
     cells = rows(finding)["svm"]
     assert cells[0].value == pytest.approx(0.5, abs=0.02) and cells[2].value > 0.95
     assert cells[3].low > 0.4
-    optimism = claim(finding, "Two data sets flatter")
+    optimism = claim(finding, "Two data sets are optimistic")
     assert optimism.verdict == "holds" and "most for svm" in optimism.evidence
     chosen = claim(finding, "Two data sets choose svm, three choose knn")
     cost = rows(finding)["knn"][0].value - cells[0].value
@@ -336,7 +338,7 @@ def test_one_kind_of_outliers_has_no_optimism():
     scores |= {f"set{n}": rng.normal(2.0, 1.0, 2000) for n in range(6)}
     finding = conclude(ScoreTable("id", tuple(rows_of("", "d", "", scores))))
     overall = claim(finding, "Two data sets")
-    assert overall.verdict == "undecided" and "cannot be told" in overall.text
+    assert overall.verdict == "undecided" and "not significant" in overall.text
 
 
 def test_identical_detectors_are_never_told_apart():
@@ -344,7 +346,10 @@ def test_identical_detectors_are_never_told_apart():
     twins = tuple(ScoreRow(r.run, "b", "", r.dataset, r.scores) for r in table.rows)
     finding = conclude(ScoreTable("id", (*table.rows, *twins), table.runs))
     assert finding.claims[0].text.startswith("a shares the highest accuracy")
-    assert finding.claims[0].verdict == "undecided" and "told from b" in finding.claims[0].text
+    assert (
+        finding.claims[0].verdict == "undecided"
+        and "significantly from b" in finding.claims[0].text
+    )
     assert rows(finding)["a"] == rows(finding)["b"]
 
 
@@ -559,7 +564,7 @@ def test_too_few_outlier_sets():
 def test_one_sample_gives_a_sentence():
     table = world({"a": 1.0}, samples=1)
     finding = finite(conclude(table))
-    assert "cannot be done" in finding.claims[0].text
+    assert "is not possible" in finding.claims[0].text
     assert "data set id: one sample cannot be halved" in finding.missing
     # Two samples are enough to try, never to decide.
     finding = finite(conclude(world({"a": 9.0, "b": -9.0}, samples=2)))
@@ -572,7 +577,9 @@ def test_constant_scores_are_chance():
     finding = finite(conclude(ScoreTable("id", (*table.rows, *flat), table.runs)))
     cells = rows(finding)["flat"]
     assert cells[0].value == 0.5 and cells[0].low < 0.5 < cells[0].high
-    assert "flat" in claim(finding, "1 of 2 methods may be no better than chance").evidence
+    assert (
+        "flat" in claim(finding, "1 of 2 methods is not significantly better than chance").evidence
+    )
 
 
 def test_perfect_separation_is_not_beyond_doubt():
@@ -607,10 +614,10 @@ def test_several_trainings_and_the_published_fit():
     finding = finite(conclude(table, threshold="hinge"))
     assert any("hinge loss" in line for line in finding.caveats)
     assert finding == conclude(table, threshold="hinge")
-    assert next(t for t in finding.tables if t.name == "od-test-trainings").columns == (
+    assert next(t for t in finding.tables if t.name == "od-test-runs").columns == (
         "method", "seed=0", "seed=1", "seed=2",
     )  # fmt: skip
-    assert "in all 3 trainings" in finding.claims[0].evidence
+    assert "in all 3 training runs" in finding.claims[0].evidence
     assert isinstance(rows(finding)["b"][0], Estimate)
 
 
@@ -645,7 +652,7 @@ def test_a_validation_set_on_the_wrong_side_is_found_out_by_several_trainings():
     found = claim(conclude(made(4)), "Learning the threshold")
     assert found.verdict == "holds" and "instead of odd" in found.text
     alone = claim(conclude(made(1)), "Learning the threshold")
-    assert alone.verdict == "undecided" and "another training" in alone.text
+    assert alone.verdict == "undecided" and "without repeated runs" in alone.text
 
 
 def test_checkpoints_of_one_training_are_no_further_trainings():
@@ -659,7 +666,7 @@ def test_checkpoints_of_one_training_are_no_further_trainings():
     )  # fmt: skip
     single = ScoreTable("id", made.rows, {run: {"seed": run} for run in made.runs})
     one, two = conclude(single), conclude(ScoreTable("id", copied, copies))
-    assert dict(two.facts)["trainings"] == "3"
+    assert dict(two.facts)["training runs"] == "3"
     assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
     assert rows(one) == rows(two)
 
@@ -677,7 +684,7 @@ def test_looks_at_different_numbers_of_samples_are_one_training():
                 rows.append(ScoreRow(run, "knn", "", name, scores))
     table = ScoreTable("id", tuple(rows), runs, same_samples=False)
     finding = od_test(table, np.random.default_rng(0))
-    assert dict(finding.facts)["trainings"] == "2"
+    assert dict(finding.facts)["training runs"] == "2"
     assert isinstance(finding.tables[0].rows[0][1], Estimate | float)
 
 
@@ -742,6 +749,6 @@ def test_the_variance_over_outlier_sets_is_that_of_their_mean():
 def test_surely_worse_than_a_coin_is_not_better_than_chance():
     accuracy = np.array([[0.30, 0.31, 0.29, 0.30, 0.32, 0.28]])
     told = {c.text: c.verdict for c in claims(Field((made_of(accuracy),)))}
-    assert told["m may be no better than chance on yet other outlier sets."] == "undecided"
+    assert told["m is not significantly better than chance on other outlier sets."] == "undecided"
     better = {c.text: c.verdict for c in claims(Field((made_of(1.0 - accuracy),)))}
     assert any(text.startswith("m is better than chance") for text in better)

@@ -14,18 +14,17 @@ from oodometer.errors import UserError, unknown
 @app.command("od-test")
 def od_test(
     stores: Annotated[
-        list[str], typer.Argument(help="Stores that studies with the protocol od_test ran in.")
+        list[str],
+        typer.Argument(help="Stores with finished studies that use the protocol od_test."),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-od-test"),
-    threshold: Annotated[
-        str, typer.Option(help="exact, or hinge as the paper's code fits it.")
-    ] = "exact",
+    threshold: Annotated[str, typer.Option(help="exact, or hinge (the published fit).")] = "exact",
     all_pairs: Annotated[
         bool,
-        typer.Option(help="All pairs of outlier sets, not only those that the paper allows."),
+        typer.Option(help="Use all pairs of outlier sets, not only those that the paper allows."),
     ] = False,
 ) -> None:
-    """Conclude OD-test over several sources: one study each, in one or several stores."""
+    """Run OD-test over several ID data sets: one finished study each, in one or more stores."""
     import numpy as np
 
     from oodometer import reports
@@ -47,8 +46,8 @@ def od_test(
                 table = bytes_to_table(store.load("tables", outcome.table_key))
                 if table.id in tables:
                     raise UserError(
-                        f"Two studies have the source '{table.id}', the second is '{name}': keep "
-                        "one of them in these stores, or name other stores."
+                        f"Two studies have the source '{table.id}', the second is '{name}': give "
+                        "stores with one study per source."
                     )
                 tables[table.id] = table
     if not tables:

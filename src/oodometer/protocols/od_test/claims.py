@@ -77,19 +77,19 @@ def _claim_best(field: Field) -> Claim:
     verdict = judge([held])
     if verdict != "holds":
         tied = held.tied
-        text += ", but cannot be told from "
+        text += ", but does not differ significantly from "
         text += listing(tied) if len(tied) < SHOWN else count(len(tied), "other method")
     return Claim(f"{text}.", verdict, evidence)
 
 
 def _first_in_runs(field: Field, best: str) -> str:
-    """In how many trainings the best is best, where one source has several."""
+    """In how many training runs the best is best, where one source has several."""
     if len(field.sources) > 1 or len(field.sources[0].runs) < 2:
         return ""
     means = {name: field.three[name].outcomes[0].accuracy.mean(axis=1) for name in field.methods}
     highest = np.max(list(means.values()), axis=0)
     first = int((means[best] >= highest).sum())
-    return f"; first {in_all(first, highest.size, 'training')}"
+    return f"; first {in_all(first, highest.size, 'training run')}"
 
 
 def _claim_sources(field: Field) -> list[Claim]:
@@ -118,7 +118,7 @@ def _claim_sources(field: Field) -> list[Claim]:
         text += "; ".join(f"{name} on {listing(places)}" for name, places in where.items())
     if verdict == "undecided":
         unsure = sum(bool(contest.tied) for contest in held)
-        text += f", but it cannot be told from another on {unsure} of {len(held)}"
+        text += f", but its lead is not significant on {unsure} of {len(held)}"
     evidence = "; ".join(
         f"{contest.place}: {number(-contest.values[contest.first])}, next {contest.order[1]} "
         f"{number(-contest.values[contest.order[1]])}"
@@ -128,18 +128,18 @@ def _claim_sources(field: Field) -> list[Claim]:
 
 
 def _claim_optimism(field: Field) -> Claim:
-    """How much better it looks if the outliers of the test are those of the threshold."""
+    """How much higher is the accuracy if the threshold is learned on the outliers of the test?"""
     gaps = {name: field.two[name].minus(field.three[name]) for name in field.methods}
     overall = mean_effect(list(gaps.values())).difference()
     two = float(np.mean([field.two[name].value for name in field.methods]))
     three = float(np.mean([field.three[name].value for name in field.methods]))
-    flatter = "flatter" if overall.value > 0 else "do not flatter here"
-    text = f"Two data sets {flatter}: a threshold learned on the outlier set that is tested gives "
+    optimistic = "are optimistic" if overall.value > 0 else "are not optimistic here"
+    text = f"Two data sets {optimistic}: a threshold learned on the tested outlier set gives "
     text += (
         f"{points(abs(overall.value))} {'more' if overall.value >= 0 else 'less'} accuracy than "
     )
     text += "one learned on another set"
-    verdict, text = _beyond_chance(overall, text)
+    verdict, text = _judged(overall, text)
     worst = max(gaps, key=lambda name: gaps[name].value)
     evidence = f"{number(two)} against {number(three)}, mean over {count(len(gaps), 'method')}: "
     evidence += _interval(overall)
@@ -148,11 +148,11 @@ def _claim_optimism(field: Field) -> Claim:
     return Claim(f"{text}.", verdict, evidence)
 
 
-def _beyond_chance(difference: Difference, text: str) -> tuple[Verdict, str]:
-    """A difference holds beyond chance if its interval says so; else it is undecided."""
+def _judged(difference: Difference, text: str) -> tuple[Verdict, str]:
+    """A difference holds if it is significant; else it is undecided."""
     if difference.p_value < SIGNIFICANT:
         return "holds", text
-    return "undecided", f"{text}; whether other outlier sets would agree cannot be told"
+    return "undecided", f"{text}; the difference is not significant"
 
 
 def _interval(difference: Difference) -> str:
@@ -166,17 +166,17 @@ def _claim_order(field: Field) -> list[Claim]:
     if len(field.methods) < 2:
         return []
     honest = _contest(field, field.three, "three data sets")
-    flattering = _contest(field, field.two, "two data sets")
-    verdict = judge([honest, flattering])
-    same = honest.first == flattering.first
+    optimistic = _contest(field, field.two, "two data sets")
+    verdict = judge([honest, optimistic])
+    same = honest.first == optimistic.first
     text = (
         f"Two data sets choose the same method as three, {honest.first}"
         if same
-        else f"Two data sets choose {flattering.first}, three choose {honest.first}"
+        else f"Two data sets choose {optimistic.first}, three choose {honest.first}"
     )
     if verdict == "undecided":
-        text += ", but the first cannot be told from others"
-    loss = field.three[honest.first].value - field.three[flattering.first].value
+        text += ", but the lead is not significant"
+    loss = field.three[honest.first].value - field.three[optimistic.first].value
     evidence = f"with three data sets, the choice of two costs {points(loss)}"
     return [Claim(f"{text}.", verdict, evidence)]
 
@@ -191,7 +191,7 @@ def _claim_without(field: Field) -> list[Claim]:
     moved = "gains" if gain.value >= 0 else "loses"
     text = f"A threshold learned on other outliers {moved} {points(abs(gain.value))} against one "
     text += "that simply accepts 95 % of ID data"
-    verdict, text = _beyond_chance(gain, text)
+    verdict, text = _judged(gain, text)
     better = sum(effect.value > 0 for effect in gains)
     evidence = f"{_interval(gain)}; better for {better} of {count(len(names), 'method')}"
     return [Claim(f"{text}.", verdict, evidence)]
@@ -207,7 +207,7 @@ def _claim_tuning(field: Field) -> list[Claim]:
     moved = "gains" if gain.value >= 0 else "loses"
     text = f"Tuning the setting on other outliers {moved} {points(abs(gain.value))} against the "
     text += "default"
-    verdict, text = _beyond_chance(gain, text)
+    verdict, text = _judged(gain, text)
     each = sorted(gains, key=lambda name: -gains[name].value)
     shown = each if len(each) <= SHOWN else [each[0], each[-1]]
     evidence = _interval(gain) + "; " + ", ".join(f"{n} {points(gains[n].value)}" for n in shown)
@@ -215,7 +215,7 @@ def _claim_tuning(field: Field) -> list[Claim]:
 
 
 def _claim_chance(field: Field) -> Claim:
-    """Which methods are no better than a coin?"""
+    """Which methods are not better than chance?"""
     above = {name: field.three[name].minus(CHANCE).difference() for name in field.methods}
     adjusted = holm([difference.p_value for difference in above.values()])
     unsure = [
@@ -233,7 +233,8 @@ def _claim_chance(field: Field) -> Claim:
         return Claim(text, "holds", f"the weakest is {weakest}, {accuracy}")
     who = f"{len(unsure)} of {every}" if len(above) > 1 else unsure[0]
     evidence = ", ".join(f"{n} {number(CHANCE + above[n].value)}" for n in unsure[: 2 * SHOWN])
-    text = f"{who} may be no better than chance on yet other outlier sets."
+    verb = "is" if len(unsure) == 1 else "are"
+    text = f"{who} {verb} not significantly better than chance on other outlier sets."
     return Claim(text, "undecided", evidence)
 
 
@@ -249,12 +250,12 @@ def _claim_validation(field: Field) -> list[Claim]:
     text = f"Learning the threshold on {best} instead of {worst} changes the accuracy by "
     text += f"{points(abs(gap.value))}, mean over methods and the other outlier sets"
     # All pairs count, since the widest gap was looked for.
-    p_value = min(1.0, _gap_chance(gap, field) * len(gaps))
+    p_value = min(1.0, _gap_p_value(gap, field) * len(gaps))
     verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
-    if gap.by_training.size < 2:
-        text += "; whether another training would agree cannot be told"
+    if gap.by_run.size < 2:
+        text += "; without repeated runs this cannot be separated from retraining noise"
     elif verdict == "undecided":
-        text += "; whether other outlier sets and trainings would agree cannot be told"
+        text += "; the difference is not significant"
     evidence = f"better {in_all(wins, gap.by_test.size, 'test set')}; the widest gap of "
     evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted p = {p_value:.2g}"
     return [Claim(f"{text}.", verdict, evidence)]
@@ -265,7 +266,7 @@ class _Gap(NamedTuple):
 
     value: float
     by_test: Floats  # mean on each test set
-    by_training: Floats  # mean of each training, the sources one after another
+    by_run: Floats  # mean of each training run, the sources one after another
 
 
 def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
@@ -282,33 +283,33 @@ def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
             if place in cells[other]
         ]
         tests: dict[str, list[float]] = {}
-        trainings: dict[str, list[Floats]] = {}
+        runs: dict[str, list[Floats]] = {}
         for (source_name, test), difference in shared:
             tests.setdefault(test, []).append(float(difference.mean()))
-            trainings.setdefault(source_name, []).append(difference)
+            runs.setdefault(source_name, []).append(difference)
         if len(tests) > 1:
             gaps[one, other] = _Gap(
                 float(np.mean([difference.mean() for _, difference in shared])),
                 np.array([np.mean(parts) for parts in tests.values()]),
-                np.concatenate([np.mean(parts, axis=0) for parts in trainings.values()]),
+                np.concatenate([np.mean(parts, axis=0) for parts in runs.values()]),
             )
     return gaps
 
 
-def _gap_chance(gap: _Gap, field: Field) -> float:
-    """Chance of such a gap if there were none: test sets and trainings vary, and so do samples.
+def _gap_p_value(gap: _Gap, field: Field) -> float:
+    """P value of a gap: test sets and training runs vary, and so do samples.
 
-    One training has learned each threshold once, which cannot show how far thresholds vary.
+    One training run has learned each threshold once, which cannot show how far thresholds vary.
     """
-    trainings, sets = gap.by_training.size, gap.by_test.size
-    if trainings < 2:
+    runs, sets = gap.by_run.size, gap.by_test.size
+    if runs < 2:
         return 1.0
     parts = [
         (float(gap.by_test.var(ddof=1)) / sets, sets - 1.0),
-        (float(gap.by_training.var(ddof=1)) / trainings, trainings - 1.0),
+        (float(gap.by_run.var(ddof=1)) / runs, runs - 1.0),
     ]
     # Nothing is known better than to one sample.
     floor = float(min(source.samples for source in field.sources)) ** -2.0
     error = math.sqrt(sum(variance for variance, _ in parts) + floor)
-    freedom = min(welch_freedom(parts), float(min(trainings, sets) - 1 + max(trainings, sets) - 1))
+    freedom = min(welch_freedom(parts), float(runs - 1 + sets - 1))
     return 2.0 * float(stdtr(freedom, -abs(gap.value) / error))

@@ -19,17 +19,16 @@ def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple
         "accuracy is measured on the other. Both classes are cut to the size of the smaller, the "
         "first samples kept.",
         "Intervals are for other outlier sets of the kind of these, other ID samples"
-        + (", and another training" if any(len(s.runs) > 1 for s in field.sources) else "")
-        + ". P values are adjusted by Holm's rule where several methods are compared with the "
-        "first, and for its having been chosen by its results, and judged at "
-        f"{SIGNIFICANT:.0%}.",
+        + (", and another training run" if any(len(s.runs) > 1 for s in field.sources) else "")
+        + ". P values are adjusted by Holm's rule, also for having picked the best method from "
+        f"the same data; the significance level is {SIGNIFICANT:.0%}.",
     ]
     if all(len(source.runs) == 1 for source in field.sources):
-        lines.append("There is only one training: nothing can be said about retraining.")
+        lines.append("There is a single training run: nothing can be said about retraining.")
     if len(sets) < FEWEST_SETS:
         lines.append(
-            f"There are {len(sets)} outlier sets: fewer than {FEWEST_SETS} cannot show what "
-            "another one would do, so there are no intervals, and nothing is decided."
+            f"There are {len(sets)} outlier sets: fewer than {FEWEST_SETS} do not allow "
+            "intervals for other outlier sets, so nothing is decided."
         )
     if threshold == "hinge":
         lines.append(
@@ -80,7 +79,7 @@ def facts(tables: Sequence[ScoreTable], field: Field) -> tuple[tuple[str, str], 
     return (
         ("in-distribution data", ", ".join(names)),
         ("test samples, before halving", " / ".join(map(str, sizes))),
-        ("trainings", "–".join(map(str, dict.fromkeys((runs[0], runs[-1]))))),
+        ("training runs", "–".join(map(str, dict.fromkeys((runs[0], runs[-1]))))),
         ("methods", str(len(field.methods))),
         ("outlier sets", str(len(sets))),
         ("experiments per method", str(sum(len(s.experiments) for s in field.sources))),

@@ -18,8 +18,8 @@ from oodometer.protocols.od_test.views import (
     accuracy_table,
     interval_series,
     pair_map,
+    run_table,
     source_table,
-    training_table,
 )
 from oodometer.scores import ScoreTable
 
@@ -54,19 +54,19 @@ def od_test_over_sources(
         if allowed[table.id]
     )
     field = Field(sources)
-    told = bool(sources) and bool(field.methods)
+    comparable = bool(sources) and bool(field.methods)
     return Finding(
         protocol="od_test",
         title="OD-test: outliers that nobody tuned on",
         question="Does a detector whose threshold was learned on some outliers find others?",
-        claims=tuple(claims(field) if told else _claim_nothing(tables, sources)),
-        tables=(accuracy_table(field), *source_table(field), *training_table(field))
-        if told
+        claims=tuple(claims(field) if comparable else _claim_nothing(tables, sources)),
+        tables=(accuracy_table(field), *source_table(field), *run_table(field))
+        if comparable
         else (),
-        series=(interval_series(field), *pair_map(field)) if told else (),
-        caveats=caveats(tables, field, threshold) if told else (),
+        series=(interval_series(field), *pair_map(field)) if comparable else (),
+        caveats=caveats(tables, field, threshold) if comparable else (),
         missing=(*absent, *missing(tables, sources)),
-        facts=facts(tables, field) if told else (),
+        facts=facts(tables, field) if comparable else (),
     )
 
 
@@ -86,26 +86,31 @@ def _experiments(
     allowed: dict[str, dict[Experiment, None]] = {name: {} for name in names}
     absent: dict[str, None] = {}
     for triplet in triplets:
-        if isinstance(triplet, str) or len(triplet) != 3:
-            raise UserError(
-                f"A triplet is {triplet!r}; a source, a validation set and a test set are needed."
-            )
-        source, learn, test = triplet
-        if _plain(learn) == _plain(test):
-            raise UserError(
-                f"A triplet of source '{source}' learns and tests on '{learn}': they must differ."
-            )
+        source, learn, test = _checked(triplet)
         name = _known(source, names)
         if name is None:
             absent[f"source {source}: no table of scores"] = None
             continue
-        found = [_known(wanted, usable[name]) for wanted in (learn, test)]
-        for wanted, have in zip((learn, test), found, strict=True):
-            if have is None:
-                absent[f"source {name}: no scores of outlier set {wanted}"] = None
-        if found[0] is not None and found[1] is not None:
-            allowed[name][found[0], found[1]] = None
+        sets = {wanted: _known(wanted, usable[name]) for wanted in (learn, test)}
+        one, other = sets.values()
+        if one is not None and other is not None:
+            allowed[name][one, other] = None
+        for wanted in (wanted for wanted, found in sets.items() if found is None):
+            absent[f"source {name}: no scores of outlier set {wanted}"] = None
     return {name: list(pairs) for name, pairs in allowed.items()}, list(absent)
+
+
+def _checked(triplet: Triplet) -> Triplet:
+    if isinstance(triplet, str) or len(triplet) != 3:
+        raise UserError(
+            f"A triplet is {triplet!r}; a source, a validation set and a test set are needed."
+        )
+    source, learn, test = triplet
+    if _plain(learn) == _plain(test):
+        raise UserError(
+            f"A triplet of source '{source}' learns and tests on '{learn}': they must differ."
+        )
+    return triplet
 
 
 def _usable(table: ScoreTable) -> list[str]:
@@ -132,12 +137,14 @@ def _plain(name: str) -> str:
 def _claim_nothing(tables: Sequence[ScoreTable], sources: Sequence[Source]) -> list[Claim]:
     """Say why there is no result at all."""
     if sources:
-        text = "OD-test cannot be done: no method has all scores on every source."
+        text = "OD-test is not possible: no method has all scores on every source."
         return [Claim(text, "undecided", "see what is missing below")]
     sets = max((len(table.ood) for table in tables), default=0)
     if sets > 1:
-        text = "OD-test cannot be done: no pair of outlier sets is allowed and has two samples each"
+        text = (
+            "OD-test is not possible: no pair of outlier sets is allowed and has two samples each"
+        )
         return [Claim(f"{text}, beside two of the ID set.", "undecided", "samples are halved")]
-    text = "OD-test cannot be done: it learns on one outlier set and tests on another, and there "
+    text = "OD-test is not possible: it learns on one outlier set and tests on another, and there "
     text += "is one outlier set only." if sets else "is no outlier set."
     return [Claim(text, "undecided", "at least two outlier sets are needed")]

@@ -12,7 +12,7 @@ from oodometer.protocols.common.words import count
 from oodometer.protocols.od_test.effects import Effect, Field, mean_effect
 
 DOES_NOT_APPLY = "–"
-MANY = 12  # columns beyond which a table of trainings helps nobody
+MANY = 12  # columns beyond which a table of training runs is not shown
 
 
 def accuracy_table(field: Field) -> Table:
@@ -47,7 +47,7 @@ def accuracy_table(field: Field) -> Table:
         tuple(columns[c] for c in shown),
         tuple(tuple(row[c] for c in shown) for row in rows),
         "Three data sets: the threshold was learned on another outlier set than the one tested. "
-        "Two: on other samples of the same set. Optimism: two less three. Without outliers: the "
+        "Two: on other samples of the same set. Optimism: two − three. Without outliers: the "
         "threshold accepts 95 % of ID validation data. 0.5 is chance. ± of the figures: "
         "1.96 standard errors over experiments as if they were independent, which the paper's "
         "figures show; the intervals in brackets respect that experiments share data sets.",
@@ -90,8 +90,8 @@ def source_table(field: Field) -> list[Table]:
     ]
 
 
-def training_table(field: Field) -> list[Table]:
-    """Accuracy in each training, if one source has several."""
+def run_table(field: Field) -> list[Table]:
+    """Accuracy in each training run, if one source has several."""
     runs = field.sources[0].runs
     if len(field.sources) > 1 or not 1 < len(runs) <= MANY:
         return []
@@ -101,8 +101,8 @@ def training_table(field: Field) -> list[Table]:
     ]
     return [
         Table(
-            "od-test-trainings",
-            "Accuracy at balance in each training",
+            "od-test-runs",
+            "Accuracy at balance in each training run",
             ("method", *runs),
             tuple(rows),
             "The threshold was learned on another outlier set than the one tested.",
