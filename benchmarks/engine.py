@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from oodometer.engine.lead.run import make_plan, run_study
-from oodometer.engine.plan.notes import announce
 from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.plan.study_index import record_plan
 from oodometer.engine.stores import FolderStore, MemoryStore, Store
 from oodometer.engine.upkeep.survey import survey
 from oodometer.engine.work.codecs import (
@@ -85,7 +85,7 @@ def planning(tasks: int) -> Plan:
     print(f"memory of this process: {peak()}, aim: 1 GiB")
     made = make_plan(*large_study(tasks, True))
     with timed("  noting what it wants in a store", aim=""):
-        announce(made, MemoryStore())
+        record_plan(made, MemoryStore())
     return made
 
 
@@ -108,8 +108,8 @@ def keeping(store: Store, count: int) -> None:
 def looking(folder: Path, made: Plan, count: int) -> None:
     """Fill a store with many artefacts and look over it."""
     store = FolderStore(folder)
-    announce(made, store)
-    keys = [key for run in made.runs for key in run.score_keys]
+    record_plan(made, store)
+    keys = [part.key for part in made.artefacts if part.kind == "scores"]
     keys += [hashlib.sha1(str(n).encode()).hexdigest() for n in range(count - len(keys))]
     for number, key in enumerate(keys):  # most are links: writing them is not what is measured
         place = folder / "scores" / key[:2]

@@ -7,9 +7,9 @@ import contextlib
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.lead.collect import collect, conclude
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
-from oodometer.engine.plan.notes import Outcome
+from oodometer.engine.plan.study_index import Outcome
 from oodometer.engine.stores import FolderStore
-from oodometer.engine.work.steps import execute
+from oodometer.engine.work.worker import execute
 from oodometer.scores import Missing
 from oodometer.study import Study, parse_study
 

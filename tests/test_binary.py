@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 import oodometer as om
 from oodometer.engine.lead.run import count_done, make_plan, read_contents
-from oodometer.engine.plan.notes import Outcome, recall
 from oodometer.engine.plan.plan import Plan
+from oodometer.engine.plan.study_index import Outcome, find_finished
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.survey import find_prunable
 from oodometer.engine.upkeep.verify import recompute
@@ -361,7 +361,7 @@ def test_a_set_that_is_too_small_to_learn_from_leaves_the_others(folder, tmp_pat
     assert (part.detector, part.setting) == ("binary_network", "outliers=few")
     assert "needs 2 samples of each side, got 200 in-distribution and 1 outliers" in part.reason
     assert scores(table_of(outcome, store), "dark", "few").size == 3
-    assert recall(study, read_contents(study), store) is not None, "nothing to try again"
+    assert find_finished(study, read_contents(study), store) is not None, "nothing to try again"
 
 
 def test_what_its_networks_cannot_do_is_said_before_anything_is_trained(folder):
@@ -429,9 +429,9 @@ def test_an_old_failure_says_nothing_about_what_is_there(folder, tmp_path):
     rival = only.rivals[Need("model", "binary", "dark")]
     # Another runner failed for lack of memory, while this one went on.
     remember_failure(store, rival, Missing("MemoryError", run=rival.label))
-    for key in (*only.probe_keys, *only.score_keys):
-        store.discard("probes", key)
-        store.discard("scores", key)
+    for part in only.artefacts:
+        if part.kind in ("probes", "scores"):
+            store.discard(part.kind, part.key)
     assert not run_inside(study, store).missing
 
 

@@ -196,20 +196,20 @@ def damage_all(store: FolderStore, kind: str, how: str = "flipped") -> int:
     return len(files)
 
 
-@pytest.mark.parametrize("kind", ["models", "outputs", "correct", "scores", "tables", "findings"])
+@pytest.mark.parametrize("kind", ["models", "outputs", "scores", "tables", "findings"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "removed"])
 def test_what_was_damaged_is_made_again(finished, tmp_path, kind, how):
     study, whole = finished
     shutil.copytree(whole.folder, tmp_path / "store")
     store = FolderStore(tmp_path / "store")
     assert damage_all(store, kind, how)
-    if kind in ("models", "outputs"):  # read only if something that follows is lacking
+    if kind in ("models", "outputs"):  # read only if something that follows is missing
         for key in list(store.keys("scores")):
             store.discard("scores", key)
-        for key in list(store.keys("outputs" if kind == "models" else "correct")):
-            store.discard("outputs" if kind == "models" else "correct", key)
+        for key in list(store.keys("outputs")) if kind == "models" else ():
+            store.discard("outputs", key)
     made = make_plan(study, read_contents(study))
-    if kind in ("scores", "correct"):
+    if kind == "scores":
         for key in list(store.keys("tables")):
             store.discard("tables", key)
         assert collecting.collect(made, store, []) is None, "damage must be noticed"

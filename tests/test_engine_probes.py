@@ -15,7 +15,7 @@ from engine_studies import make_study, payloads, run_here, run_inside
 
 from oodometer.engine.lead.run import count_done, make_plan, read_contents
 from oodometer.engine.lead.runner import Progress
-from oodometer.engine.plan.notes import announce, recall
+from oodometer.engine.plan.study_index import find_finished, record_plan
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.survey import find_prunable, prune
 from oodometer.engine.upkeep.verify import recompute
@@ -48,7 +48,8 @@ def asked(monkeypatch) -> list[list[str]]:
     extract = probing.extract
 
     def counted(model: torch.nn.Module, sets: object, **given: object) -> object:
-        calls.append(sorted(given["needs"]))
+        if given.get("needs"):
+            calls.append(sorted(given["needs"]))
         return extract(model, sets, **given)
 
     monkeypatch.setattr(probing, "extract", counted)
@@ -79,7 +80,7 @@ def test_the_second_run_is_a_look_into_the_store(study, store, asked):
     states: list[Progress] = []
     again = run_inside(study, store, progress=states.append)
     assert again.findings == first.findings and not states
-    assert recall(study, read_contents(study), store) is not None
+    assert find_finished(study, read_contents(study), store) is not None
 
 
 def test_what_is_refused_is_not_asked_again(study, store, asked, monkeypatch):
@@ -231,7 +232,7 @@ def test_an_ensemble_of_one_is_refused_in_one_sentence(tiny_npz, store):
     outcome = run_inside(study, store)
     (part,) = outcome.missing
     assert part.lasting and "an ensemble needs runs that differ in the seed only" in part.reason
-    assert recall(study, read_contents(study), store) is not None
+    assert find_finished(study, read_contents(study), store) is not None
     key = make_plan(study, read_contents(study)).runs[0].probes[ENSEMBLE]["inverted stripes"]
     kept = bytes_to_arrays(store.load("probes", key))["refused"]
     assert "differ in the seed" in array_to_text(kept)
@@ -323,7 +324,7 @@ def test_verify_notices_another_probe(study, store, need):
 
 def test_prune_keeps_what_an_unfinished_study_needs(study, store):
     made = make_plan(study, read_contents(study))
-    announce(made, store)
+    record_plan(made, store)
     run_here(study.model_copy(update={"name": "other"}), store)
     probes = set(store.keys("probes"))
     store.save("probes", "ab" * 20, b"of nobody", {})

@@ -180,7 +180,7 @@ def test_a_finished_study_is_whole_again_after_any_damage(probed, tmp_path, way,
     assert run_study(study, store, executor=None) == outcome
 
 
-@pytest.mark.parametrize("kind", ["models", "outputs", "probes", "correct", "scores", "plans"])
+@pytest.mark.parametrize("kind", ["models", "outputs", "probes", "scores", "plans"])
 def test_each_kind_of_damage_is_noticed_for_itself(probed, tmp_path, kind):
     finished, study, expected = probed
     shutil.copytree(finished, tmp_path / "store")

@@ -37,7 +37,7 @@ def keys_of(study: Study, content: DataContent = CONTENT) -> dict[str, str]:
 
 def named(made: Plan) -> dict[str, str]:
     run = made.runs[0]
-    found = {"model": run.model, "outputs train": run.train_outputs, "correct": run.correct}
+    found = {"model": run.model, "outputs train": run.train_outputs}
     found |= {f"outputs {name}": key for name, key in run.outputs.items()}
     for label, cells in run.scores.items():
         found |= {f"{label} {name}": key for name, key in cells.items()}
@@ -51,14 +51,14 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 BEFORE = keys_of(make_study())
 ALL = set(BEFORE)
-OUTPUTS = {name for name in ALL if name.startswith("outputs")} | {"correct"}
+OUTPUTS = {name for name in ALL if name.startswith("outputs")}
 SCORES = {name for name in ALL if name.split()[0] in ("max_softmax", "energy", "knn(k=3)")}
 OF_LOGITS = {name for name in SCORES if not name.startswith("knn")}
 OF_KNN = SCORES - OF_LOGITS
 
 
 def test_every_key_is_another():
-    assert len(set(BEFORE.values())) == len(BEFORE) == 1 + 5 + 9
+    assert len(set(BEFORE.values())) == len(BEFORE) == 1 + 4 + 9
 
 
 # ---- specification and settings ----------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_another_grid_or_default_is_another_key():
     ("content", "expected"),
     [
         (replace(CONTENT, train="x"), ALL - {n for n in OUTPUTS if n != "outputs train"}),
-        (replace(CONTENT, test="x"), {n for n in ALL if "digits" in n} | {"correct"}),
+        (replace(CONTENT, test="x"), {n for n in ALL if "digits" in n}),
         (
             replace(CONTENT, ood={**CONTENT.ood, "noise": "x"}),
             {n for n in ALL if n.endswith("noise")},
@@ -159,7 +159,7 @@ def test_one_number_in_a_file_is_other_content(tiny_npz, part):
     np.savez(path, **content)
     found = changed(before, named(make_plan(study, read_contents(study))))
     assert ("model" in found) == part.startswith("train")
-    assert {"correct", "max_softmax stripes"} <= found
+    assert {"outputs stripes", "max_softmax stripes"} <= found
 
 
 def test_names_places_and_order_change_nothing(tiny_npz, tmp_path):

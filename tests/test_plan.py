@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from oodometer.engine.plan.notes import announce, read_wanted
 from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.plan.study_index import read_plan, record_plan
 from oodometer.engine.stores import MemoryStore
+from oodometer.engine.work.failures import failure_key
 from oodometer.scoring import choices
 from oodometer.study import Study, parse_study
 
@@ -33,9 +36,8 @@ def planned(**changes: object) -> Plan:
 
 def wanted(made: Plan) -> dict[str, set[str]]:
     return {
-        "models": {run.model for run in made.runs},
-        "outputs": {key for run in made.runs for key in (run.train_outputs, *run.outputs.values())},
-        "scores": {key for run in made.runs for key in run.score_keys},
+        kind: {part.key for part in made.artefacts if part.kind == kind}
+        for kind in ("models", "outputs", "scores")
     }
 
 
@@ -68,17 +70,31 @@ def test_only_what_changed_is_new(changes, new):
     assert tuple(len(after[kind] - before[kind]) for kind in before) == new
 
 
+def test_artefacts_come_after_their_parents():
+    parts = planned(detectors=["knn", "odin", "gram", "deep_ensemble"]).artefacts
+    seen: set[str] = set()
+    for part in parts:
+        others = part.kind == "probes" and part.stage == "score"  # made of other runs' outputs
+        assert others or seen.issuperset(part.parents), part.title
+        seen.add(part.key)
+    assert {part.kind for part in planned().artefacts} == {"models", "outputs", "scores"}
+
+
 def test_back_and_forth_is_the_same_plan():
     assert planned() == planned() != planned(ood=["noise"])
 
 
-def test_what_a_study_wants_is_noted_once_and_read_back():
+def test_the_plan_of_a_study_is_recorded_once_and_read_back():
     store, made = MemoryStore(), planned()
-    key = announce(made, store)
-    assert announce(planned(), store) == key and list(store.keys("plans")) == [key]
-    note = read_wanted(key, store)
-    assert note.study == made.study
-    for kind, keys in wanted(made).items():
-        assert set(note.keys[kind]) >= keys and len(note.keys[kind]) == len(set(note.keys[kind]))
-    assert set(note.keys["models"]) == wanted(made)["models"]
-    assert announce(planned(ood=["noise"]), store) != key
+    key = record_plan(made, store)
+    assert record_plan(planned(), store) == key and list(store.keys("plans")) == [key]
+    record = read_plan(key, store)
+    assert record.study == made.study and record.settings["energy"][0] == "temperature=1.0"
+    # Parents stand in the record of each artefact, not in that of the plan.
+    assert [replace(part, parents=()) for part in made.artefacts] == list(record.artefacts)
+    assert record.failures == {
+        (run.label, label): failure_key(run, label)
+        for run in made.runs
+        for label in ("", *run.scores)
+    }
+    assert record_plan(planned(ood=["noise"]), store) != key

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from oodometer.cli import app
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
-from oodometer.engine.plan.notes import announce, recall, studies_in
+from oodometer.engine.plan.study_index import find_finished, record_plan, studies_in
 from oodometer.engine.stores import KINDS, FolderStore, Store, open_store, this_owner
 from oodometer.engine.upkeep.survey import find_prunable, prune, survey
 from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table
@@ -44,7 +44,7 @@ def finish(study: Study, store: Store) -> None:
 def unchanging_code():
     """A finished study is known by the bytes of all code, which somebody may be editing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oodometer.engine.plan.notes.package_version", lambda: "as it is now")
+        patch.setattr("oodometer.engine.plan.study_index.package_version", lambda: "as it is now")
         yield
 
 
@@ -129,7 +129,7 @@ def test_status_counts_what_is_there(folder, place: Callable[[Path], str]):
 
 def test_status_tells_who_works_on_what(store, made):
     study = make_study(made, name="more", factors=[{"field": "seed", "levels": [0, 1, 2]}])
-    announce(make_plan(study, read_contents(study)), store)
+    record_plan(make_plan(study, read_contents(study)), store)
     store.claim("train-abc", this_owner(), 60)
     store.write_file("scores/.DS_Store", b"")
     store.write_file("scores/ab/abcd", b"half")
@@ -197,7 +197,7 @@ def test_show_tells_how_a_result_came_about(folder, store, place):
         assert "  parent: models " in text_of_parent
 
 
-@pytest.mark.parametrize("kind", ["models", "outputs", "correct", "scores"])
+@pytest.mark.parametrize("kind", ["models", "outputs", "scores"])
 def test_every_record_tells_all(store, kind):
     for key in store.keys(kind):
         record = store.record(kind, key)
@@ -239,7 +239,7 @@ def test_a_finished_study_loses_nothing(folder, store, made):
     assert run("prune", folder) == (0, "freed 0 bytes\n")
     assert everything(folder) == before
     study = make_study(made)
-    assert recall(study, read_contents(study), store) is not None
+    assert find_finished(study, read_contents(study), store) is not None
 
 
 @pytest.mark.parametrize("place", [str, in_an_object_store], ids=["folder", "object store"])
@@ -260,20 +260,20 @@ def test_what_nobody_refers_to_goes(folder, place):
 def test_versions_of_a_study(folder, store, made, tmp_path):
     """An unfinished version goes once a later one is finished; a finished one only on request."""
     unfinished = make_study(made, name="other", detectors=["vim"])
-    announce(make_plan(unfinished, read_contents(unfinished)), store)
+    record_plan(make_plan(unfinished, read_contents(unfinished)), store)
     store.save("scores", make_keys(unfinished)[0], b"begun", {})
     assert find_prunable(store).bytes == 0, "it may go on"
     later = make_study(made, detectors=["energy"], base={**base(made), "epochs": 2})
     finish(later, store)
     assert find_prunable(store).bytes == 0, "both finished versions stay"
-    assert recall(make_study(made), read_contents(later), store) is not None
+    assert find_finished(make_study(made), read_contents(later), store) is not None
     finish(make_study(made, name="other", detectors=["energy"]), store)
     found = find_prunable(store)
     assert set(found.artefacts["scores"]) == {make_keys(unfinished)[0]}
     prune(store, found)
-    assert recall(make_study(made), read_contents(later), store) is not None
+    assert find_finished(make_study(made), read_contents(later), store) is not None
     assert run("prune", folder, "--superseded", "--forget", "other")[0] == 0
-    assert recall(make_study(made), read_contents(later), store) is None
+    assert find_finished(make_study(made), read_contents(later), store) is None
     alone = FolderStore(tmp_path / "alone")
     finish(later, alone)
     assert payloads(folder) == payloads(alone.folder), "what is needed, all of it, and no more"
@@ -286,13 +286,13 @@ def base(made: Path) -> dict[str, object]:
 
 def make_keys(study: Study) -> list[str]:
     made = make_plan(study, read_contents(study))
-    return [key for run in made.runs for key in run.score_keys]
+    return [part.key for part in made.artefacts if part.kind == "scores"]
 
 
 def test_what_is_stale_goes_and_what_is_fresh_or_not_ours_stays(store, made):
     study = make_study(made, name="more", factors=[{"field": "seed", "levels": [0, 5]}])
     plan = make_plan(study, read_contents(study))
-    announce(plan, store)
+    record_plan(plan, store)
     store.save("progress", plan.runs[1].progress, b"half a training", {})
     finished = make_plan(make_study(made), read_contents(make_study(made)))
     store.save("progress", finished.runs[0].progress, b"left by a kill", {})
@@ -357,7 +357,7 @@ def test_verify_makes_all_again_and_changes_nothing(folder):
     assert code == 0 and "made again: 3 the same bytes" in text
 
 
-@pytest.mark.parametrize("kind", ["models", "outputs", "correct", "scores", "tables", "findings"])
+@pytest.mark.parametrize("kind", ["models", "outputs", "scores", "tables", "findings"])
 @pytest.mark.parametrize("suffix", ["", ".json"])
 def test_verify_finds_a_flipped_bit(folder, store, kind, suffix):
     key = next(store.keys(kind))

@@ -123,12 +123,12 @@ def test_saved_again_it_is_the_latest(store):
 def test_many_are_listed_in_order_and_asked_for_at_once(store):
     keys = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(40)]
     for key in keys:
-        store.save("correct", key, b"12", {})
-    assert list(store.keys("correct")) == sorted(keys)
-    assert store.present("correct", [*keys, "ffff"]) == set(keys)
-    assert store.present("correct", [keys[0], "ffff"]) == {keys[0]}
+        store.save("outputs", key, b"12", {})
+    assert list(store.keys("outputs")) == sorted(keys)
+    assert store.present("outputs", [*keys, "ffff"]) == set(keys)
+    assert store.present("outputs", [keys[0], "ffff"]) == {keys[0]}
     assert store.present("scores", keys) == set()
-    sizes, others = store.sizes("correct")
+    sizes, others = store.sizes("outputs")
     assert sizes.keys() == set(keys) and not others
     assert set(sizes.values()) == {2}
 

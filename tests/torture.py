@@ -23,7 +23,7 @@ import numpy as np
 
 from oodometer.engine.stores import FolderStore
 
-KINDS = ("models", "outputs", "probes", "correct", "scores", "tables", "findings")
+KINDS = ("models", "outputs", "probes", "scores", "tables", "findings")
 PATIENCE = 900.0  # seconds; only ever waited for if something is wrong
 DETECTORS = ["max_softmax", "energy", "entropy", "max_logit", "knn(k=3)", "mahalanobis", "margin"]
 

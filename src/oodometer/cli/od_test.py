@@ -28,7 +28,7 @@ def od_test(
     import numpy as np
 
     from oodometer import reports
-    from oodometer.engine.plan.notes import studies_in
+    from oodometer.engine.plan.study_index import studies_in
     from oodometer.engine.work.codecs import bytes_to_table
     from oodometer.lab.data.compatibility import SOURCES, triplets
     from oodometer.protocols.od_test.protocol import od_test_over_sources

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from oodometer.engine.lead.runner import Settings
-    from oodometer.engine.plan.notes import Outcome
+    from oodometer.engine.plan.study_index import Outcome
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -114,7 +114,7 @@ def report(
 ) -> None:
     """Write the report of a finished study as HTML, Markdown, LaTeX or CSV."""
     from oodometer import reports
-    from oodometer.engine.plan.notes import studies_in
+    from oodometer.engine.plan.study_index import studies_in
 
     if format not in reports.FORMATS:
         raise unknown("format", format, reports.FORMATS)

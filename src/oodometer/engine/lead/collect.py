@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from oodometer.engine.plan.artefacts import Artefact, present
 from oodometer.engine.plan.keys import code_version, digest
-from oodometer.engine.plan.notes import Outcome, announce
-from oodometer.engine.plan.plan import Plan, RunPlan
+from oodometer.engine.plan.plan import Plan
+from oodometer.engine.plan.study_index import Outcome, PlanRecord, plan_record, record_plan
 from oodometer.engine.stores import DamagedError, Store
 from oodometer.engine.work.codecs import (
     REFUSED,
@@ -18,6 +23,7 @@ from oodometer.engine.work.codecs import (
     table_to_bytes,
 )
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS
 from oodometer.scores import Missing, ScoreRow, ScoreTable
@@ -30,89 +36,130 @@ _BESIDE = ("errors", "engine/plan", "engine/stores",
 _PROTOCOL_SEED = 0  # protocols that draw random numbers draw the same ones every time
 
 
+def gather(plan: PlanRecord, store: Store) -> ScoreTable:
+    """The score table of a study as far as the store has it; reads only, and needs no PyTorch.
+
+    What is damaged is left out, as if it were not there yet. What failed is missing.
+    """
+    return _read(plan, store, _read_failures(plan, store))[0]
+
+
 def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, ScoreTable] | None:
-    """Bring all scores of a study into one table, which is itself kept.
+    """Gather all scores of a study into one table, which is itself kept.
 
     None: some scores were damaged, and have been discarded so that they are made again.
     """
-    there = store.present("scores", (key for run in made.runs for key in run.score_keys))
-    cells = [
-        (run, label, name, key)
-        for run in made.runs
-        for label, keys in run.scores.items()
-        for name, key in keys.items()
-        if key in there
-    ]
+    plan = plan_record(made)
+    has = present((part for part in plan.artefacts if part.kind == "scores"), store)
+    cells = [part for part in plan.artefacts if part.kind == "scores" and has(part)]
     if not cells:
-        runs_wanted = {run.label for run in made.runs}
-        # What fails first tells most: a run of the study, a network for its detectors, a detector.
-        telling = sorted(
-            failed,
-            key=lambda part: (bool(part.setting), bool(part.detector), part.run not in runs_wanted),
-        )
-        reason = f" {telling[0]}" if telling else ""
-        raise UserError(f"Nothing of study '{made.study.name}' could be scored.{reason}")
+        raise _nothing_scored(plan, failed)
     # What failed, and why, belongs to the key: repaired, it is another table.
     # Settings of the grid are not in it: the scores themselves tell which of them failed.
     # What is refused for good is kept as scores are.
     parts = [replace(p, traceback="") for p in failed if not p.setting and not p.lasting]
     reasons = sorted((part.run, part.detector, part.reason) for part in parts)
-    runs = {run.label: dict(run.levels) for run in made.runs}
-    factors = tuple(factor_of(factor.field) for factor in made.study.factors)
     code = code_version("engine/work/codecs", "engine/lead/collect", apart_from=_BESIDE)
-    labels = [(run.label, *rest) for run, *rest in cells]
-    key = digest("table", code, labels, runs, [vars(f) for f in factors], reasons, made.id)
+    named = [(c.about.run, c.about.name, c.about.dataset, c.key) for c in cells]
+    factors = [vars(factor) for factor in _factors(plan)]
+    key = digest("table", code, named, plan.runs, factors, reasons, plan.id)
     try:
         if store.has("tables", key):
             return key, bytes_to_table(store.view("tables", key))
     except DamagedError:
         store.discard("tables", key)
-    rows: list[ScoreRow] = []
-    missing = {(part.run, part.detector, part.setting): part for part in parts}
-    damaged = False
-    for run, label, name, cell_key in cells:
-        try:
-            payload, record = store.read("scores", cell_key)
-            arrays, about = bytes_to_arrays(payload), record["made_from"]
-        except DamagedError:
-            store.discard("scores", cell_key)
-            damaged = True
-            continue
-        if REFUSED in arrays:
-            reason = array_to_text(arrays.pop(REFUSED))
-            missing[run.label, label, ""] = Missing(reason, run.label, label, lasting=True)
-        for setting, scores in arrays.items():
-            text = "" if setting == "-" else setting
-            default = text == made.default_settings[label]
-            rows.append(ScoreRow(run.label, label, text, name, scores, default))
-        for setting, reason in about.get("missing", ()) if isinstance(about, dict) else ():
-            part = Missing(reason, run.label, label, setting)
-            missing[part.run, label, setting] = part
-    correct = _collect_correct(made.runs, store)
-    if damaged or correct is None:
+    table, damaged = _read(plan, store, parts)
+    for artefact in damaged:
+        store.discard(artefact.kind, artefact.key)
+    if damaged:
         return None
-    told = tuple(part for _, part in sorted(missing.items()))
-    table = ScoreTable(made.id, tuple(rows), runs, told, correct, made.same_samples, factors)
-    about = {"study": made.study.name, "cells": len(cells), "plan": announce(made, store)}
+    about = {"study": plan.study.name, "cells": len(cells), "plan": record_plan(made, store)}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table
 
 
-def _collect_correct(
-    runs: tuple[RunPlan, ...], store: Store
-) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]] | None:
-    correct = {}
-    damaged = False
-    for run in runs:
-        if store.has("correct", run.correct):
-            try:
-                known = bytes_to_arrays(store.load("correct", run.correct))["correct"]
-                if known.size:
-                    correct[run.label] = known
-            except DamagedError:
-                store.discard("correct", run.correct)
-                damaged = True
-    return None if damaged else correct
+def _nothing_scored(plan: PlanRecord, failed: list[Missing]) -> UserError:
+    # What fails first says most: a run of the study, a network for its detectors, a detector.
+    first = sorted(
+        failed,
+        key=lambda part: (bool(part.setting), bool(part.detector), part.run not in plan.runs),
+    )
+    reason = f" {first[0]}" if first else ""
+    return UserError(f"Nothing of study '{plan.study.name}' could be scored.{reason}")
+
+
+def _read(
+    plan: PlanRecord, store: Store, failed: Iterable[Missing]
+) -> tuple[ScoreTable, list[Artefact]]:
+    """Read all scores that are there; return what is damaged, too."""
+    rows: list[ScoreRow] = []
+    missing = {(part.run, part.detector, part.setting): part for part in failed}
+    correct: dict[str, NDArray[np.bool_]] = {}
+    damaged: list[Artefact] = []
+    wanted = [part for part in plan.artefacts if _is_read(part, plan)]
+    has = present(wanted, store)
+    for artefact in filter(has, wanted):
+        try:
+            if artefact.kind == "scores":
+                rows += _read_rows(artefact, plan, store, missing)
+            elif (right := _read_correct(artefact, store)) is not None:
+                correct[artefact.about.run] = right
+        except DamagedError:
+            damaged.append(artefact)
+    if not any(row.dataset == plan.id for row in rows):
+        rows = []  # of a study that has just begun
+    parts = tuple(part for _, part in sorted(missing.items()))
+    table = ScoreTable(
+        plan.id, tuple(rows), plan.runs, parts, correct, plan.same_samples, _factors(plan)
+    )
+    return table, damaged
+
+
+def _factors(plan: PlanRecord) -> tuple[Factor, ...]:
+    return tuple(factor_of(factor.field) for factor in plan.study.factors)
+
+
+def _is_read(artefact: Artefact, plan: PlanRecord) -> bool:
+    """Whether the table is made of it: scores, and outputs on the ID set."""
+    of_id = artefact.kind == "outputs" and artefact.about.dataset == plan.id
+    return artefact.about.run in plan.runs and (artefact.kind == "scores" or of_id)
+
+
+def _read_rows(
+    cell: Artefact,
+    plan: PlanRecord,
+    store: Store,
+    missing: dict[tuple[str, str, str], Missing],
+) -> Iterator[ScoreRow]:
+    """The rows of one artefact; settings that it lacks are added to what is missing."""
+    payload, record = store.read("scores", cell.key)
+    arrays, about = bytes_to_arrays(payload), record["made_from"]
+    run, label = cell.about.run, cell.about.name
+    if REFUSED in arrays:
+        reason = array_to_text(arrays.pop(REFUSED))
+        missing[run, label, ""] = Missing(reason, run, label, lasting=True)
+    for setting, scores in arrays.items():
+        text = "" if setting == "-" else setting
+        default = text == plan.settings[label][0]
+        yield ScoreRow(run, label, text, cell.about.dataset, scores, default)
+    for setting, reason in about.get("missing", ()) if isinstance(about, dict) else ():
+        missing[run, label, setting] = Missing(reason, run, label, setting)
+
+
+def _read_correct(outputs: Artefact, store: Store) -> NDArray[np.bool_] | None:
+    """Which samples are classified correctly; None if the test set is not labelled."""
+    arrays = bytes_to_arrays(store.view("outputs", outputs.key))
+    labels = arrays["labels"]
+    if (labels < 0).any():
+        return None
+    return np.asarray(arrays["logits"].argmax(1) == labels)
+
+
+def _read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
+    keys = plan.failures.values()
+    for key in sorted(store.present("failures", keys)):
+        with contextlib.suppress(DamagedError, ValueError, TypeError):
+            yield replace(Missing(**json.loads(store.load("failures", key))), traceback="")
 
 
 def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> Outcome:

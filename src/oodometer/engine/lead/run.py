@@ -19,9 +19,10 @@ from oodometer.engine.lead.collect import collect, conclude
 from oodometer.engine.lead.estimates import Cost, DataSize, estimate
 from oodometer.engine.lead.runner import Progress, Runner, Settings
 from oodometer.engine.lead.tasks import forget, lend, warm_up
-from oodometer.engine.plan.notes import Outcome, announce, recall, remember
+from oodometer.engine.plan.artefacts import Stage, count_present, present
 from oodometer.engine.plan.plan import DataContent, Plan, RunPlan, plan
-from oodometer.engine.stores import Kind, MemoryStore, Store
+from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
+from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.outliers import load_outliers
@@ -118,23 +119,9 @@ def _check_protocols(study: Study) -> None:
             raise unknown("protocol", name, PROTOCOLS)
 
 
-def count_done(made: Plan, store: Store) -> dict[str, tuple[int, int]]:
+def count_done(made: Plan, store: Store) -> dict[Stage, tuple[int, int]]:
     """Per stage, how many results the store has and how many the plan wants."""
-    wanted: dict[str, tuple[Kind, list[str]]] = {
-        "train": ("models", [run.model for run in made.trainings]),
-        "extract": (
-            "outputs",
-            [key for run in made.trainings for key in run.output_keys.values()],
-        ),
-        "score": (
-            "scores",
-            [key for run in made.runs for keys in run.scores.values() for key in keys.values()],
-        ),
-    }
-    return {
-        stage: (sum(store.has(kind, key) for key in set(keys)), len(set(keys)))
-        for stage, (kind, keys) in wanted.items()
-    }
+    return count_present(made.artefacts, present(made.artefacts, store))
 
 
 def run_study(
@@ -158,9 +145,9 @@ def run_study(
     _check_device_name(settings.device)  # the rest of that question costs an import of PyTorch
     _check_protocols(study)
     contents, sizes = _read_data(study)
-    remembered = recall(study, contents, store)
-    if remembered is not None:
-        return remembered
+    finished = find_finished(study, contents, store)
+    if finished is not None:
+        return finished
     check_device(settings.device, here=cluster is None)
     store.require_writable()
     with contextlib.ExitStack() as stack:
@@ -172,7 +159,7 @@ def run_study(
             lend(store)
             stack.callback(forget)
         made = make_plan(study, contents)
-        planned = announce(made, store)
+        planned = record_plan(made, store)
         drop_damaged(made, store)
         costs = _costs(made, sizes)
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
@@ -184,7 +171,7 @@ def run_study(
         else:
             raise UserError(f"Store '{store.address}' keeps losing what is written to it.")
     outcome = conclude(study, *collected, store)
-    remember(study, contents, outcome, planned, store)
+    record_outcome(study, contents, outcome, planned, store)
     return outcome
 
 

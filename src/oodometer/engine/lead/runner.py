@@ -12,8 +12,9 @@ from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost, Durations
 from oodometer.engine.lead.schedule import Job, Piece, Schedule
+from oodometer.engine.plan.artefacts import Artefact, Has, lacking_detectors, present
 from oodometer.engine.plan.plan import Plan, RunPlan
-from oodometer.engine.stores import DamagedError, Kind, Store, StoreError, this_owner
+from oodometer.engine.stores import DamagedError, Store, StoreError, this_owner
 from oodometer.engine.work.failures import failure_key, remember_failure
 from oodometer.scores import Missing
 
@@ -67,7 +68,7 @@ class Runner:
         self._report = progress
         self._owner = this_owner()
         self._durations = Durations()
-        has = _inventory(plan, store)
+        has = present(plan.artefacts, store)
         jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
         self._learn_from_records(jobs)
         self._models = {job.run.model for job in jobs if job.trained}
@@ -231,7 +232,8 @@ class Runner:
             else:
                 self._refresh(job)
             return
-        left = [label for label in piece.detectors if self._lacks(job.run, label)]
+        lacking = set(lacking_detectors(job.run, self._has))
+        left = [label for label in piece.detectors if label in lacking]
         self._scored += len(piece.detectors) - len(left)
         job.waiting += left
         if left:  # they are done in order: the first that is not there was at work
@@ -254,12 +256,12 @@ class Runner:
 
     # ---- what the store tells ------------------------------------------------------------------
 
-    def _lacks(self, run: RunPlan, label: str) -> bool:
-        return not all(self.store.has("scores", key) for key in run.scores[label].values())
+    def _has(self, artefact: Artefact) -> bool:
+        return self.store.has(artefact.kind, artefact.key)
 
     def _refresh(self, job: Job) -> None:
         before = job.left
-        _look_up(job, self.store.has)
+        _look_up(job, self._has)
         self._scored += before - job.left
         self._note_model(job)
         if job.prepared:
@@ -333,20 +335,6 @@ def _training_claim(run: RunPlan) -> str:
     return f"train-{run.training}"
 
 
-def _inventory(plan: Plan, store: Store) -> Callable[[Kind, str], bool]:
-    """Ask the store once for all that the plan wants of it."""
-    kinds: tuple[Kind, ...] = ("models", "outputs", "probes", "correct", "scores")
-    wanted: dict[Kind, set[str]] = {kind: set() for kind in kinds}
-    for run in plan.trainings:
-        wanted["models"].add(run.model)
-        wanted["scores"].update(*(keys.values() for keys in run.scores.values()))
-        wanted["outputs"] |= {*run.output_keys.values()}
-        wanted["probes"].update(run.probe_keys)
-        wanted["correct"].add(run.correct)
-    there = {kind: store.present(kind, keys) for kind, keys in wanted.items()}
-    return lambda kind, key: key in there[kind]
-
-
 def _known_failures(plan: Plan, store: Store) -> set[str]:
     """Keys of what failed in earlier executions of this plan."""
     if not any(True for _ in store.keys("failures")):
@@ -355,28 +343,14 @@ def _known_failures(plan: Plan, store: Store) -> set[str]:
     return store.present("failures", wanted)
 
 
-def _look_up(job: Job, has: Callable[[Kind, str], bool]) -> Job:
+def _look_up(job: Job, has: Has) -> Job:
     """See what the store lacks of a run."""
     run = job.run
-    lacking = [
-        label
-        for label, keys in run.scores.items()
-        if not all(has("scores", key) for key in keys.values())
-    ]
+    lacking = lacking_detectors(run, has)
     job.waiting = [label for label in lacking if not run.waits(label)]
     job.held = [label for label in lacking if run.waits(label)]
-    needed = {need for label in job.waiting for need in run.needs.get(label, ())}
-    own = [need for need in needed if not run.made_of_others(need)]
-    probes = [key for need in own for key in run.probes.get(need, {}).values()]
-    outputs = run.output_keys.values()
-    job.prepared = has("correct", run.correct) and (
-        not lacking
-        or (
-            all(has("outputs", key) for key in outputs)
-            and all(has("probes", key) for key in probes)
-        )
-    )
-    job.trained = job.prepared or has("models", run.model)
+    job.trained = all(has(part) for part in run.artefacts if part.stage == "train")
+    job.prepared = job.trained and all(has(p) for p in run.artefacts if p.stage == "extract")
     return job
 
 

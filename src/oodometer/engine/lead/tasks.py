@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from oodometer.engine.plan.plan import RunPlan
 from oodometer.engine.stores import Store, StoreError, open_store
+from oodometer.engine.work.data import forget_data
 from oodometer.scores import Missing
 
 if TYPE_CHECKING:
-    from oodometer.engine.work.steps import Bench
+    from oodometer.engine.work.worker import RunWorker
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Work:
 
     run: RunPlan
     ood: tuple[str, ...]  # outlier sets as the study names them
-    detectors: tuple[str, ...]  # likewise
+    detectors: tuple[str, ...]  # as the study names them
     store: str  # its address
     device: str
 
@@ -36,46 +37,46 @@ class Report:
 
 def warm_up() -> None:
     """Import what tasks need, while the runner still plans."""
-    import oodometer.engine.work.steps  # noqa: F401
+    import oodometer.engine.work.worker  # noqa: F401
 
 
 def prepare(work: Work) -> Report:
     """Train and extract what the store lacks of a run."""
-    return _report(work, lambda bench: bench.prepare())
+    return _report(work, lambda worker: worker.prepare())
 
 
 def score(work: Work, labels: tuple[str, ...]) -> Report:
     """Score a run with these detectors."""
-    return _report(work, lambda bench: bench.score(labels))
+    return _report(work, lambda worker: worker.score(labels))
 
 
-def _report(work: Work, do: Callable[[Bench], list[Missing]]) -> Report:
+def _report(work: Work, do: Callable[[RunWorker], list[Missing]]) -> Report:
     try:
-        bench = _bench(work)
-        bench.seconds.clear()
-        missing = do(bench)
+        worker = _worker(work)
+        worker.seconds.clear()
+        missing = do(worker)
     except StoreError as problem:
         return Report(store_error=str(problem))
-    return Report(tuple(missing), dict(bench.seconds))
+    return Report(tuple(missing), dict(worker.seconds))
 
 
-# A worker keeps the bench of the run that it did last: what was just extracted is scored from
+# A process keeps the worker of the run that it did last: what was just extracted is scored from
 # memory. It keeps the store, too.
-_benches: dict[tuple[str, ...], Bench] = {}
+_workers: dict[tuple[str, ...], RunWorker] = {}
 _stores: dict[str, Store] = {}
 
 
-def _bench(work: Work) -> Bench:
-    from oodometer.engine.work.steps import Bench
+def _worker(work: Work) -> RunWorker:
+    from oodometer.engine.work.worker import RunWorker
 
     key = (work.store, work.device, work.run.label, *work.run.outputs.values(), *work.detectors)
-    if key not in _benches:
-        _benches.clear()
+    if key not in _workers:
+        _workers.clear()
         if work.store not in _stores:
             _stores[work.store] = open_store(work.store)
         store = _stores[work.store]
-        _benches[key] = Bench(work.run, work.ood, work.detectors, store, work.device)
-    return _benches[key]
+        _workers[key] = RunWorker(work.run, work.ood, work.detectors, store, work.device)
+    return _workers[key]
 
 
 def lend(store: Store) -> None:
@@ -86,5 +87,6 @@ def lend(store: Store) -> None:
 
 def forget() -> None:
     """Forget what is kept between tasks."""
-    _benches.clear()
+    _workers.clear()
     _stores.clear()
+    forget_data()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
+from oodometer.engine.plan.artefacts import Artefact, artefacts_of
 from oodometer.engine.plan.keys import code_version, digest, function_version
 from oodometer.lab.data.portions import split_seed
 from oodometer.lab.detector_models.binary import FEWEST_OUTLIERS, Against, binary_spec
@@ -15,7 +17,7 @@ from oodometer.needs import ENSEMBLE, LAYERS, Need
 from oodometer.study import Level, Study, TrainSpec
 from oodometer.study.fields import RE_EVALUATED
 
-# Raised by hand when engine/steps.py changes what it makes of the same call of the same code.
+# Raised by hand when engine/work changes what it makes of the same call of the same code.
 _STEPS = {"train": 1, "extract": 1, "score": 1}
 
 # What a step imports and does not depend on. What is said in the specification or told by the
@@ -71,7 +73,6 @@ class RunPlan:
     model: str
     train_outputs: str
     outputs: Mapping[str, str]  # scored data set -> key
-    correct: str  # key of: which ID samples were classified right
     scores: Mapping[str, Mapping[str, str]]  # detector label -> scored data set -> key
     # need beyond plain outputs -> data set ("" = what detectors are fitted to) -> key
     probes: Mapping[Need, Mapping[str, str]] = field(default_factory=dict)
@@ -107,15 +108,10 @@ class RunPlan:
         words = "training set" if self.spec.fitted_on == "train" else "validation set"
         return f"{words} of the run" if words in self.outputs else words
 
-    @property
-    def score_keys(self) -> Iterator[str]:
-        """The keys of all scores of the run."""
-        return (key for keys in self.scores.values() for key in keys.values())
-
-    @property
-    def probe_keys(self) -> Iterator[str]:
-        """The keys of all probes of the run."""
-        return (key for keys in self.probes.values() for key in keys.values())
+    @cached_property
+    def artefacts(self) -> tuple[Artefact, ...]:
+        """All results of the run, each after those that it is made from."""
+        return tuple(artefacts_of(self))
 
     def waits(self, detector: str) -> bool:
         """Whether a detector can be scored only when other runs are extracted."""
@@ -132,7 +128,7 @@ class Plan:
     id: str
     detectors: tuple[str, ...]  # their labels
     named_detectors: tuple[str, ...]  # as the user wrote them, "all" spelt out
-    default_settings: Mapping[str, str]  # label -> the setting that represents the detector
+    settings: Mapping[str, tuple[str, ...]]  # label -> the grid; the first represents the detector
     runs: tuple[RunPlan, ...]
     same_samples: bool
 
@@ -141,6 +137,11 @@ class Plan:
         """The runs of the study, and the networks that are trained for detectors of theirs."""
         rivals = {rival.label: rival for run in self.runs for rival in run.rivals.values()}
         return (*self.runs, *rivals.values())
+
+    @property
+    def artefacts(self) -> Iterator[Artefact]:
+        """All results of the study's runs; some belong to several runs."""
+        return (artefact for run in self.trainings for artefact in run.artefacts)
 
 
 def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Choice]) -> Plan:
@@ -184,7 +185,6 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
             model=model,
             train_outputs=train_outputs,
             outputs=outputs,
-            correct=digest("correct", _STEPS["extract"], outputs[content.id]),
             scores={},
         )
         runs.append(replace(run, rivals=_rivals(run, binary_needs, extraction, shared)))
@@ -196,10 +196,18 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         id=first.id,
         detectors=tuple(choice.label for choice in choices),
         named_detectors=tuple(choice.text for choice in choices),
-        default_settings={choice.label: choice.setting for choice in choices},
+        settings={choice.label: _grid(choice) for choice in choices},
         runs=tuple(runs),
         same_samples=all(content.scored == first.scored for content in contents.values()),
     )
+
+
+def _grid(choice: Choice) -> tuple[str, ...]:
+    """All settings of a detector in words, the one that represents it first."""
+    from oodometer.registry import setting_text
+
+    grid = (setting_text(settings) for settings in choice.tried(grid=True))
+    return (*dict.fromkeys((choice.setting, *grid)),)
 
 
 def _with_scores(
@@ -257,7 +265,6 @@ def _rivals(
             model=model,
             train_outputs="",
             outputs=outputs,
-            correct=digest("correct", _STEPS["extract"], outputs[content.id]),
             scores={},
             against=against,
         )

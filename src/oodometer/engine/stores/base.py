@@ -23,7 +23,6 @@ Kind = Literal[
     "progress",
     "outputs",
     "probes",
-    "correct",
     "scores",
     "tables",
     "findings",

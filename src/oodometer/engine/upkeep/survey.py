@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from oodometer.engine.plan.notes import STAGES, Wanted, read_wanted
+from oodometer.engine.plan.artefacts import Stage, count_present
+from oodometer.engine.plan.study_index import PlanRecord, read_plan
 from oodometer.engine.stores import KINDS, Claim, DamagedError, Kind, Store
 from oodometer.engine.stores.base import File
 from oodometer.engine.stores.claims import Claims
@@ -21,7 +22,7 @@ class StudyState:
 
     name: str
     finished: bool
-    stages: Mapping[str, tuple[int, int]]  # what is done and what is wanted of each
+    stages: Mapping[Stage, tuple[int, int]]  # what is done and what is wanted of each
     failed: int
     earlier: int  # other versions of the study that the store knows
 
@@ -44,7 +45,7 @@ class _Version:
     name: str
     saved: float
     plan: str | None = None
-    notes: list[str] = field(default_factory=list)  # keys in "studies"
+    outcomes: list[str] = field(default_factory=list)  # keys in "studies"
 
 
 def survey(store: Store) -> Survey:
@@ -54,16 +55,14 @@ def survey(store: Store) -> Survey:
     latest = {version.name: version for version in versions}
     states = []
     for name, version in latest.items():
-        wanted = _wanted(version, store)
-        stages: dict[str, tuple[int, int]] = {}
+        record = _plan_record(version, store)
+        stages: dict[Stage, tuple[int, int]] = {}
         failed = 0
-        if wanted is not None:
-            for stage, kind in STAGES.items():
-                keys = wanted.keys[kind]
-                stages[stage] = sum(key in sizes[kind] for key in keys), len(keys)
-            failed = sum(key in sizes["failures"] for key in wanted.keys["failures"])
+        if record is not None:
+            stages = count_present(record.artefacts, lambda part: part.key in sizes[part.kind])
+            failed = sum(key in sizes["failures"] for key in record.failures.values())
         earlier = sum(other.name == name for other in versions) - 1
-        states.append(StudyState(name, bool(version.notes), stages, failed, earlier))
+        states.append(StudyState(name, bool(version.outcomes), stages, failed, earlier))
     return Survey(sizes, tuple(states), tuple(store.claims()), halves, strays)
 
 
@@ -98,33 +97,34 @@ def find_prunable(
     for name in forget:
         if name not in names:
             raise unknown("study in this store", name, names)
-    last_finished = {version.name: version.saved for version in versions if version.notes}
+    last_finished = {version.name: version.saved for version in versions if version.outcomes}
     kept = [
         version
         for version in versions
         if version.name not in set(forget)
         and (
             version.saved >= last_finished.get(version.name, 0.0)
-            or (bool(version.notes) and not superseded)
+            or (bool(version.outcomes) and not superseded)
         )
     ]
     needed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
     lost = []
     for version in kept:
-        wanted = _wanted(version, store)
-        needed["studies"].update(version.notes)
-        for note in version.notes:
-            parents = _parents(store, "studies", note)
+        record = _plan_record(version, store)
+        needed["studies"].update(version.outcomes)
+        for outcome in version.outcomes:
+            parents = _parents(store, "studies", outcome)
             needed["findings"].update(parents)
             needed["tables"].update(parents)
-        if wanted is None:
+        if record is None:
             lost.append(version.name)
             continue
         assert version.plan is not None
         needed["plans"].add(version.plan)
-        for kind, keys in wanted.keys.items():
-            needed[kind].update(keys)
-        for progress, models in wanted.trainings.items():
+        for artefact in record.artefacts:
+            needed[artefact.kind].add(artefact.key)
+        needed["failures"].update(record.failures.values())
+        for progress, models in record.trainings.items():
             if not all(model in sizes["models"] for model in models):
                 needed["progress"].add(progress)
     # The table and the findings of a study that was stopped before it was noted as finished.
@@ -197,16 +197,16 @@ def _versions(store: Store, sizes: Mapping[Kind, Mapping[str, int]]) -> list[_Ve
         if version is None or version.name != name:
             version = _Version(name, saved, None if version is None else version.plan)
             without.append(version)
-        version.notes.append(key)
+        version.outcomes.append(key)
         version.saved = max(version.saved, saved)
     return sorted([*by_plan.values(), *without], key=lambda version: version.saved)
 
 
-def _wanted(version: _Version, store: Store) -> Wanted | None:
+def _plan_record(version: _Version, store: Store) -> PlanRecord | None:
     if version.plan is None:
         return None
     try:
-        return read_wanted(version.plan, store)
+        return read_plan(version.plan, store)
     except DamagedError:
         return None
 

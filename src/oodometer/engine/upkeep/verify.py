@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oodometer.engine.plan.notes import read_wanted
+from oodometer.engine.plan.artefacts import MADE_BY_RUNS, Artefact, model_of
 from oodometer.engine.plan.plan import Plan, RunPlan
+from oodometer.engine.plan.study_index import read_plan
 from oodometer.engine.stores import KINDS, DamagedError, Kind, MemoryStore, Store, StoreError
 from oodometer.engine.stores.base import File
 from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.errors import UserError, describe
 
-RECOMPUTED: tuple[Kind, ...] = ("models", "outputs", "probes", "scores")
 Part = tuple[Kind, str]  # an artefact
 
 
 @dataclass(frozen=True)
 class Difference:
-    """An artefact that came out otherwise when it was made again."""
+    """An artefact that came out differently when it was made again."""
 
     kind: Kind
     key: str
@@ -30,7 +30,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """What came of making a sample again."""
+    """The result of making a sample again."""
 
     same: tuple[Part, ...]
     differences: tuple[Difference, ...]
@@ -56,28 +56,28 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     code of now; otherwise they are counted as impossible, with the reason.
     """
     plans, reasons = _plans(store)
-    makers: dict[Part, tuple[int, RunPlan]] = {}  # number of the plan, and the run
+    makers: dict[Part, tuple[int, RunPlan, Artefact]] = {}  # number of the plan, the run
     for number, made in enumerate(plans):
         for run in made.trainings:
-            for kind in RECOMPUTED:
-                for key in _keys(run, kind):
-                    makers.setdefault((kind, key), (number, run))
-    there = [(kind, key) for kind in RECOMPUTED for key in store.keys(kind)]
+            for artefact in run.artefacts:
+                makers.setdefault((artefact.kind, artefact.key), (number, run, artefact))
+    there = [(kind, key) for kind in MADE_BY_RUNS for key in store.keys(kind)]
     chosen = rng.permutation(len(there))[:size]
     sample = [there[place] for place in sorted(chosen)]
     other = reasons[0] if reasons else "it was made by other code, or of no study that is known"
     impossible = [(part, other) for part in sample if part not in makers]
-    groups: dict[tuple[int, str, Kind], list[Part]] = {}
+    groups: dict[tuple[int, str, Kind], list[Artefact]] = {}
     for part in sample:
         if part in makers:
-            number, run = makers[part]
-            groups.setdefault((number, run.label, part[0]), []).append(part)
+            number, run, artefact = makers[part]
+            groups.setdefault((number, run.label, artefact.kind), []).append(artefact)
     same: list[Part] = []
     differences: list[Difference] = []
-    for parts in groups.values():
-        number, run = makers[parts[0]]
-        again, failure = _made_again(plans[number], run, parts, store)
-        for kind, key in parts:
+    for group in groups.values():
+        number, run, _ = makers[group[0].kind, group[0].key]
+        again, failure = _make_again(plans[number], run, group, store)
+        for artefact in group:
+            kind, key = artefact.kind, artefact.key
             try:
                 before = store.load(kind, key)
             except DamagedError as problem:
@@ -89,7 +89,7 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
                 same.append((kind, key))
             else:
                 reason = _compare(before, after)
-                differences.append(Difference(kind, key, _name(run, kind, key), reason))
+                differences.append(Difference(kind, key, artefact.title, reason))
     return Recomputed(tuple(same), tuple(differences), tuple(impossible))
 
 
@@ -101,7 +101,7 @@ def _plans(store: Store) -> tuple[list[Plan], list[str]]:
     reasons = []
     for key in store.keys("plans"):
         try:
-            study = read_wanted(key, store).study
+            study = read_plan(key, store).study
             made = make_plan(study, read_contents(study))
         except (UserError, DamagedError) as problem:
             reasons.append(str(problem))
@@ -111,39 +111,22 @@ def _plans(store: Store) -> tuple[list[Plan], list[str]]:
     return plans, reasons
 
 
-def _keys(run: RunPlan, kind: Kind) -> list[str]:
-    if kind == "models":
-        return [run.model]
-    if kind == "outputs":
-        return [*run.output_keys.values()]
-    return list(run.probe_keys if kind == "probes" else run.score_keys)
-
-
-def _made_again(
-    made: Plan, run: RunPlan, parts: list[Part], store: Store
+def _make_again(
+    made: Plan, run: RunPlan, group: list[Artefact], store: Store
 ) -> tuple[MemoryStore, str]:
-    """Make parts of a run again, of the same kind, from what the store holds besides them."""
-    from oodometer.engine.work.steps import Bench
+    """Make artefacts of a run again, all of one kind, from what the store holds besides them."""
+    from oodometer.engine.work.worker import RunWorker
 
-    kind = parts[0][0]
-    hidden: set[Part] = set(parts)
-    if kind == "models":  # a model is made when an output needs it
-        hidden |= {("models", key) for key in run.checkpoints.values()}
-        hidden |= {("outputs", key) for key in _keys(run, "outputs")}
+    hidden: set[Part] = {(artefact.kind, artefact.key) for artefact in group}
+    if group[0].stage == "train":  # from the start, not from a later checkpoint
+        models = (model_of(run, *checkpoint) for checkpoint in run.checkpoints.items())
+        hidden |= {(model.kind, model.key) for model in models}
         hidden.add(("progress", run.progress))
-    if kind in ("models", "outputs"):
-        hidden.add(("correct", run.correct))
     layer = _Layer(store, {path for part in hidden for path in _paths(*part)})
-    device = _device(store, parts[0])
-    bench = Bench(run, made.study.ood, made.named_detectors, layer, device)
-    keys = {key for _, key in parts}
+    device = _device(store, group[0])
+    worker = RunWorker(run, made.study.ood, made.named_detectors, layer, device)
     try:
-        if kind == "scores":
-            failures = bench.score([n for n, own in run.scores.items() if keys & {*own.values()}])
-        elif kind == "probes":
-            failures = bench.probe(keys)
-        else:
-            failures = bench.prepare()
+        failures = worker.make(group)
     except StoreError:
         raise
     except Exception as problem:  # noqa: BLE001 - what it was made from may be anything
@@ -151,10 +134,10 @@ def _made_again(
     return layer, str(failures[0]) if failures else ""
 
 
-def _device(store: Store, part: Part) -> str:
+def _device(store: Store, artefact: Artefact) -> str:
     """The device that an artefact was made on."""
     try:
-        made_from = store.record(*part)["made_from"]
+        made_from = store.record(artefact.kind, artefact.key)["made_from"]
     except DamagedError:
         return "cpu"
     return str(made_from.get("device", "cpu")) if isinstance(made_from, Mapping) else "cpu"
@@ -175,21 +158,6 @@ def _compare(before: bytes, after: bytes) -> str:
             many = int((first != second).sum())
             return f"{name} differs in {many} of {first.size} numbers, by up to {gap.max():.3g}"
     return "the arrays are the same, their bytes are not"
-
-
-def _name(run: RunPlan, kind: Kind, key: str) -> str:
-    """Whose an artefact is, in words."""
-    if kind == "models":
-        return f"model of run {run.label}"
-    if kind == "outputs":
-        sets = {k: n or f"the {run.fitted}" for n, k in run.output_keys.items()}
-        return f"outputs of run {run.label} on {sets[key]}"
-    if kind == "probes":
-        answers = {k: (need, n) for need, keys in run.probes.items() for n, k in keys.items()}
-        need, name = answers[key]
-        return f"{need} of run {run.label} on {name or f'the {run.fitted}'}"
-    cells = {k: (label, n) for label, keys in run.scores.items() for n, k in keys.items()}
-    return "scores of {} on {}, run {}".format(*cells[key], run.label)
 
 
 def _paths(kind: Kind, key: str) -> tuple[str, str]:

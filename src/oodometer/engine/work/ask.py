@@ -1,4 +1,4 @@
-"""Ask the network of a run again, for the detectors that need it; answers and refusals are kept."""
+"""Ask the network of a run: outputs, and what detectors need beyond; refusals are kept, too."""
 
 from __future__ import annotations
 
@@ -11,66 +11,131 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
 from oodometer.errors import UserError, unknown
-from oodometer.lab.asking.extract import extract
+from oodometer.lab.asking.extract import extract, stem_relu_skipped
 from oodometer.lab.asking.probes import PROBES
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.needs import ENSEMBLE, LAYERS, Need
-from oodometer.outputs import Outputs
+from oodometer.outputs import Head, Outputs
 
 if TYPE_CHECKING:
-    from oodometer.engine.work.steps import Bench
+    from oodometer.engine.work.worker import RunWorker
 
 _PASSING = ("MemoryError", "allocate", "out of memory", "OSError")  # other than the network's fault
 
 
-class Probing:
-    """What detectors of one run read beyond plain outputs."""
+class Asker:
+    """What the network of one run says: from memory, the store or the network."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench, self._run = bench, bench.run
+    def __init__(self, worker: RunWorker) -> None:
+        self._worker, self._run = worker, worker.run
+        self._plain: dict[str, Outputs] = {}
         self._arrays: dict[str, dict[str, NDArray[Any]]] = {}  # key -> what was just made
         self._failures: dict[str, str] = {}  # key -> what may go well the next time
-        self._outputs: dict[tuple[str, tuple[Need, ...]], Outputs] = {}
+        self._joined: dict[tuple[str, tuple[Need, ...]], Outputs] = {}
 
-    def prepare(self, labels: Iterable[str]) -> None:
-        """Make what these detectors need of the network and the store lacks."""
-        needs = {need for label in labels for need in self._run.needs.get(label, ())}
-        store, probes = self._bench.store, self._run.probes
-        lacking = {
-            need: [name for name, key in probes[need].items() if not store.has("probes", key)]
-            for need in sorted(needs)
-            if need in probes and not self._run.made_of_others(need)
-        }
-        self._make({need: names for need, names in lacking.items() if names})
-
-    def outputs(self, name: str, label: str) -> Outputs:
+    def outputs(self, name: str, detector: str = "") -> Outputs:
         """Outputs on a data set ("" = what is fitted to) with all that a detector needs of them."""
-        plain = self._bench.outputs(name)
-        needs = self._run.needs.get(label, ())
+        if name not in self._plain:
+            self._plain[name] = self._load_plain(name) or self._make_plain(name)
+        needs = self._run.needs.get(detector, ())
         if not needs:
-            return plain
-        if (name, needs) not in self._outputs:
-            layers: dict[str, Tensor] = {}
-            probes: dict[str, Tensor] = {}
-            refused: dict[str, str] = {}
-            answers: dict[Need, Tensor] = {}
-            for need in needs:
-                found = self._answer(need, name)
-                if REFUSED in found:
-                    refused[str(need)] = array_to_text(found[REFUSED])
-                elif need == LAYERS:
-                    # The number before the name keeps the order of the stages.
-                    layers = {k.partition(" ")[2]: torch.from_numpy(v) for k, v in found.items()}
-                elif found and need.of_classifier:
-                    probes[need.name] = torch.from_numpy(found["values"])
-                elif found:
-                    answers[need] = torch.from_numpy(found["values"])
-            self._outputs[name, needs] = replace(
-                plain, layers=layers, probes=probes, refused=refused, answers=answers
-            )
-        return self._outputs[name, needs]
+            return self._plain[name]
+        if (name, needs) not in self._joined:
+            self._joined[name, needs] = self._join(name, needs)
+        return self._joined[name, needs]
+
+    def prepare(self, keys: Iterable[str]) -> None:
+        """Make outputs and probes, given by their keys, while the network is here.
+
+        A probe that cannot be made is left to the detectors that need it: they say why.
+        """
+        outputs, probes = self._wanted(keys)
+        for name in outputs:
+            self._plain[name] = self._make_plain(name)
+        self._try(probes)
+
+    def prepare_for(self, detector: str) -> None:
+        """Make what other networks say to a detector, where the store lacks it."""
+        run, store = self._run, self._worker.store
+        needs = [need for need in run.needs.get(detector, ()) if run.made_of_others(need)]
+        keys = [key for need in needs for key in run.probes[need].values()]
+        self._try(self._wanted(key for key in keys if not store.has("probes", key))[1])
+
+    def make(self, keys: Iterable[str]) -> None:
+        """Make outputs and probes, given by their keys."""
+        outputs, probes = self._wanted(keys)
+        for name in outputs:
+            self._plain[name] = self._make_plain(name)
+        self._make(probes)
+
+    def _wanted(self, keys: Iterable[str]) -> tuple[list[str], dict[Need, list[str]]]:
+        """Data sets whose outputs, and those whose probes by need, have these keys."""
+        wanted = set(keys)
+        outputs = [name for name, key in self._run.output_keys.items() if key in wanted]
+        probes = {
+            need: [name for name, key in by_name.items() if key in wanted]
+            for need, by_name in self._run.probes.items()
+        }
+        return outputs, {need: names for need, names in probes.items() if names}
+
+    def _try(self, probes: Mapping[Need, Sequence[str]]) -> None:
+        try:
+            self._make(probes)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001 - detectors ask for it themselves, and say what happens
+            pass
+
+    def _load_plain(self, name: str) -> Outputs | None:
+        arrays = self._worker.load("outputs", self._run.output_keys[name])
+        if arrays is None:
+            return None
+        tensors = {key: torch.from_numpy(value) for key, value in arrays.items()}
+        head = Head(tensors["weight"], tensors["bias"]) if "weight" in tensors else None
+        return Outputs(tensors["logits"], tensors.get("features"), tensors["labels"], head)
+
+    def _make_plain(self, name: str) -> Outputs:
+        samples, model = self._worker.samples(name), self._worker.model()
+        started = time.monotonic()
+        made = extract(model, {name: samples.batches()})[name]
+        if self._run.spec.features == "skip_stem_relu":
+            with stem_relu_skipped(model):
+                other = extract(model, {name: samples.batches()})[name]
+            # These features do not give these logits, so there is no head that joins them.
+            made = Outputs(made.logits, other.features, made.labels)
+        if self._run.against is not None:  # nobody asks for more
+            made = Outputs(made.logits, labels=made.labels)
+        self._save_plain(name, made, started)
+        self._worker.spent("extract", started)
+        return made
+
+    def _save_plain(self, name: str, made: Outputs, started: float) -> None:
+        arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
+        artefact = self._worker.artefact("outputs", self._run.output_keys[name])
+        self._worker.save(artefact, arrays, started)
+
+    def _join(self, name: str, needs: tuple[Need, ...]) -> Outputs:
+        """Plain outputs with the answers to needs, or why there are none."""
+        layers: dict[str, Tensor] = {}
+        probes: dict[str, Tensor] = {}
+        refused: dict[str, str] = {}
+        answers: dict[Need, Tensor] = {}
+        for need in needs:
+            arrays = self._answer(need, name)
+            if REFUSED in arrays:
+                refused[str(need)] = array_to_text(arrays[REFUSED])
+            elif need == LAYERS:
+                # The number before the name keeps the order of the stages.
+                layers = {k.partition(" ")[2]: torch.from_numpy(v) for k, v in arrays.items()}
+            elif arrays and need.of_classifier:
+                probes[need.name] = torch.from_numpy(arrays["values"])
+            elif arrays:
+                answers[need] = torch.from_numpy(arrays["values"])
+        plain = self._plain[name]
+        return replace(plain, layers=layers, probes=probes, refused=refused, answers=answers)
 
     def _answer(self, need: Need, name: str) -> Mapping[str, NDArray[Any]]:
         """Values, or why there are none, from memory, the store or the network."""
@@ -80,7 +145,7 @@ class Probing:
         if key is None:  # nobody reads it of the training set
             return {}
         if key not in self._arrays:
-            arrays = self._bench.load("probes", key)
+            arrays = self._worker.load("probes", key)
             if arrays is None:
                 self._make({need: [name]})
             else:
@@ -88,17 +153,6 @@ class Probing:
         if key not in self._arrays:
             raise UserError(self._failures[key])
         return self._arrays[key]
-
-    def make(self, keys: Iterable[str]) -> None:
-        """Make probes anew, given by their keys."""
-        wanted = set(keys)
-        self._make(
-            {
-                need: names
-                for need, by_name in self._run.probes.items()
-                if (names := [name for name, key in by_name.items() if key in wanted])
-            }
-        )
 
     def _make(self, wanted: Mapping[Need, Sequence[str]]) -> None:
         """Ask for each need about the data sets; as far as possible, in one pass over each."""
@@ -124,10 +178,9 @@ class Probing:
         if not learning and "" not in everywhere:
             ordered.remove("")
         fitted = self._run.fitted
-        sets = {name or fitted: self._bench.samples(name).batches() for name in ordered}
-        made = extract(
-            self._bench.model(), sets, needs=[*map(str, wanted)], train=fitted, lenient=True
-        )
+        sets = {name or fitted: self._worker.samples(name).batches() for name in ordered}
+        needs = [*map(str, wanted)]
+        made = extract(self._worker.model(), sets, needs=needs, train=fitted, lenient=True)
         by_name = {name: made[name or fitted] for name in ordered}
         unasked: dict[str, list[Need]] = {}
         for need, names in wanted.items():
@@ -138,7 +191,7 @@ class Probing:
                     unasked.setdefault(name, []).append(need)
                 else:
                     self._save(need, name, _arrays(need, by_name[name]), started)
-        self._bench.spent("extract", started)
+        self._worker.spent("extract", started)
         return unasked
 
     def _votes(self, name: str) -> dict[str, NDArray[Any]]:
@@ -148,14 +201,14 @@ class Probing:
             sentence = "an ensemble needs runs that differ in the seed only, and this has no other."
             return {REFUSED: text_to_array(sentence)}
         # In the order of their keys, so that every run of the group makes the same bytes.
-        outputs = [self._bench.outputs_of(members[key], name) for key in sorted(members)]
+        outputs = [self._worker.outputs_of(members[key], name) for key in sorted(members)]
         logits = [part.logits for part in outputs if part.logits is not None]
         votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
         return {"values": votes.numpy()}
 
     def _odds(self, need: Need, name: str) -> dict[str, NDArray[Any]]:
         """Log odds of being outliers, by the network that was trained to tell these."""
-        logits = self._bench.outputs_of(self._run.rivals[need], name).logits
+        logits = self._worker.outputs_of(self._run.rivals[need], name).logits
         assert logits is not None and logits.shape[1] == 2
         return {"values": (logits[:, 1] - logits[:, 0]).numpy()}
 
@@ -166,13 +219,7 @@ class Probing:
             if any(word in sentence for word in _PASSING):
                 self._failures[key] = sentence
                 return
-        parents = [self._run.model]
-        if need == ENSEMBLE:
-            parents = [member.outputs[name] for member in self._run.ensemble]
-        elif need in self._run.rivals:
-            parents = [self._run.rivals[need].outputs[name]]
-        about = {"probe": str(need), "data set": name or self._run.fitted, "parents": parents}
-        self._bench.save("probes", key, arrays, about, started)
+        self._worker.save(self._worker.artefact("probes", key), arrays, started)
         self._arrays[key] = arrays
 
 

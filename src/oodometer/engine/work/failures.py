@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-from oodometer.engine.plan.keys import digest
+from oodometer.engine.plan import artefacts
 from oodometer.engine.plan.plan import RunPlan
 from oodometer.engine.stores import Store
 from oodometer.scores import Missing
 
 
 def failure_key(run: RunPlan, detector: str = "") -> str:
-    """Return the key under which it is kept that a run, or a detector on it, failed."""
-    return digest(sorted(run.scores[detector].values())) if detector else run.model
+    """Return the key under which the failure of a run, or of a detector on it, is kept."""
+    return artefacts.failure_key(run.scores[detector].values()) if detector else run.model
 
 
 def remember_failure(store: Store, run: RunPlan, failure: Missing) -> None:

@@ -1,4 +1,4 @@
-"""Train the network of a run, or go on with it: checkpoints and unfinished trainings are kept."""
+"""Train the network of a run, or resume it: checkpoints and unfinished training runs are kept."""
 
 from __future__ import annotations
 
@@ -6,27 +6,47 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from oodometer.engine.plan.artefacts import About, Artefact, model_of
 from oodometer.engine.plan.plan import checkpoint_key
 from oodometer.engine.stores import StoreError
 from oodometer.errors import UserError
 from oodometer.lab.data.sources import Source
+from oodometer.lab.training.task import CLASSIFIER
 from oodometer.lab.training.train import Training, stopped_before
 
 if TYPE_CHECKING:
-    from oodometer.engine.work.steps import Bench
+    from oodometer.engine.work.worker import RunWorker
 
 SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is lost by a kill
 
 
 class Trainer:
-    """Trains for the run that a bench is about."""
+    """Trains for the run that a worker does."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench, self._run = bench, bench.run
+    def __init__(self, worker: RunWorker) -> None:
+        self._worker, self._run = worker, worker.run
 
-    def train(self, source: Source) -> dict[str, NDArray[Any]]:
+    def network(self, source: Source) -> nn.Module:
+        """The trained network of the run, from the store or training."""
+        run, store = self._run, self._worker.store
+        arrays = self._worker.load("models", run.model) or self._train(source)
+        if all(store.has("models", key) for key in run.checkpoints.values()):
+            store.discard("progress", run.progress)  # left by a kill at the very end
+        model = CLASSIFIER.fresh_network(run.spec, source.train.shape, source.classes)
+        model.load_state_dict(
+            {
+                name.removeprefix("weights/"): torch.from_numpy(value)
+                for name, value in arrays.items()
+                if name.startswith("weights/")
+            }
+        )
+        return model
+
+    def _train(self, source: Source) -> dict[str, NDArray[Any]]:
         """Train, saving all checkpoints that the study wants; return this run's."""
         run = self._run
         self._refuse_what_was_never_reached()
@@ -37,7 +57,7 @@ class Trainer:
             source.classes,
             validation=source.validation,
             checkpoints=run.checkpoints,
-            device=self._bench.device,
+            device=self._worker.device,
         )
         self._resume(training)
         numbers = [number for number in run.checkpoints if isinstance(number, int)]
@@ -51,13 +71,10 @@ class Trainer:
                 if training.epoch in numbers:
                     self._save_checkpoint(training, training.epoch, started)
                 if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
-                    about = {"training": run.training, "epoch": training.epoch}
-                    self._bench.save(
-                        "progress", self._run.progress, training.snapshot(), about, started
-                    )
+                    self._save_progress(training, started)
                     saved = time.monotonic()
         except UserError as problem:
-            if isinstance(problem, StoreError) or not self._bench.store.has("models", run.model):
+            if isinstance(problem, StoreError) or not self._worker.store.has("models", run.model):
                 raise
             # It diverged after the epoch that this run is about; another run will tell.
         else:
@@ -66,23 +83,23 @@ class Trainer:
                     self._save_checkpoint(training, checkpoint, started)
             if training.epoch < until and "last" not in run.checkpoints:
                 self._save_checkpoint(training, "last", started)  # it tells where training stopped
-            self._bench.store.discard("progress", self._run.progress)
+            self._worker.store.discard("progress", self._run.progress)
         self._refuse_what_was_never_reached()
-        self._bench.store.discard("failures", run.model)
-        self._bench.spent("train", started)
-        arrays = self._bench.load("models", run.model)
+        self._worker.store.discard("failures", run.model)
+        self._worker.spent("train", started)
+        arrays = self._worker.load("models", run.model)
         if arrays is None:
             raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
         return arrays
 
     def _resume(self, training: Training) -> None:
         """Go on with an unfinished training, if it was kept with all that it passed."""
-        arrays = self._bench.load("progress", self._run.progress)
+        arrays = self._worker.load("progress", self._run.progress)
         if arrays is None:
             return
         passed = len(arrays["curve/train_loss"])
         if all(
-            self._bench.store.has("models", key)
+            self._worker.store.has("models", key)
             for number, key in self._run.checkpoints.items()
             if isinstance(number, int) and number <= passed
         ):
@@ -91,22 +108,24 @@ class Trainer:
     def _refuse_what_was_never_reached(self) -> None:
         """Say so if training is known to have stopped before the epoch that this run is about."""
         wanted = self._run.spec.epoch
-        if not isinstance(wanted, int) or self._bench.store.has("models", self._run.model):
+        if not isinstance(wanted, int) or self._worker.store.has("models", self._run.model):
             return
-        last = self._bench.load("models", checkpoint_key(self._run.training, "last"))
+        last = self._worker.load("models", checkpoint_key(self._run.training, "last"))
         if last is not None and int(last["epoch"]) < wanted:
             raise stopped_before(wanted, int(last["epoch"]))
+
+    def _save_progress(self, training: Training, started: float) -> None:
+        """Save all that is needed to resume the training."""
+        run = self._run
+        state = Artefact("progress", run.progress, "train", About(run.label))
+        about = {"training": run.training, "epoch": training.epoch}
+        self._worker.save(state, training.snapshot(), started, **about)
 
     def _save_checkpoint(self, training: Training, checkpoint: int | str, started: float) -> None:
         """Save weights with the learning curve up to now."""
         arrays = {f"weights/{name}": v for name, v in training.weights(checkpoint).items()}
         arrays |= {f"curve/{name}": np.array(v) for name, v in training.curve.items()}
         arrays["epoch"] = np.array(training.used_epoch(checkpoint))
-        about: dict[str, object] = {
-            "data": self._run.content.train,
-            "parents": [],
-            "training": self._run.training,
-            "checkpoint": checkpoint,
-        }
-        key = checkpoint_key(self._run.training, checkpoint)
-        self._bench.save("models", key, arrays, about, started)
+        model = model_of(self._run, checkpoint, checkpoint_key(self._run.training, checkpoint))
+        about = {"data": self._run.content.train, "training": self._run.training}
+        self._worker.save(model, arrays, started, **about)

@@ -1,0 +1,133 @@
+"""What a run leaves in a store, as data: every artefact with its key, its stage and its parents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from oodometer.engine.plan.keys import digest
+from oodometer.engine.stores import KINDS, Kind, Store
+from oodometer.needs import Need
+
+if TYPE_CHECKING:
+    from oodometer.engine.plan.plan import RunPlan
+
+Stage = Literal["train", "extract", "score"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
+Has = Callable[["Artefact"], bool]
+
+# What `About.name` is in the records of each kind, and the phrase that names the artefact.
+_NAMES: Mapping[Kind, str] = {"models": "checkpoint", "probes": "probe", "scores": "detector"}
+_PHRASES: Mapping[Kind, str] = {
+    "models": "model of run {run}",
+    "outputs": "outputs of run {run} on {dataset}",
+    "probes": "{name} of run {run} on {dataset}",
+    "scores": "scores of {name} on {dataset}, run {run}",
+}
+MADE_BY_RUNS: tuple[Kind, ...] = tuple(_PHRASES)
+
+
+@dataclass(frozen=True)
+class About:
+    """What an artefact is about."""
+
+    run: str  # its label
+    name: str = ""  # the checkpoint of a model, the need of a probe, the detector of scores
+    dataset: str = ""  # in words, where it is the set that detectors are fitted to
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """One result of a run."""
+
+    kind: Kind
+    key: str
+    stage: Stage  # that makes it
+    about: About
+    parents: tuple[str, ...] = ()  # keys of what it is made from
+
+    @property
+    def title(self) -> str:
+        """The artefact in words."""
+        return _PHRASES[self.kind].format(**vars(self.about))
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What its record in a store says about it."""
+        fields: dict[str, object] = {"run": self.about.run}
+        if self.about.name:
+            fields[_NAMES[self.kind]] = self.about.name
+        if self.about.dataset:
+            fields["data set"] = self.about.dataset
+        return {**fields, "parents": list(self.parents)}
+
+
+def artefacts_of(run: RunPlan) -> Iterator[Artefact]:
+    """All results of a run, each after those that it is made from."""
+
+    def about(name: str, dataset: str) -> About:
+        return About(run.label, name, dataset or run.fitted)
+
+    yield model_of(run, run.spec.checkpoint, run.model)
+    for dataset, key in run.output_keys.items():
+        yield Artefact("outputs", key, "extract", about("", dataset), (run.model,))
+    for need, keys in run.probes.items():
+        others = run.made_of_others(need)
+        for dataset, key in keys.items():
+            parents = _probe_parents(run, need, dataset)
+            stage: Stage = "score" if others else "extract"
+            yield Artefact("probes", key, stage, about(str(need), dataset), parents)
+    for detector, keys in run.scores.items():
+        probes = [run.probes[need] for need in run.needs.get(detector, ()) if need in run.probes]
+        for dataset, key in keys.items():
+            read = [by_set[each] for by_set in probes for each in ("", dataset) if each in by_set]
+            parents = (run.train_outputs, run.outputs[dataset], *read)
+            yield Artefact("scores", key, "score", about(detector, dataset), parents)
+
+
+def _probe_parents(run: RunPlan, need: Need, dataset: str) -> tuple[str, ...]:
+    if need in run.rivals:
+        return (run.rivals[need].outputs[dataset],)
+    if run.made_of_others(need):
+        return tuple(member.outputs[dataset] for member in run.ensemble)
+    return (run.model,)
+
+
+def model_of(run: RunPlan, checkpoint: int | str, key: str) -> Artefact:
+    """The weights of a run's training at one of its checkpoints."""
+    return Artefact("models", key, "train", About(run.label, str(checkpoint)))
+
+
+def failure_key(scores: Iterable[str]) -> str:
+    """The key under which the failure of a detector is kept; that of a run has its model's key."""
+    return digest(sorted(scores))
+
+
+def present(artefacts: Iterable[Artefact], store: Store) -> Has:
+    """Ask a store once which of many artefacts it has."""
+    wanted: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+    for artefact in artefacts:
+        wanted[artefact.kind].add(artefact.key)
+    # Children first: what another process saves in the meantime, it saves after its parents.
+    there = {kind: store.present(kind, wanted[kind]) for kind in reversed(KINDS)}
+    return lambda artefact: artefact.key in there[artefact.kind]
+
+
+def count_present(artefacts: Iterable[Artefact], has: Has) -> dict[Stage, tuple[int, int]]:
+    """Per stage, how many artefacts are there and how many are wanted."""
+    counted: dict[Stage, dict[tuple[Kind, str], bool]] = {stage: {} for stage in STAGES}
+    for artefact in artefacts:
+        counted[artefact.stage][artefact.kind, artefact.key] = has(artefact)
+    return {stage: (sum(there.values()), len(there)) for stage, there in counted.items()}
+
+
+def lacking_detectors(run: RunPlan, has: Has) -> list[str]:
+    """Detectors that lack scores, or something else that only scoring makes."""
+    lacking = {a.key for a in run.artefacts if a.stage == "score" and not has(a)}
+    detectors = {
+        a.about.name
+        for a in run.artefacts
+        if a.kind == "scores" and (a.key in lacking or lacking.intersection(a.parents))
+    }
+    return [detector for detector in run.scores if detector in detectors]

@@ -1,0 +1,77 @@
+"""The data of runs: read once in a process, and checked to be what the plan was made for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from oodometer.engine.plan.plan import DataContent
+from oodometer.errors import UserError
+from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.samples import Samples
+from oodometer.lab.data.sources import Source, load_source
+from oodometer.study import TrainSpec
+
+KEPT_BYTES = 256 * 2**20  # of data of earlier runs, while those of another are read
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What a run is trained on and scored on."""
+
+    source: Source
+    outliers: Mapping[str, Samples]
+
+    @cached_property
+    def bytes(self) -> int:
+        """The memory that it takes."""
+        source = self.source
+        parts = (source.train, source.test, source.validation, *self.outliers.values())
+        return sum(part.values.nbytes for part in parts if part is not None)
+
+    @property
+    def digests(self) -> tuple[object, ...]:
+        """The content of all data sets."""
+        source = self.source
+        validation = "" if source.validation is None else source.validation.digest
+        outliers = {name: samples.digest for name, samples in self.outliers.items()}
+        return source.train.digest, source.test.digest, validation, tuple(sorted(outliers.items()))
+
+
+def data_fields(spec: TrainSpec) -> tuple[object, ...]:
+    """What of a specification decides which data are read."""
+    return spec.data, spec.split, spec.held_out_classes, spec.test_size, spec.ood_draw
+
+
+def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunData:
+    """The data of a run, from memory if this process has read them before.
+
+    The content belongs to the key: data that changed on disk are never met with an older plan.
+    """
+    wanted = (content.train, content.test, content.validation, tuple(sorted(content.ood.items())))
+    key = (data_fields(spec), tuple(ood), wanted)
+    with _lock:
+        if key in _kept:
+            _kept[key] = _kept.pop(key)  # now the latest
+            return _kept[key]
+        while sum(data.bytes for data in _kept.values()) > KEPT_BYTES:
+            del _kept[next(iter(_kept))]
+        source = load_source(spec)
+        sets = [load_outliers(name, source) for name in ood]
+        data = RunData(source, {samples.name: samples for samples in sets})
+        if data.digests != wanted:
+            raise UserError("The data changed while the study was running: start it again.")
+        _kept[key] = data
+        return data
+
+
+def forget_data() -> None:
+    """Free the memory of all data that were read."""
+    with _lock:
+        _kept.clear()
+
+
+_kept: dict[tuple[object, ...], RunData] = {}  # the latest last
+_lock = threading.Lock()
