@@ -116,7 +116,7 @@ def test_openood_folders_of_two_id_sets_are_not_mixed(tmp_path):
     main = reading.results[0]
     assert main.detectors == ("mds_ensemble", "msp") and main.factor_names == ()
     assert set(main.frame["id"]) == {"cifar10", "cifar100"} and len(main.frame) == 8
-    assert "files that are no tables were left out: config.json" in reading.notes
+    assert "files that are not tables were left out: config.json" in reading.notes
 
 
 @pytest.mark.parametrize(

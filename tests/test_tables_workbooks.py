@@ -94,7 +94,7 @@ def test_files_that_only_seem_to_be_workbooks(tmp_path):
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("a.csv", "method,auroc\nMSP,.9\n")
     for name, content, words in (
-        ("t.xlsx", b"PK\x03\x04\x00", "is no workbook, though its name says so"),
+        ("t.xlsx", b"PK\x03\x04\x00", "is not a workbook, though its name says so"),
         ("t.zip", archive.getvalue(), "is an archive: unpack it"),
         ("t.ods", b"PK", "save it as .xlsx or CSV"),
     ):

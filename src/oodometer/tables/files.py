@@ -9,6 +9,7 @@ import json
 import lzma
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,42 +29,62 @@ _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.D
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
 
 
-def read_file(path: Path) -> dict[str, tuple[pd.DataFrame, list[str]]]:
-    """Return a file's tables, every cell a text, each with notes on what was done to read it.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table as it stands in a file: every cell a text."""
+
+    frame: pd.DataFrame
+    notes: tuple[str, ...] = ()  # on what was done to read it
+    about: str = ""  # what stands above the table, or in its caption
+
+
+def read_file(path: Path) -> dict[str, Table]:
+    """Return the tables of a file.
 
     There is one, called "", except in a workbook with several sheets of the same columns.
     """
-    import pandas as pd
-
     file, sheet = _sheet_named(path)
     suffix = file.suffix.casefold()
-    if suffix in _OTHER_SPREADSHEETS and file.exists():
-        raise UserError(f"'{file}' is a spreadsheet: save it as .xlsx or CSV, and give that.")
-    if file.is_file() and file.stat().st_size > _LARGEST:
-        raise UserError(f"'{file}' is larger than 1 GiB: a table of results is expected.")
-    try:
-        if suffix == ".parquet":
-            return {"": (texts(pd.read_parquet(file)), [])}
-        content = file.read_bytes()
-    except FileNotFoundError:
-        raise no_file("Table", file, SUFFIXES) from None
-    except OSError as problem:
-        raise UserError(f"'{file}' cannot be read: {problem.strerror or problem}.") from None
-    except ValueError:
-        raise UserError(f"'{file}' is no Parquet file, though its name says so.") from None
+    content = _content(file, suffix)
+    if suffix == ".parquet":
+        return {"": Table(_from_parquet(content, file))}
     if content[:2] in (_GZIP, _BZIP2, _XZ):
         content = _unpacked(content, file)
         suffix = Path(file.stem).suffix.casefold() or suffix
     if is_workbook(content):
         return {name: _framed(grid) for name, grid in workbook_grids(content, file, sheet).items()}
     if suffix in (".xlsx", ".xlsm"):
-        raise UserError(f"'{file}' is no workbook, though its name says so.")
+        raise UserError(f"'{file}' is not a workbook, though its name says so.")
     text = _decoded(content, file)
-    if suffix in (".json", ".jsonl", ".ndjson") or text.lstrip()[:2] in ("[{", '{"'):
-        return {"": (_from_json(text, file), [])}
-    if text.lstrip()[:200].casefold().startswith(("<!doctype html", "<html", "<table")):
+    start = text.lstrip()[:200].casefold()
+    if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
+        return {"": Table(_from_json(text, file))}
+    if start.startswith(("<!doctype html", "<html", "<table")):
         raise UserError(f"'{file}' is a web page: copy its table into a text file or spreadsheet.")
     return {"": _framed(read_grid(text, f"'{file}'"))}
+
+
+def _content(file: Path, suffix: str) -> bytes:
+    """Read a file, unless it cannot be a table that is read here."""
+    try:
+        if suffix in _OTHER_SPREADSHEETS and file.exists():
+            raise UserError(f"'{file}' is a spreadsheet: save it as .xlsx or CSV, and give that.")
+        if file.is_file() and file.stat().st_size > _LARGEST:
+            raise UserError(f"'{file}' is larger than 1 GiB: a table of results is expected.")
+        return file.read_bytes()
+    except FileNotFoundError:
+        raise no_file("Table", file, SUFFIXES) from None
+    except OSError as problem:
+        raise UserError(f"'{file}' cannot be read: {problem.strerror or problem}.") from None
+
+
+def _from_parquet(content: bytes, file: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return texts(pd.read_parquet(io.BytesIO(content)))
+    except (OSError, ValueError):
+        raise UserError(f"'{file}' is not a Parquet file, though its name says so.") from None
 
 
 def _sheet_named(path: Path) -> tuple[Path, str]:
@@ -109,9 +130,7 @@ def texts(frame: pd.DataFrame) -> pd.DataFrame:
         raise UserError(f"The table has two columns called '{double[0]}'.")
     shown = {
         str(name): ["" if gap else _text(value) for value, gap in zip(column, gaps, strict=True)]
-        for (name, column), gaps in zip(
-            frame.items(), (frame[name].isna() for name in frame.columns), strict=True
-        )
+        for (name, column), (_, gaps) in zip(frame.items(), frame.isna().items(), strict=True)
     }
     return type(frame)(shown, dtype=object)
 
@@ -158,9 +177,8 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
     return texts(pd.DataFrame(records))
 
 
-def _framed(grid: Grid) -> tuple[pd.DataFrame, list[str]]:
+def _framed(grid: Grid) -> Table:
     import pandas as pd
 
     frame = pd.DataFrame(grid.rows, columns=grid.titles, dtype=object)
-    frame.attrs["about"] = grid.about
-    return frame, grid.notes
+    return Table(frame, tuple(grid.notes), grid.about)

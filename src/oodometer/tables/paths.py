@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.files import SUFFIXES, read_file
+from oodometer.tables.files import SUFFIXES, Table, read_file
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
@@ -32,51 +33,61 @@ _SEED = re.compile(
 _OVERRIDE = re.compile(r"(?:^|(?<=[/,]))\+{0,2}([A-Za-z][\w.]*)=([^/,]+)")  # Hydra: lr=0.1,seed=2
 
 
-def gather(paths: Sequence[Path], notes: list[str]) -> pd.DataFrame:
+def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     """Read files and folders of files into one table, with columns for what their paths tell."""
     import pandas as pd
 
-    frames = _read_all(paths, notes)
-    files = list(frames)
-    if len(files) == 1:
-        frame = frames[files[0]]
-        detector = _detector_in(files[0])
-        if detector and not _tells_detectors(frame):
-            frame["detector"] = detector
-            notes.append(f"the detector, {detector}, is known by the name of the file only")
-        return frame
-    told = _told_by_paths(files)
-    taken: dict[str, None] = {}
-    for file, frame in frames.items():
-        titles = {plain(column) for column in frame.columns}
-        levels = dict(told[file])
-        if _tells_detectors(frame):
-            levels.pop("detector", None)
-        elif "detector" not in levels:
-            levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
-        if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
-            levels.pop("file")  # it names the detector, and nothing else
-        if is_set(levels.get("file", "")):
-            levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
-        if titles & REPEAT_TITLES:
-            levels.pop("seed", None)
-        if titles & ID_TITLES:
-            levels.pop("id", None)
-        for name, level in levels.items():
-            if name not in frame.columns:
-                frame[name] = level
-                taken.setdefault(name)
-    of_sheets = any(file.parent.is_file() for file in files)
-    notes.append(f"{len(files)} {'sheets' if of_sheets else 'files'} were read as one table")
-    table = pd.concat(frames.values(), ignore_index=True).fillna("")
-    for name in [name for name in ("file", "folder") if name in taken]:
-        if _tells_nothing(table, name):
-            table = table.drop(columns=name)
-            del taken[name]
-    if taken:
+    tables = _read_all(paths, notes)
+    if len(tables) == 1:
+        return _with_detector(*tables.popitem(), notes)
+    named = _named_in_paths(list(tables))
+    frames = []
+    added: dict[str, None] = {}  # columns that no file has
+    for file, table in tables.items():
+        levels = _levels(file, table.frame, named[file])
+        new = {name: level for name, level in levels.items() if name not in table.frame.columns}
+        frames.append(table.frame.assign(**new))
+        added |= dict.fromkeys(new)
+    of_sheets = any(file.parent.is_file() for file in tables)
+    notes.append(f"{len(tables)} {'sheets' if of_sheets else 'files'} were read as one table")
+    frame = pd.concat(frames, ignore_index=True).fillna("")
+    for name in [name for name in ("file", "folder") if name in added]:
+        if _tells_nothing(frame, name):
+            frame = frame.drop(columns=name)
+            del added[name]
+    if added:
         names = "sheets" if of_sheets else "files and folders"
-        notes.append(f"known by the names of {names} only: {', '.join(taken)}")
-    return table
+        notes.append(f"known by the names of {names} only: {', '.join(added)}")
+    about = {table.about for table in tables.values()}
+    return Table(frame, about=about.pop() if len(about) == 1 else "")
+
+
+def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:
+    """Add the detector that a file is named after, if its table names none."""
+    detector = _detector_in(file)
+    if not detector or _tells_detectors(table.frame):
+        return table
+    notes.append(f"the detector, {detector}, is known by the name of the file only")
+    return replace(table, frame=table.frame.assign(detector=detector))
+
+
+def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
+    """Return what the path of a file says that its table does not: column -> level."""
+    titles = {plain(column) for column in frame.columns}
+    levels = dict(named)
+    if _tells_detectors(frame):
+        levels.pop("detector", None)
+    elif "detector" not in levels:
+        levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
+    if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
+        levels.pop("file")  # it names the detector, and nothing else
+    if is_set(levels.get("file", "")):
+        levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
+    if titles & REPEAT_TITLES:
+        levels.pop("seed", None)
+    if titles & ID_TITLES:
+        levels.pop("id", None)
+    return levels
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
@@ -93,42 +104,49 @@ def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
     return bool(labels) and not rest.duplicated(labels).any()
 
 
-def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, pd.DataFrame]:
-    """Read what is named; in folders, leave out what is no table."""
-    frames: dict[Path, pd.DataFrame] = {}
+def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, Table]:
+    """Read what is named, each once."""
     named: dict[Path, Path] = {}
     for path in paths:
         named.setdefault(path.resolve(), path)
     if len(named) < len(paths):
         notes.append("what was named more than once was read once")
+    tables: dict[Path, Table] = {}
     for path in named.values():
-        if not path.is_dir():
-            frames |= _read(path, notes)
-            continue
-        inside = sorted(
-            file
-            for file in path.rglob("*")
-            if _is_table(file.relative_to(path)) and not _is_report(file)
-        )
-        if not inside:
-            raise UserError(f"Folder '{path}' holds no table ({', '.join(SUFFIXES)}).")
-        refused: dict[Path, str] = {}
-        for file in inside:
-            try:
-                found = _read(file, notes)
-            except UserError as problem:
-                refused[file] = str(problem)
-                continue
-            if all(_has_numbers(frame) for frame in found.values()):
-                frames |= found
-            else:
-                refused[file] = f"'{file}' holds no column of numbers."
-        if len(refused) == len(inside):
-            raise UserError(f"Folder '{path}' holds no table: {next(iter(refused.values()))}")
-        if refused:
-            names = ", ".join(file.relative_to(path).as_posix() for file in refused)
-            notes.append(f"files that are no tables were left out: {names}")
-    return frames
+        tables |= _read_folder(path, notes) if path.is_dir() else _read(path, notes)
+    return tables
+
+
+def _read_folder(folder: Path, notes: list[str]) -> dict[Path, Table]:
+    """Read the tables in a folder and those below it; what is not a table is left out."""
+    files = sorted(
+        file
+        for file in folder.rglob("*")
+        if _is_table(file.relative_to(folder)) and not _is_report(file)
+    )
+    if not files:
+        raise UserError(f"Folder '{folder}' holds no table ({', '.join(SUFFIXES)}).")
+    tables: dict[Path, Table] = {}
+    refused: dict[Path, str] = {}
+    for file in files:
+        try:
+            tables |= _with_numbers(file, _read(file, notes))
+        except UserError as problem:
+            refused[file] = str(problem)
+    if not tables:
+        raise UserError(f"Folder '{folder}' holds no table: {next(iter(refused.values()))}")
+    if refused:
+        names = ", ".join(file.relative_to(folder).as_posix() for file in refused)
+        notes.append(f"files that are not tables were left out: {names}")
+    return tables
+
+
+def _with_numbers(file: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
+    """Return the tables of a file, or raise if one has no column of numbers."""
+    for table in tables.values():
+        if not any(numeric_share(table.frame[column]) > 0.5 for column in table.frame.columns):
+            raise UserError(f"'{file}' holds no column of numbers.")
+    return tables
 
 
 def _is_table(file: Path) -> bool:
@@ -145,17 +163,13 @@ def _is_report(file: Path) -> bool:
     )
 
 
-def _has_numbers(frame: pd.DataFrame) -> bool:
-    return any(numeric_share(frame[column]) > 0.5 for column in frame.columns)
-
-
-def _read(file: Path, notes: list[str]) -> dict[Path, pd.DataFrame]:
+def _read(file: Path, notes: list[str]) -> dict[Path, Table]:
     """Read the tables of a file; those of a workbook count as files in a folder of its name."""
-    frames = {}
-    for sheet, (frame, remarks) in read_file(file).items():
-        notes += [f"{file.name}: {remark}" for remark in remarks]
-        frames[file / sheet.replace("/", "-") if sheet else file] = frame
-    return frames
+    tables = read_file(file)
+    notes += [f"{file.name}: {note}" for table in tables.values() for note in table.notes]
+    return {
+        file / sheet.replace("/", "-") if sheet else file: table for sheet, table in tables.items()
+    }
 
 
 def _tells_detectors(frame: pd.DataFrame) -> bool:
@@ -172,40 +186,44 @@ def _tells_detectors(frame: pd.DataFrame) -> bool:
     return False
 
 
-def _told_by_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
+def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:
     """Detector, seed and ID set of each file, as far as its path tells; else what differs in it."""
     root = Path(os.path.commonpath([file.absolute().parent for file in files]))
-    told: dict[Path, dict[str, str]] = {}
+    named: dict[Path, dict[str, str]] = {}
     rests: dict[Path, tuple[str, str]] = {}
     for file in files:
-        inside = file.absolute().relative_to(root)
-        levels: dict[str, str] = {}
-        text = inside.with_suffix("").as_posix() if file.suffix in SUFFIXES else inside.as_posix()
-        for key, value in _OVERRIDE.findall(text):
-            name = key.rpartition(".")[2]
-            levels["detector" if plain(name) in DETECTOR_TITLES else name] = value
-        text = _OVERRIDE.sub("", text)
-        seed = _SEED.search(text)
-        if seed:
-            kind = seed[1].casefold()
-            levels["seed" if kind in ("s", "run") else kind] = seed[2]
-            text = text[: seed.start()] + text[seed.end() :]
-        detector = None if "detector" in levels else _detector_in(inside)
-        if detector:
-            levels["detector"] = detector
-            text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
-        first = re.split(r"[/_\-]", text)[0]
-        if is_set(first) and len(inside.parts) > 1:
-            levels["id"] = first
-            text = text.removeprefix(first)
+        named[file], text = _named_in_path(file.absolute().relative_to(root))
         folder, _, stem = text.rpartition("/")
         rests[file] = folder.strip("/_-."), stem.strip("/_-.")
-        told[file] = levels
     for place, name in enumerate(("folder", "file")):
         if len({rest[place] for rest in rests.values()}) > 1:
             for file, rest in rests.items():
-                told[file][name] = rest[place] or file.stem
-    return told
+                named[file][name] = rest[place] or file.stem
+    return named
+
+
+def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:
+    """Return what one path says, column -> level, and what is left of it."""
+    text = (inside.with_suffix("") if inside.suffix in SUFFIXES else inside).as_posix()
+    levels: dict[str, str] = {}
+    for key, value in _OVERRIDE.findall(text):
+        name = key.rpartition(".")[2]
+        levels["detector" if plain(name) in DETECTOR_TITLES else name] = value
+    text = _OVERRIDE.sub("", text)
+    seed = _SEED.search(text)
+    if seed:
+        kind = seed[1].casefold()
+        levels["seed" if kind in ("s", "run") else kind] = seed[2]
+        text = text[: seed.start()] + text[seed.end() :]
+    detector = None if "detector" in levels else _detector_in(inside)
+    if detector:
+        levels["detector"] = detector
+        text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
+    first = re.split(r"[/_\-]", text)[0]
+    if is_set(first) and len(inside.parts) > 1:
+        levels["id"] = first
+        text = text.removeprefix(first)
+    return levels, text
 
 
 def _detector_in(file: Path) -> str | None:

@@ -15,7 +15,7 @@ from oodometer.results import Results
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
 from oodometer.tables.content import are_detectors
-from oodometer.tables.files import texts
+from oodometer.tables.files import Table, texts
 from oodometer.tables.long import COVARIATE, to_long
 from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
@@ -61,16 +61,14 @@ def read_results(
     if runs is not None and runs < 2:
         raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
     notes: list[str] = []
-    frame, stem = _frame(given, notes)
-    about = str(frame.attrs.get("about", ""))
-    frame = tidied(frame)
-    titles = frame.attrs["titles"]
+    table, stem = _table(given, notes)
+    frame, titles = tidied(table.frame)
     frame = unfolded(frame, notes)
     double = frame.duplicated()
     if double.any():
         notes.append(f"lines that occur again, word for word, were left out: {int(double.sum())}")
         frame = frame[~double].reset_index(drop=True)
-    default, source = _default_metric(stem, about)
+    default, source = _default_metric(stem, table.about)
     frame = with_joined(columns, frame, titles)
     told = parse_columns(columns, frame, titles)
     roles = guess(frame, told, default)
@@ -106,25 +104,24 @@ def read_results(
     return Reading(tuple(found), listing, tuple(dict.fromkeys(notes)))
 
 
-def _frame(
+def _table(
     given: PathLike | Sequence[PathLike] | pd.DataFrame, notes: list[str]
-) -> tuple[pd.DataFrame, str]:
+) -> tuple[Table, str]:
     """Return the table as texts, and the name of its file, if it is one."""
     import pandas as pd
 
     stem = ""
     if isinstance(given, pd.DataFrame):
-        frame = texts(given)
+        table = Table(texts(given))
     else:
-        named = [given] if isinstance(given, str | os.PathLike) else given
-        paths = [Path(part) for part in named]
+        paths = [Path(p) for p in ([given] if isinstance(given, str | os.PathLike) else given)]
         if not paths:
             raise UserError("No file was given.")
-        frame = gather(paths, notes)
+        table = gather(paths, notes)
         stem = paths[0].stem if len(paths) == 1 else ""
-    if frame.empty:
+    if table.frame.empty:
         raise UserError("The table has no lines.")
-    return frame, stem
+    return table, stem
 
 
 def _listing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import read_cell
@@ -41,32 +42,42 @@ def undressed(text: str) -> str:
     return " ".join(bare.split()) or text
 
 
-def tidied(frame: pd.DataFrame) -> pd.DataFrame:
-    """Undress titles and names; `attrs["titles"]` keeps what the changed titles were."""
-    bare = {title: undressed(title) for title in frame.columns}
+def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Undress titles and names; return the table, and what the changed titles became."""
+    new = _bare_titles(frame.columns)
+    frame = frame.rename(columns=new)
+    for column in list(frame.columns):
+        kind, numbers = _numbered_repeats(frame, column)
+        if numbers is not None:
+            frame = frame.assign(**{column: numbers}).rename(columns={column: kind})
+            continue
+        names = {text: _bare_name(text) for text in frame[column].unique()}
+        frame[column] = frame[column].map(names)
+    return frame, {old: name for old, name in new.items() if old != name}
+
+
+def _bare_name(text: str) -> str:
+    return undressed(text) if _SIGNS.search(text) and read_cell(text) is None else text
+
+
+def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
+    """Undress titles, as far as they stay different."""
+    bare = {title: undressed(title) for title in titles}
     short = {title: _TRACKED.sub("", name) for title, name in bare.items()}
     times = Counter(short.values())
     new = {
         title: name if name and times[name] == 1 else bare[title] or title
         for title, name in short.items()
     }
-    if len(set(new.values())) < len(new):
-        new = {title: title for title in new}
-    frame = frame.rename(columns=new)
-    frame.attrs["titles"] = {old: name for old, name in new.items() if old != name}
-    for column in frame.columns:
-        repeats = frame[column].str.extract(_REPEAT) if _UNTITLED.fullmatch(column) else None
-        if (
-            repeats is not None
-            and repeats.notna().all(axis=None)
-            and repeats[0].duplicated().sum() == len(repeats) - 1
-        ):
-            kind = str(repeats[0].iloc[0]).casefold()
-            if kind not in frame.columns:
-                frame = frame.assign(**{column: repeats[1]}).rename(columns={column: kind})
-                continue
-        dressed = [t for t in frame[column].unique() if _SIGNS.search(t) and read_cell(t) is None]
-        if dressed:
-            known = {text: undressed(text) for text in dressed}
-            frame[column] = frame[column].map(lambda text, known=known: known.get(text, text))
-    return frame
+    return new if len(set(new.values())) == len(new) else {title: title for title in new}
+
+
+def _numbered_repeats(frame: pd.DataFrame, column: str) -> tuple[str, pd.Series[str] | None]:
+    """Return the kind and the numbers of repeats in a column without title: seed 0, seed 1."""
+    if not _UNTITLED.fullmatch(column):
+        return "", None
+    repeats = frame[column].str.extract(_REPEAT)
+    if repeats.isna().any(axis=None) or len(set(repeats[0])) != 1:
+        return "", None
+    kind = str(repeats[0].iloc[0]).casefold()
+    return kind, None if kind in frame.columns else repeats[1]
