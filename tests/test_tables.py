@@ -207,7 +207,7 @@ def test_files_that_are_not_there(tmp_path):
         read_results(tmp_path)
     broken = tmp_path / "x.parquet"
     broken.write_bytes(b"nothing")
-    with pytest.raises(UserError, match="no Parquet file"):
+    with pytest.raises(UserError, match="not a Parquet file"):
         read_results(broken)
     with pytest.raises(UserError, match=r"x.parqet' does not exist. Did you mean '.*x.parquet'"):
         read_results(tmp_path / "x.parqet")

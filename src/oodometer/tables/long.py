@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +20,12 @@ from oodometer.tables.units import PERCENT, one_unit
 if TYPE_CHECKING:
     import pandas as pd
 
-COVARIATE = "about "  # before the name of a column that is about a run, not about a condition
 RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
+EMPTY = "(empty)"  # the level of lines that name none
+# Numbers about a run that protocols know by these names.
+_COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
+    ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
+)
 _ROW = "\0row"  # no title of a user's can be equal to this
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
@@ -39,22 +43,37 @@ class _Measured:
     lines: dict[str, list[object]]  # column of the long table -> one entry per number
 
 
-def to_long(frame: pd.DataFrame, roles: Roles) -> tuple[pd.DataFrame, list[str]]:
-    """Return one line per number (detector, id, ood, factors, metric, value, spread), and notes."""
+@dataclass(frozen=True, eq=False)
+class Long:
+    """One line per number: detector, ood, metric, value, spread, id and runs if known, and these.
+
+    Both say for a column what its title in the file is.
+    """
+
+    frame: pd.DataFrame
+    factors: Mapping[str, str]  # what may tell runs apart
+    covariates: Mapping[str, str]  # numbers about the run, which are no condition
+
+
+def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
+    """Return one line per number, in one unit, with all that its row and its title say."""
     wide, runs = _what_is_wide(roles), _run_in_titles(roles)
     columns = [
         _measured(frame, title, metric, _labels(what, wide, runs), roles.spreads.get(title))
         for title, (metric, what) in roles.measured.items()
     ]
-    long = _stacked(columns)
-    notes = [*_notes_on_remarks(columns), *_notes_on_gaps(columns)]
-    if wide in long:
-        long = _one_label_each(long, wide, notes)
-    long = _with_labels(long, frame, roles, notes)
+    stacked = _stacked(columns)
+    notes += [*_notes_on_remarks(columns), *_notes_on_gaps(columns)]
+    if wide in stacked:
+        stacked = _one_label_each(stacked, wide, notes)
+    labels = [name for name in (wide, runs) if name and name in stacked]
+    titled = {name: name for name in labels if name not in ("ood", "detector")}
+    long = _with_labels(Long(stacked, titled, {}), frame, roles, notes)
+    lines = long.frame
     if roles.metric is not None:
-        long = _named_metrics(long, notes)
-    long = _without_means(long, notes)
-    return one_unit(long, notes).drop(columns=[_ROW, PERCENT]), notes
+        lines = _named_metrics(lines, notes)
+    lines = one_unit(_without_means(lines, notes), notes)
+    return replace(long, frame=lines.drop(columns=[_ROW, PERCENT]))
 
 
 def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
@@ -140,7 +159,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
         notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
-    other = {"ood": "OOD"}.get(wide, "(empty)")
+    other = {"ood": "OOD"}.get(wide, EMPTY)
     return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
 
 
@@ -199,45 +218,43 @@ def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) ->
         )
 
 
-def _with_labels(
-    long: pd.DataFrame, frame: pd.DataFrame, roles: Roles, notes: list[str]
-) -> pd.DataFrame:
+def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Add to every number what its line says."""
-    rows = long[_ROW].to_numpy()
+    lines, factors, covariates = long.frame.copy(), dict(long.factors), dict(long.covariates)
+    rows = lines[_ROW].to_numpy()
     names = {"detector": roles.detector, "id": roles.id, "ood": roles.ood}
     for role, column in names.items():
         if column is not None:
-            long[role] = _filled(frame, column, role, roles, notes)[rows]
-    if "ood" not in long:
-        long["ood"] = "OOD"
+            lines[role] = _filled(frame, column, role, roles, notes)[rows]
+    if "ood" not in lines:
+        lines["ood"] = "OOD"
     for column in roles.factors:
-        name = f"{column} column" if column in RESERVED or column in long.columns else column
+        name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
         if not all(texts):
             notes.append(f"{column} is empty in some lines, which count as a level of their own")
-        long[name] = np.where(texts == "", "(empty)", texts)
+        lines[name] = np.where(texts == "", EMPTY, texts)
+        factors[name] = column
     for column in roles.covariates:
-        long[f"{COVARIATE}{_covariate_name(column)}"] = _numbers(frame[column])[rows]
+        known = _COVARIATES.get(plain(column))
+        name = _free_name(column, lines) if known is None else known
+        lines[name] = _numbers(frame[column])[rows]
+        covariates[name] = column
     if roles.runs is not None:
-        long["runs"] = np.nan_to_num(_numbers(frame[roles.runs])).astype(int)[rows]
+        lines["runs"] = np.nan_to_num(_numbers(frame[roles.runs])).astype(int)[rows]
     if roles.metric is not None:
-        long["metric"] = frame[roles.metric].to_numpy()[rows]
-    return long
+        lines["metric"] = frame[roles.metric].to_numpy()[rows]
+    return Long(lines, factors, covariates)
+
+
+def _free_name(column: str, lines: pd.DataFrame) -> str:
+    return f"{column} column" if column in RESERVED or column in lines.columns else column
 
 
 def _numbers(texts: pd.Series[str]) -> NDArray[np.float64]:
     cells = {text: read_cell(text) for text in texts.unique()}
     values = {text: np.nan if cell is None else cell.value for text, cell in cells.items()}
     return np.array([values[text] for text in texts])
-
-
-def _covariate_name(column: str) -> str:
-    title = plain(column)
-    if title in ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"):
-        return "accuracy"
-    if title == "noiserate":
-        return "noise_rate"
-    return f"{column} column" if column in RESERVED else column
 
 
 def _filled(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,18 +16,11 @@ from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.files import Table, texts
-from oodometer.tables.long import COVARIATE, to_long
+from oodometer.tables.long import Long, to_long
 from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, parse_columns, with_joined
-from oodometer.tables.runs import (
-    jobs_named,
-    once,
-    one_spelling,
-    promote,
-    repeats_named,
-    telling,
-)
+from oodometer.tables.runs import Runs, find_runs
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
 
@@ -70,8 +63,8 @@ def read_results(
         frame = frame[~double].reset_index(drop=True)
     default, source = _default_metric(stem, table.about)
     frame = with_joined(columns, frame, titles)
-    told = parse_columns(columns, frame, titles)
-    roles = guess(frame, told, default)
+    chosen = parse_columns(columns, frame, titles)
+    roles = guess(frame, chosen, default)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
     if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
@@ -80,28 +73,14 @@ def read_results(
             f"no column names a metric: the numbers are taken for {default}{source}, {better} is "
             "better; --columns fpr95=COLUMN says otherwise"
         )
-    long, more = to_long(frame, roles)
-    notes += more
-    long = one_spelling(long, notes)
-    long, renamed = repeats_named(promote(long))
-    long, factors, set_aside = telling(
-        long, notes, {renamed.get(c, c) for c, role in told.items() if role == "factor"}
-    )
-    known = {name: title for title, name in renamed.items()}
-    left = {_title(known.get(n, n), frame): why for n, why in set_aside.items()}
-    if left:
-        reasons = "; ".join(f"{column}: {why}" for column, why in left.items())
-        notes.append(f"columns that tell no runs apart were set aside ({reasons})")
-    long, factors, jobs = jobs_named(long, factors)
-    renamed |= jobs
-    long, factors = once(long, factors, notes)
-    found = [
-        _results(part, str(name), factors, runs, notes)
-        for name, part in long.groupby("metric", sort=False)
+    factors = [column for column, role in chosen.items() if role == "factor"]
+    measured = find_runs(to_long(frame, roles, notes), notes, factors)
+    results = [
+        _results(replace(measured.long, frame=part), str(metric), runs, notes)
+        for metric, part in measured.long.frame.groupby("metric", sort=False)
     ]
-    found.sort(key=lambda part: part.metric != "auroc")
-    listing = _listing(roles, factors, left, renamed)
-    return Reading(tuple(found), listing, tuple(dict.fromkeys(notes)))
+    results.sort(key=lambda part: part.metric != "auroc")
+    return Reading(tuple(results), _listing(roles, measured), tuple(dict.fromkeys(notes)))
 
 
 def _table(
@@ -124,18 +103,19 @@ def _table(
     return table, stem
 
 
-def _listing(
-    roles: Roles, factors: Sequence[str], set_aside: Mapping[str, str], renamed: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
+def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
     """Every column with what it was taken for in the end."""
+    names = {title: name for name, title in runs.long.factors.items()}
+
+    def factor(column: str) -> str:
+        return "factor" if names[column] == column else f"factor, called {names[column]}"
+
     used = [
-        (column, f"factor, called {renamed[column]}")
-        if column in renamed
-        else (column, "factor" if column in roles.covariates and column in factors else role)
+        (column, factor(column) if column in names else role)
         for column, role in roles.listing()
-        if column not in set_aside
+        if column not in runs.set_aside
     ]
-    return (*used, *((column, f"not used: {why}") for column, why in set_aside.items()))
+    return (*used, *((column, f"not used: {why}") for column, why in runs.set_aside.items()))
 
 
 def _default_metric(stem: str, about: str) -> tuple[str, str]:
@@ -145,12 +125,6 @@ def _default_metric(stem: str, about: str) -> tuple[str, str]:
         if len(named) == 1:
             return named.pop(), f" as {source} says"
     return "auroc", ""
-
-
-def _title(name: str, frame: pd.DataFrame) -> str:
-    """Return the title of a column that had to be renamed to be a factor."""
-    original = name.removesuffix(" column")
-    return name if name in frame.columns or original not in frame.columns else original
 
 
 def _of_one_detector(
@@ -202,12 +176,11 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
         )
 
 
-def _results(
-    part: pd.DataFrame, metric: str, factors: tuple[str, ...], runs: int | None, notes: list[str]
-) -> Results:
-    keep = ["detector", *(["id"] if "id" in part.columns else []), "ood", *factors]
-    covariates = [column for column in part.columns if column.startswith(COVARIATE)]
-    frame = part[[*keep, *covariates, "value"]].copy()
+def _results(long: Long, metric: str, runs: int | None, notes: list[str]) -> Results:
+    """Return the results of one metric; `runs` stand behind each mean with a spread."""
+    known = [name for name in ("detector", "id", "ood") if name in long.frame.columns]
+    frame = long.frame[[*known, *long.factors, *long.covariates, "value"]].reset_index(drop=True)
+    part = long.frame.reset_index(drop=True)
     if part["spread"].notna().any():
         frame["spread"] = part["spread"]
         if runs is not None or "runs" in part.columns:
@@ -220,6 +193,4 @@ def _results(
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    frame = frame.rename(columns={c: c.removeprefix(COVARIATE) for c in covariates})
-    kinds = tuple(map(by_title, factors))
-    return Results(frame.reset_index(drop=True), kinds, metric, HIGHER_IS_BETTER[metric])
+    return Results(frame, tuple(map(by_title, long.factors)), metric, HIGHER_IS_BETTER[metric])

@@ -2,222 +2,274 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.long import COVARIATE
+from oodometer.tables.long import EMPTY, Long
 from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, plain, repeat_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_FIXED = ("detector", "id", "ood", "metric", "value", "spread", "runs")
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
-EMPTY = "(empty)"
+_RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
-def one_spelling(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The lines of a table, each cell of every run once, and why columns are not factors."""
+
+    long: Long
+    set_aside: Mapping[str, str]  # title of a column -> why it tells no runs apart
+
+
+def find_runs(long: Long, notes: list[str], chosen: Collection[str] = ()) -> Runs:
+    """Choose the columns that tell runs apart, and name them as protocols know them.
+
+    The columns `chosen` by the user, by their titles, stay factors unless they are constant.
+    """
+    long = replace(long, frame=_one_spelling(long.frame, notes))
+    long = _with_named_repeats(_with_promoted_settings(long))
+    wanted = {name for name, title in long.factors.items() if title in chosen}
+    long, reasons = _choose_factors(long, wanted, notes)
+    if reasons:
+        each = "; ".join(f"{column}: {why}" for column, why in reasons.items())
+        notes.append(f"columns that tell no runs apart were set aside ({each})")
+    return Runs(_once(_with_named_jobs(long), notes), reasons)
+
+
+def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Take names that differ in capitals or spaces only for the same."""
-    for column in [c for c in long.columns if c in ("detector", "id", "ood")]:
+    for column in [c for c in frame.columns if c in ("detector", "id", "ood")]:
         first: dict[str, str] = {}
-        spelling = {}
-        for name in map(str, long[column].unique()):
-            spelling[name] = first.setdefault("".join(name.casefold().split()), name)
+        spelling = {
+            name: first.setdefault("".join(name.casefold().split()), name)
+            for name in map(str, frame[column].unique())
+        }
         other = [f"{name} = {known}" for name, known in spelling.items() if name != known]
         if other:
-            long[column] = long[column].replace(spelling)
+            frame = frame.assign(**{column: frame[column].replace(spelling)})
             notes.append(f"names that differ in capitals only are the same: {', '.join(other)}")
-    return long
+    return frame
 
 
-def factor_columns(long: pd.DataFrame) -> list[str]:
-    """The columns that may tell runs apart."""
-    return [c for c in long.columns if c not in _FIXED and not c.startswith(COVARIATE)]
-
-
-def promote(long: pd.DataFrame) -> pd.DataFrame:
+def _with_promoted_settings(long: Long) -> Long:
     """Make a setting that was taken for a fact about runs a factor, if nothing else tells it."""
-    for name in _SETTINGS:
-        column = f"{COVARIATE}{name}"
-        if column not in long.columns:
-            continue
-        keys = [*factor_columns(long), *(c for c in ("id",) if c in long.columns)]
-        per_cell = long.groupby(keys)[column].nunique().max() if keys else long[column].nunique()
+    frame, factors, covariates = long.frame, dict(long.factors), dict(long.covariates)
+    for name in [name for name in _SETTINGS if name in covariates]:
+        keys = [*factors, *_id(frame)]
+        per_cell = frame.groupby(keys)[name].nunique().max() if keys else frame[name].nunique()
         if per_cell > 1:
-            long[name] = long.pop(column).map(lambda value: f"{value:g}")
-    return long
+            frame = frame.assign(**{name: frame[name].map("{:g}".format)})
+            factors[name] = covariates.pop(name)
+    return Long(frame, factors, covariates)
 
 
-def repeats_named(long: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+def _with_named_repeats(long: Long) -> Long:
     """Call columns that number repeats seed, run, fold, split or repeat, as protocols know them."""
-    renamed: dict[str, str] = {}
-    for column in factor_columns(long):
+    names: dict[str, str] = {}
+    for column in long.factors:
         name = repeat_name(column)
-        if name and name not in long.columns and name not in renamed.values():
-            renamed[column] = name
-    return long.rename(columns=renamed), renamed
+        if name and name not in long.frame.columns and name not in names.values():
+            names[column] = name
+    return _renamed(long, names)
 
 
-def jobs_named(
-    long: pd.DataFrame, factors: tuple[str, ...]
-) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
+def _with_named_jobs(long: Long) -> Long:
     """Call the number of a job that does tell runs apart run: it is no condition."""
-    jobs = [name for name in factors if plain(name) in JOB_TITLES]
-    if len(jobs) != 1 or "run" in long.columns:
-        return long, factors, {}
-    renamed = {jobs[0]: "run"}
-    return long.rename(columns=renamed), tuple(renamed.get(n, n) for n in factors), renamed
+    jobs = [name for name in long.factors if plain(name) in JOB_TITLES]
+    if len(jobs) != 1 or "run" in long.frame.columns:
+        return long
+    return _renamed(long, {jobs[0]: "run"})
 
 
-def telling(
-    long: pd.DataFrame, notes: list[str], told: Collection[str] = ()
-) -> tuple[pd.DataFrame, tuple[str, ...], dict[str, str]]:
-    """Choose the columns that tell runs apart: not constant, not told by anything else.
+def _renamed(long: Long, names: Mapping[str, str]) -> Long:
+    factors = {names.get(name, name): title for name, title in long.factors.items()}
+    return replace(long, frame=long.frame.rename(columns=names), factors=factors)
 
-    Those that the user `told` to be factors stay, unless they are constant.
+
+def _choose_factors(
+    long: Long, wanted: Collection[str], notes: list[str]
+) -> tuple[Long, dict[str, str]]:
+    """Keep the columns that tell runs apart: not constant, not determined by anything else.
+
+    Return also the titles of the others, with the reason. Those that are `wanted` stay, unless
+    they are constant.
     """
-    set_aside: dict[str, str] = {}
-    factors = factor_columns(long)
-    several = _levels(long, "detector") > 1
-    for column in list(factors):
-        replicate = plain(column) in REPEAT_TITLES
-        if _levels(long, column) == 1:
-            set_aside[column] = f"always {long[column].iloc[0]}"
-        elif column in told:
-            continue
-        elif several and _is_parameter(long, column):
-            long = _with_parameter(long, column)
-            notes.append(f"{column} is given for some detectors only: it became part of their name")
-            set_aside[column] = "part of the detector's name"
-        elif several and _told_by(long, column, "detector"):
-            set_aside[column] = "told by the detector"
-        elif not replicate and _told_by(long, column, "ood"):
-            set_aside[column] = "told by the outlier set"
-        elif several and not replicate and not _is_shared(long, column):
-            set_aside[column] = "differs from detector to detector"
-        elif not replicate and _is_measured(long, column):
-            set_aside[column] = "numbers that are no settings"
-    factors = [column for column in factors if column not in set_aside]
-    for column in [c for c in factors if c not in told]:
-        parts = _parts(long, column, [c for c in factors if c != column])
-        if parts:
-            factors.remove(column)
-            together = f"{', '.join(parts[:-1])} and {parts[-1]} together"
-            set_aside[column] = f"told by {together if len(parts) > 1 else parts[0]}"
-    free = [c for c in factors if c not in told]
-    for column in [c for c in reversed(free) if plain(c) not in REPEAT_TITLES | JOB_TITLES]:
-        repeats = [c for c in factors if plain(c) in REPEAT_TITLES | JOB_TITLES]
-        others = [c for c in factors if c != column and c not in repeats]
-        if "id" in long.columns:
-            others.append("id")
-        others += [c for c in repeats if (long[c] == long[column]).all()]
-        for other in others:
-            if long[other].nunique() >= long[column].nunique() and _told_by(long, column, other):
+    frame, reasons = _set_aside_alone(long, wanted, notes)
+    factors = [column for column in long.factors if column not in reasons]
+    for rule, order in ((_reason_as_name, factors), (_reason_beside_another, factors[::-1])):
+        for column in [c for c in order if c in factors and c not in wanted]:
+            reason = rule(frame, column, [other for other in factors if other != column])
+            if reason:
                 factors.remove(column)
-                set_aside[column] = f"told by {other}"
-                break
-    for column in () if told else _incidental(long, factors):
-        factors.remove(column)
-        set_aside[column] = "differs from line to line"
-    return long.drop(columns=list(set_aside)), tuple(factors), set_aside
+                reasons[column] = reason
+    if not wanted:
+        reasons |= dict.fromkeys(_incidental(frame, factors), "differs from line to line")
+    kept = {name: title for name, title in long.factors.items() if name not in reasons}
+    titles = {long.factors[name]: reason for name, reason in reasons.items()}
+    return replace(long, frame=frame.drop(columns=list(reasons)), factors=kept), titles
 
 
-def _parts(long: pd.DataFrame, column: str, others: list[str]) -> list[str]:
-    """Name the columns that together tell what one tells alone, which is a name for them.
+def _set_aside_alone(
+    long: Long, wanted: Collection[str], notes: list[str]
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return the lines, and the columns that need no look at other factors to be set aside."""
+    frame = long.frame
+    reasons: dict[str, str] = {}
+    several = _levels(frame, "detector") > 1
+    for column in long.factors:
+        if _levels(frame, column) == 1:
+            reasons[column] = f"always {frame[column].iloc[0]}"
+        elif column in wanted:
+            continue
+        elif several and _is_parameter(frame, column):
+            frame = _with_parameter(frame, column)
+            notes.append(f"{column} is given for some detectors only: it became part of their name")
+            reasons[column] = "part of the detector's name"
+        elif reason := _reason_alone(frame, column, several):
+            reasons[column] = reason
+    return frame, reasons
+
+
+def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
+    """Say why a column cannot tell runs apart, if detectors and outlier sets alone show it."""
+    if several and _determines(frame, "detector", column):
+        return "determined by the detector"
+    if plain(column) in REPEAT_TITLES:
+        return ""
+    if _determines(frame, "ood", column):
+        return "determined by the outlier set"
+    if several and not _is_shared(frame, column):
+        return "differs from detector to detector"
+    return "numbers that are no settings" if _is_measured(frame, column) else ""
+
+
+def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which other columns one is merely a name for, if it is."""
+    parts = _parts(frame, column, others)
+    if len(parts) < 2:
+        return f"determined by {parts[0]}" if parts else ""
+    return f"determined by {', '.join(parts[:-1])} and {parts[-1]} together"
+
+
+def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which other column determines a condition, if one does."""
+    if plain(column) in _RUN_TITLES:
+        return ""
+    repeats = [c for c in others if plain(c) in _RUN_TITLES]
+    same = [c for c in repeats if (frame[c] == frame[column]).all()]
+    for other in [*(c for c in others if c not in repeats), *_id(frame), *same]:
+        finer = frame[other].nunique() >= frame[column].nunique()
+        if finer and _determines(frame, other, column):
+            return f"determined by {other}"
+    return ""
+
+
+def _id(frame: pd.DataFrame) -> list[str]:
+    return ["id"] if "id" in frame.columns else []
+
+
+def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
+    """Name the columns that together say what one says alone, which is a name for them.
 
     Such are the number of a job, the name of a run, and that of a configuration. A seed is more
     than a name, and what labels were trained on is known by that name only.
     """
     title = plain(column)
-    repeats = [other for other in others if plain(other) in REPEAT_TITLES]
     if "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
         return []
-    if title in REPEAT_TITLES | JOB_TITLES:
-        same = [c for c in repeats if _told_by(long, column, c) and _told_by(long, c, column)]
+    if title in _RUN_TITLES:
+        repeats = [other for other in others if plain(other) in REPEAT_TITLES]
+        same = [other for other in repeats if _determine_each_other(frame, column, other)]
         if same or (title in REPEAT_TITLES and not repeats):
             return same[:1]
-    finest = _levels(long, column)
-    known = [*others, *(["id"] if "id" in long.columns and _levels(long, "id") > 1 else [])]
-    parts = [c for c in known if _levels(long, c) < finest and _told_by(long, c, column)]
-    alike = len(parts) > 1 and len(long[parts].drop_duplicates()) == finest
+    finest = _levels(frame, column)
+    known = [*others, *(name for name in _id(frame) if _levels(frame, name) > 1)]
+    parts = [c for c in known if _levels(frame, c) < finest and _determines(frame, column, c)]
+    alike = len(parts) > 1 and len(frame[parts].drop_duplicates()) == finest
     return parts if alike else []
 
 
-def _told_by(long: pd.DataFrame, column: str, other: str) -> bool:
-    """Tell whether every level of the other column has one level of this one."""
-    levels = _levels(long, other)
-    return levels > 1 and len(long[[other, column]].drop_duplicates()) == levels
+def _determines(frame: pd.DataFrame, column: str, other: str) -> bool:
+    """Whether every level of a column has one level of the other."""
+    levels = _levels(frame, column)
+    return levels > 1 and len(frame[[column, other]].drop_duplicates()) == levels
 
 
-def _levels(long: pd.DataFrame, column: str) -> int:
-    return len(long[column].unique())
+def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
+    return _determines(frame, column, other) and _determines(frame, other, column)
 
 
-def _is_parameter(long: pd.DataFrame, column: str) -> bool:
-    """Tell whether a column is empty for some detectors, and several values for others."""
-    empty = (long[column] == EMPTY).groupby(long["detector"]).mean()
-    levels = long.groupby("detector")[column].nunique()
+def _levels(frame: pd.DataFrame, column: str) -> int:
+    return len(frame[column].unique())
+
+
+def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column is empty for some detectors, and several values for others."""
+    empty = (frame[column] == EMPTY).groupby(frame["detector"]).mean()
+    levels = frame.groupby("detector")[column].nunique()
     return bool((empty == 1).any() and (empty < 1).any() and (levels[empty == 0] > 1).any())
 
 
-def _with_parameter(long: pd.DataFrame, column: str) -> pd.DataFrame:
-    given = long[column] != EMPTY
-    named = long["detector"] + " (" + column + "=" + long[column] + ")"
-    return long.assign(detector=long["detector"].where(~given, named))
+def _with_parameter(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    given = frame[column] != EMPTY
+    named = frame["detector"] + " (" + column + "=" + frame[column] + ")"
+    return frame.assign(detector=frame["detector"].where(~given, named))
 
 
-def _is_shared(long: pd.DataFrame, column: str) -> bool:
-    """Tell whether enough lines lie at levels at which several detectors were measured."""
-    detectors = long.groupby(column)["detector"].nunique()
-    return bool((long[column].map(detectors) > 1).mean() >= _SHARED)
+def _is_shared(frame: pd.DataFrame, column: str) -> bool:
+    """Whether enough lines lie at levels at which several detectors were measured."""
+    detectors = frame.groupby(column)["detector"].nunique()
+    return bool((frame[column].map(detectors) > 1).mean() >= _SHARED)
 
 
-def _incidental(long: pd.DataFrame, factors: list[str]) -> list[str]:
+def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
     """Name columns that keep detectors from meeting, if lines are told apart without them.
 
     Such are the number of a job, its date or its commit: with them no two detectors were ever
     measured in the same run. The fewest columns stay that tell lines apart and let them meet.
     """
-    fixed = [c for c in ("id", "ood", "metric") if c in long.columns]
-    detectors = _levels(long, "detector")
+    fixed = [c for c in ("id", "ood", "metric") if c in frame.columns]
+    detectors = _levels(frame, "detector")
 
     def meet(names: Iterable[str]) -> bool:
-        met = long.groupby([*fixed, *names])["detector"].nunique() == detectors
+        met = frame.groupby([*fixed, *names])["detector"].nunique() == detectors
         return bool(met.mean() > _SHARED)
 
     if len(factors) < 2 or detectors < 2 or meet(factors):
         return []
     subsets = (part for size in range(1, len(factors)) for part in combinations(factors, size))
     for part in islice(subsets, _SUBSETS):
-        if not long.duplicated(["detector", *fixed, *part]).any() and meet(part):
+        if not frame.duplicated(["detector", *fixed, *part]).any() and meet(part):
             return [name for name in factors if name not in part]
     return []
 
 
-def _is_measured(long: pd.DataFrame, column: str) -> bool:
-    """Tell whether a column holds numbers that hardly repeat, which no setting does."""
-    levels = long[column].unique()
+def _is_measured(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column holds numbers that hardly repeat, which no setting does."""
+    levels = frame[column].unique()
     fine = sum("." in level or "," in level for level in levels)
     many = len(levels) > 12 and 2 * fine > len(levels)
     return bool(many and numeric_share(levels) == 1.0)
 
 
-def once(
-    long: pd.DataFrame, factors: tuple[str, ...], notes: list[str]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _once(long: Long, notes: list[str]) -> Long:
     """Take equal lines once; number lines that differ only in their value as runs."""
-    long = long.drop_duplicates()
-    keys = ["detector", *(c for c in ("id",) if c in long.columns), "ood", "metric", *factors]
-    if not long.duplicated(keys).any():
-        return long, factors
-    number = long.groupby(keys, dropna=False).cumcount() + 1
+    frame = long.frame.drop_duplicates()
+    keys = ["detector", *_id(frame), "ood", "metric", *long.factors]
+    if not frame.duplicated(keys).any():
+        return replace(long, frame=frame)
+    number = frame.groupby(keys, dropna=False).cumcount() + 1
     notes.append(
         f"lines that repeat a cell with another value: {int((number > 1).sum())}, taken for "
         "repeated runs, numbered in the order of the file, so that equal numbers are compared"
     )
-    name = "run" if "run" not in factors else "repetition"
-    return long.assign(**{name: number.astype(str)}), (*factors, name)
+    name = "run" if "run" not in long.factors else "repetition"
+    frame = frame.assign(**{name: number.astype(str)})
+    return replace(long, frame=frame, factors={**long.factors, name: name})
