@@ -320,7 +320,7 @@ def test_files_of_one_name_in_two_folders_stay_apart(tmp_path):
 @pytest.mark.parametrize("value", [-1, 2**32, True, 1.5, ""])
 def test_bad_splits(value):
     with pytest.raises(
-        UserError, match="must be a whole number from 0, or a split such as od_test"
+        UserError, match="must be a whole number from 0, or a named split such as od_test"
     ):
         study(base={"data": "digits", "split": value})
 

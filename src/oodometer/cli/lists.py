@@ -128,7 +128,10 @@ def _list_networks() -> list[dict[str, object]]:
 def _list_studies() -> list[dict[str, object]]:
     files = sorted(STUDIES.glob("*.yaml"))
     return [
-        {"name": file.stem, "summary": file.read_text().partition("\n")[0].lstrip("# ")}
+        {
+            "name": file.stem,
+            "summary": file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# "),
+        }
         for file in files
     ]
 

@@ -1,4 +1,4 @@
-"""The fields of a study: what decides a training, what is varied, what a smaller scale changes."""
+"""The fields of a study: what determines a training run, what varies, what a scale changes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _refuse_bool(value: object) -> object:
 def _number_of_epoch(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if not whole and value not in ("last", "best"):
-        raise ValueError("must be 'last', 'best' or the number of an epoch from 1")
+        raise ValueError("must be 'last', 'best' or an epoch number from 1")
     return value
 
 
 def _split(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32
     if not whole and not (isinstance(value, str) and value):
-        raise ValueError("must be a whole number from 0, or a split such as od_test")
+        raise ValueError("must be a whole number from 0, or a named split such as od_test")
     return value
 
 
@@ -39,12 +39,12 @@ def _in_order(classes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(set(classes)))
 
 
-Number = Annotated[float, BeforeValidator(_refuse_bool)]  # takes "1e-3", a text to YAML
+Number = Annotated[float, BeforeValidator(_refuse_bool)]  # accepts "1e-3", which YAML reads as text
 
 
 @dataclass(frozen=True)
 class _Varies:
-    """Of what kind a factor is that varies this field; fields without it are conditions."""
+    """The kind of a factor that varies this field; fields without it are conditions."""
 
     kind: factors.Kind
 
@@ -54,40 +54,44 @@ _RE_EVALUATION = _Varies("re_evaluation")  # what is chosen after training: the 
 
 
 class TrainSpec(BaseModel):
-    """All that decides one trained classifier. Any field may be a factor of a study."""
+    """Everything that determines one trained classifier. Any field may be a factor of a study."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    data: str = Field(min_length=1)  # a known name, or the path of an .npz file
+    data: str = Field(min_length=1)  # a name, or a path
     held_out_classes: Annotated[
         tuple[Annotated[StrictInt, Field(ge=0)], ...], AfterValidator(_in_order)
     ] = ()  # never trained on
-    # 0: as the data come; another number: train and test drawn anew; or a name, such as od_test
+    # 0: as provided; another number: train and test sets resampled; or a name, such as od_test
     split: Annotated[int | str, BeforeValidator(_split), _REPEAT] = 0
     # At most this many test samples, and as many of each outlier set.
     test_size: Annotated[Annotated[StrictInt, Field(ge=1)] | None, _RE_EVALUATION] = None
     # Which subset of each outlier set; nothing is trained again for another one.
     ood_draw: Annotated[Annotated[StrictInt, Field(ge=0)] | None, _RE_EVALUATION] = None
-    # How detectors' features are taken.
+    # How the features for detectors are extracted.
     features: Annotated[Literal["forward", "skip_stem_relu"], _RE_EVALUATION] = "forward"
     network: str = "small_cnn"
-    width: Annotated[StrictInt, Field(ge=1, le=2**16)] | None = None  # None: the network's own
+    width: Annotated[StrictInt, Field(ge=1, le=2**16)] | None = None  # None: that of the network
     optimizer: str = "adam"
-    learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: the optimizer's own
+    learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: that of the optimizer
     epochs: Annotated[StrictInt, Field(ge=1)] = 10
     batch_size: Annotated[StrictInt, Field(ge=1)] = 32
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32), _REPEAT] = 0  # of weights and batches
     weight_decay: Annotated[Number, Field(ge=0)] = 0.0
     loss: str = "cross_entropy"
-    adversarial: Annotated[Number, Field(ge=0)] = 0.0  # step of images that train as well
+    adversarial: Annotated[Number, Field(ge=0)] = 0.0  # step size of FGSM samples added to training
     schedule: str = "constant"  # of the learning rate
     stopping: str = "none"
-    validation: Annotated[Number, Field(ge=0, lt=1)] = 0.0  # share of the training set set aside
+    validation: Annotated[Number, Field(ge=0, lt=1)] = (
+        0.0  # share of the training set that is held out
+    )
     augment: str = "none"
-    label_noise: str = "none"  # of what is trained on; the validation part stays clean
-    # What detectors are fitted to.
+    label_noise: str = "none"  # of the training set; the validation set stays clean
+    # What detectors are fitted on.
     fitted_on: Annotated[Literal["train", "validation"], _RE_EVALUATION] = "train"
-    train_size: Annotated[StrictInt, Field(ge=1)] | None = None  # None: all; else class-balanced
+    train_size: Annotated[StrictInt, Field(ge=1)] | None = (
+        None  # None: all; otherwise class-balanced
+    )
     # Which checkpoint is used.
     epoch: Annotated[int | str, BeforeValidator(_number_of_epoch), _RE_EVALUATION] = "last"
     best_by: Annotated[
@@ -96,7 +100,7 @@ class TrainSpec(BaseModel):
 
     @property
     def checkpoint(self) -> int | str:
-        """Which weights of a training are used: a number of epochs, "last", or best by what."""
+        """Which weights of a training run are used: an epoch, "last", or the measure of "best"."""
         return self.best_by if self.epoch == "best" else self.epoch
 
 
@@ -117,7 +121,7 @@ RE_EVALUATED = frozenset(
 
 
 class Factor(BaseModel):
-    """An axis of variation: a field of TrainSpec and the values that it takes."""
+    """An axis of variation: a field of TrainSpec and its levels."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -126,7 +130,7 @@ class Factor(BaseModel):
 
 
 class Scale(BaseModel):
-    """What a smaller version of a study changes; what it does not name stays as it is."""
+    """What a smaller version of a study changes; everything else is unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

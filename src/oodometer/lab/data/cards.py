@@ -155,7 +155,7 @@ _CARDS = (
         layouts=(("idx", "KMNIST/raw"), ("idx", "KMNIST")),
     ),
     Card(
-        "emnist-letters", "images", "Handwritten letters, 28 x 28 grey, turned upright.",
+        "emnist-letters", "images", "Handwritten letters, 28 x 28 grey, rotated upright.",
         26, _words("a b c d e f g h i j k l m n o p q r s t u v w x y z"), 124_800, 20_800,
         files=(
             Remote(
@@ -206,7 +206,7 @@ _CARDS = (
         layouts=(("usps", "."), ("usps", "USPS")),
     ),
     Card(
-        "cifar10", "images", "Ten kinds of animals and vehicles, 32 x 32 in colour.",
+        "cifar10", "images", "10 kinds of animals and vehicles, 32 x 32 in colour.",
         10, _CIFAR10, 50_000, 10_000,
         files=(
             Remote(
@@ -219,7 +219,7 @@ _CARDS = (
         layouts=(("cifar", "cifar-10-batches-py"), ("cifar", "cifar-10-batches-bin")),
     ),
     Card(
-        "cifar100", "images", "A hundred kinds of things, 32 x 32 in colour.",
+        "cifar100", "images", "100 kinds of objects, 32 x 32 in colour.",
         100, _FINE, 50_000, 10_000, files=_CIFAR100_FILES, layouts=_CIFAR100_LAYOUTS,
     ),
     Card(
@@ -240,7 +240,7 @@ _CARDS = (
         layouts=(("svhn", "."), ("svhn", "SVHN")),
     ),
     Card(
-        "stl10", "images", "Ten kinds of animals and vehicles, 96 x 96 in colour.",
+        "stl10", "images", "10 kinds of animals and vehicles, 96 x 96 in colour.",
         10, _STL10, 5_000, 8_000,
         files=(
             Remote(
@@ -262,7 +262,7 @@ _CARDS = (
         layouts=(("tiny-imagenet", "tiny-imagenet-200"),),
     ),
     Card(
-        "textures", "images", "Describable Textures (DTD), colour, of many sizes.",
+        "textures", "images", "Describable Textures (DTD), colour, various sizes.",
         47, licence="research only",
         files=(
             Remote(
@@ -296,7 +296,7 @@ _CARDS = (
         "https://github.com/fyu/lsun",
     ),
     Card(
-        "eurosat", "images", "Land from the Sentinel-2 satellite, 64 x 64 in colour.",
+        "eurosat", "images", "Land cover from Sentinel-2, 64 x 64 in colour.",
         10, _EUROSAT, licence="MIT",
         files=(
             Remote(
@@ -310,7 +310,7 @@ _CARDS = (
         layouts=(("images", "2750"), ("images", "EuroSAT_RGB"), ("images", "EuroSAT/2750")),
     ),
     Card(
-        "food101", "images", "101 dishes, colour, of many sizes.", 101, (), 75_750, 25_250,
+        "food101", "images", "101 dishes, colour, various sizes.", 101, (), 75_750, 25_250,
         files=(
             Remote(
                 ("http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz",),
@@ -320,7 +320,7 @@ _CARDS = (
         layouts=(("food-101", "food-101"), ("images", "food-101/images")),
     ),
     Card(
-        "caltech101", "images", "101 kinds of objects and a background, of many sizes.",
+        "caltech101", "images", "101 kinds of objects and a background, various sizes.",
         102, licence="CC BY 4.0",
         layouts=(("images", "101_ObjectCategories"), ("images", "caltech-101")),
         by_hand="unpack 101_ObjectCategories.tar.gz, which lies in caltech-101.zip of "
@@ -345,7 +345,7 @@ _CARDS = (
         layouts=(("pair", "ag-news"), ("table", "ag_news_csv"), ("table", "AG_NEWS")),
     ),
     Card(
-        "20newsgroups", "texts", "Posts to 20 newsgroups, divided by date.", 20, (), 11_314, 7_532,
+        "20newsgroups", "texts", "Posts to 20 newsgroups, split by date.", 20, (), 11_314, 7_532,
         files=(
             Remote(
                 (
@@ -376,12 +376,12 @@ _CARDS = (
         150, (), 15_000, 4_500, "CC BY 3.0", outlier_class="oos", by_hand=_CLINC,
     ),
     Card(
-        "clinc150-oos", "texts", "Requests of none of CLINC150's 150 intents.",
+        "clinc150-oos", "texts", "Out-of-scope requests of CLINC150.",
         licence="CC BY 3.0", beside="clinc150", outlier_class="oos", is_outlier_class=True,
         by_hand=_CLINC,
     ),
     Card(
-        "trec", "texts", "Questions, by the kind of answer.", 50, (), 5_452, 500,
+        "trec", "texts", "Questions, by type of answer.", 50, (), 5_452, 500,
         by_hand=_table_by_hand("TREC's questions (https://cogcomp.seas.upenn.edu/Data/QA/QC/)"),
     ),
     Card(

@@ -24,26 +24,26 @@ _NOISE_SEED = 20_240_101  # noise is data: the same in every run and every study
 
 
 def uniform_noise(source: Source) -> Images:
-    """Every pixel uniform in [0, 1], as many images as the test set has."""
+    """Uniform noise in [0, 1]; as many images as the test set."""
     rng = np.random.default_rng(_NOISE_SEED)
     pixels = rng.uniform(0, 1, _pixels("uniform_noise", source.test).shape).astype(np.float32)
     return _outliers("uniform noise", pixels)
 
 
 def gaussian_noise(source: Source) -> Images:
-    """Every pixel normal with mean 0.5 and deviation 0.25, clipped to [0, 1]."""
+    """Gaussian noise, mean 0.5, standard deviation 0.25, clipped to [0, 1]."""
     shape = _pixels("gaussian_noise", source.test).shape
     return _outliers("Gaussian noise", _normal(_NOISE_SEED + 1, 0.25, shape))
 
 
 def wide_gaussian_noise(source: Source) -> Images:
-    """Every pixel normal with mean 0.5 and deviation 1, clipped to [0, 1]: mostly 0 or 1."""
+    """Gaussian noise, mean 0.5, standard deviation 1, clipped to [0, 1]: mostly 0 or 1."""
     shape = _pixels("wide_gaussian_noise", source.test).shape
     return _outliers("wide Gaussian noise", _normal(_NOISE_SEED + 3, 1, shape))
 
 
 def rotated(source: Source) -> Images:
-    """The test images turned by 90 degrees. Some stay what they were: a 0 is still a 0."""
+    """Test images rotated by 90 degrees; some keep their class (a 0 is still a 0)."""
     pixels = _pixels("rotated", source.test)
     if pixels.shape[2] != pixels.shape[3]:
         raise UserError(
@@ -54,7 +54,7 @@ def rotated(source: Source) -> Images:
 
 
 def inverted(source: Source) -> Images:
-    """The test images with dark and light exchanged, within the range of the training pixels."""
+    """Test images with inverted intensities, within the range of the training pixels."""
     train, test = (_pixels("inverted", part) for part in (source.train, source.test))
     low, high = train.min(), train.max()
     if test.dtype == np.uint8:
@@ -64,7 +64,7 @@ def inverted(source: Source) -> Images:
 
 
 def shuffled_pixels(source: Source) -> Images:
-    """The test images, the pixels of each in a random order of its own: same histogram."""
+    """Test images with shuffled pixels: the same histogram."""
     rng = np.random.default_rng(_NOISE_SEED + 2)
     pixels = _pixels("shuffled_pixels", source.test)
     flat = pixels.reshape(*pixels.shape[:2], -1)
@@ -74,7 +74,7 @@ def shuffled_pixels(source: Source) -> Images:
 
 
 def held_out_classes(source: Source) -> Samples:
-    """Samples of the classes that the classifier never saw: the nearest outliers here."""
+    """Samples of classes that the classifier was not trained on: near outliers."""
     if source.held_out is None:
         raise UserError(
             "Outlier set 'held_out_classes' needs classes to hold out: set base.held_out_classes, "
@@ -84,7 +84,7 @@ def held_out_classes(source: Source) -> Samples:
 
 
 def shuffled_words(source: Source) -> Tokens:
-    """The test texts, the words of each in a random order of its own."""
+    """Test texts with shuffled words."""
     rng = np.random.default_rng(_NOISE_SEED + 4)
     words = _tokens("shuffled_words", source.test).words.copy()
     for row in words:
@@ -94,7 +94,7 @@ def shuffled_words(source: Source) -> Tokens:
 
 
 def random_words(source: Source) -> Tokens:
-    """Texts as long as the test texts, each word any of the vocabulary with the same chance."""
+    """Random words of the vocabulary, as many as in the test texts."""
     rng = np.random.default_rng(_NOISE_SEED + 5)
     tests = _tokens("random_words", source.test).words
     assert source.vocabulary is not None

@@ -152,7 +152,7 @@ def resnet50(channels: int, height: int, width: int, classes: int, units: int) -
 
 
 def resnet50_od_test(channels: int, height: int, width: int, classes: int, units: int) -> nn.Module:
-    """ResNet-50 as OD-test varied it with the size of the images; `width` as for resnet50.
+    """OD-test's variant of ResNet-50, which depends on the image size; `width` as for resnet50.
 
     Below 32 pixels 2, 3, 5, 2 blocks instead of 3, 4, 6, 3; a 3 x 3 stem always, with max-pooling
     from 64 pixels, with stride 2 instead from 96 (Shafaei et al. 2019, arXiv:1809.04729, code).

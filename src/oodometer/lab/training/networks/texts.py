@@ -52,7 +52,7 @@ class PhraseDetectors(nn.Module):
 
 
 def text_bag(length: int, words: int, classes: int, units: int) -> nn.Module:
-    """For texts: the mean of its words' vectors, a hidden layer; `width` units in each."""
+    """For text: mean of word embeddings, one hidden layer; `width` units each."""
     stages = {
         "stage1": MeanOfWords(words, units),
         "stage2": nn.Sequential(nn.Linear(units, units), nn.ReLU()),
@@ -61,7 +61,7 @@ def text_bag(length: int, words: int, classes: int, units: int) -> nn.Module:
 
 
 def text_cnn(length: int, words: int, classes: int, units: int) -> nn.Module:
-    """For texts: 3 x `width` filters over phrases of 3 to 5 words, dropout (Kim 2014).
+    """For text: 3 x `width` filters over 3 to 5 words, dropout (Kim 2014).
 
     arXiv:1408.5882, whose size it has at width 100: vectors of 3 x `width`. They are learned from
     the start, as in its variant CNN-rand.

@@ -38,7 +38,7 @@ def vgg16(channels: int, height: int, width: int, classes: int, units: int) -> n
 
 
 def vgg16_od_test(channels: int, height: int, width: int, classes: int, units: int) -> nn.Module:
-    """VGG-16 with batch norm and dropout as OD-test varied it with the size; `width` as for vgg16.
+    """OD-test's VGG-16 with batch norm and dropout, by image size; `width` as for vgg16.
 
     Two hidden layers of 64 x `width` units, each with dropout 1/2, on all positions of the last
     map. Below 32 pixels 7 convolutions and hidden layers of 4 x `width`; below 64 pixels no
