@@ -29,8 +29,8 @@ from oodometer.engine.work.codecs import (
     arrays_to_bytes,
     bytes_to_arrays,
     bytes_to_table,
-    table_to_bytes,
 )
+from oodometer.score_files import table_to_bytes
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.scoring import choices
 from oodometer.study import Study, parse_study

@@ -12,23 +12,19 @@ import numpy as np
 import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here
 
-from oodometer import factors
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
 from oodometer.engine.lead.runner import Progress
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.work import train as training
 from oodometer.engine.work.codecs import (
-    arrays_to_bytes,
     bytes_to_arrays,
     bytes_to_table,
-    table_to_bytes,
 )
 from oodometer.errors import UserError
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.sources import load_source
 from oodometer.lab.training.train import Training, train
-from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Factor, Study
 
 
@@ -54,37 +50,6 @@ def test_codecs_keep_everything():
     back = bytes_to_arrays(arrays_to_bytes(arrays))
     assert all(np.array_equal(back[name], value) for name, value in arrays.items())
     assert all(back[name].shape == value.shape for name, value in arrays.items())
-    rows = tuple(
-        ScoreRow(
-            run, "knn", setting, data, np.random.default_rng(0).normal(size=5), setting == "k=1"
-        )
-        for run in "ab"
-        for setting in ("k=1", "k=2")
-        for data in ("id", "noise")
-    )
-    table = ScoreTable(
-        "id",
-        rows,
-        {"a": {"seed": 1, "rate": 0.1, "name": "x"}, "b": {"seed": 2, "rate": 0.2, "name": "y"}},
-        (Missing("why", "a", "vim", "k=9", "noise"),),
-        {"a": np.array([True, False, True, True, False])},
-        same_samples=False,
-        factors=(factors.Factor("name", "re_evaluation"),),
-    )
-    again = bytes_to_table(table_to_bytes(table))
-    for one, two in zip(table.rows, again.rows, strict=True):
-        assert np.array_equal(one.scores, two.scores)
-        assert (one.run, one.detector, one.setting, one.dataset, one.default) == (
-            two.run, two.detector, two.setting, two.dataset, two.default,
-        )  # fmt: skip
-    assert again.runs == table.runs and again.missing == table.missing
-    kinds = {factor.name: factor.kind for factor in again.factors}
-    assert kinds == {"seed": "repeat", "rate": "condition", "name": "re_evaluation"}
-    assert again.correct["a"].tolist() == table.correct["a"].tolist() and not again.same_samples
-    assert table_to_bytes(again) == table_to_bytes(table)
-
-
-# ---- keys --------------------------------------------------------------------------------------
 
 
 def all_keys(study: Study) -> set[str]:

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "finding": {"errors", "metrics"},
     "overlap": {"metrics"},
     "scores": {"errors", "factors", "metrics"},
+    "score_files": {"errors", "factors", "scores"},
     "results": {"errors", "factors", "metrics", "scores"},
     "tables": {"errors", "factors", "results"},
     "registry": {"errors", "calls", "imports", "needs", "outputs"},

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from oodometer.outputs import Head, Outputs, View
     from oodometer.registry import Detector, Scorer, detector
     from oodometer.reports import report
-    from oodometer.scores import ScoreRow, ScoreTable
+    from oodometer.score_files import load_scores, save_scores
+    from oodometer.scores import ScoreRow, ScoreTable, SetInfo
     from oodometer.scoring import needs_of, score
     from oodometer.study import Factor, Study, TrainSpec, load_study
 
@@ -32,6 +33,7 @@ _HOME = {
     "Outputs": "outputs",
     "ScoreRow": "scores",
     "ScoreTable": "scores",
+    "SetInfo": "scores",
     "Scorer": "registry",
     "Study": "study",
     "TrainSpec": "study",
@@ -41,9 +43,11 @@ _HOME = {
     "detector": "registry",
     "diagnose": "diagnosis",
     "extract": "lab.asking.extract",
+    "load_scores": "score_files",
     "load_study": "study",
     "needs_of": "scoring",
     "report": "reports",
+    "save_scores": "score_files",
     "score": "scoring",
 }
 _MODULES = ("metrics", "stats")
@@ -57,6 +61,7 @@ __all__ = [
     "ScoreRow",
     "ScoreTable",
     "Scorer",
+    "SetInfo",
     "Study",
     "TrainSpec",
     "UserError",
@@ -65,10 +70,12 @@ __all__ = [
     "detector",
     "diagnose",
     "extract",
+    "load_scores",
     "load_study",
     "metrics",
     "needs_of",
     "report",
+    "save_scores",
     "score",
     "stats",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +67,34 @@ class Missing:
         return f"{where}: {self.reason}" if where else self.reason
 
 
+Role = Literal["id", "ood", "search"]
+
+
+@dataclass(frozen=True)
+class SetInfo:
+    """What a data set of a ScoreTable is there for.
+
+    - **id**: held-out in-distribution data, one set per table.
+    - **ood**: an outlier set, which every protocol reads.
+    - **search**: outliers that a search has found, `against` a detector, among variations `of`
+      another set. They were chosen by their scores, so that comparisons do not read them.
+    """
+
+    role: Role = "ood"
+    against: str = ""
+    of: str = ""
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise unknown("role of a data set", self.role, get_args(Role))
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
     """All scores of a study, or of one model.
 
-    `id` names the in-distribution data set; every other data set is an outlier set. `runs` gives
+    `id` names the in-distribution data set; every other data set is an outlier set, unless `sets`
+    gives it another role. `runs` gives
     each run's factor levels, such as ``{"seed": 1, "optimizer": "adam"}``; `factors` says of what
     kind each of them is, by default what its name says. `correct` tells, where it is known, which
     in-distribution samples each run's classifier got right.
@@ -84,6 +107,7 @@ class ScoreTable:
     correct: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)  # run -> ID sample right
     same_samples: bool = True  # every run scored the same samples, in the same order
     factors: tuple[Factor, ...] = ()  # in the order of their first level
+    sets: Mapping[str, SetInfo] = field(default_factory=dict)  # data set -> what it is there for
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -102,6 +126,7 @@ class ScoreTable:
         self._require_equal_samples()
         object.__setattr__(self, "runs", _frozen(self.runs))
         object.__setattr__(self, "factors", self._factors())
+        object.__setattr__(self, "sets", self._sets())
         for run, right in self.correct.items():
             if run not in self.runs:
                 raise unknown("run in ScoreTable.correct", run, self.runs)
@@ -119,6 +144,16 @@ class ScoreTable:
                 raise unknown("factor of a ScoreTable", factor.name, varied)
         known = {factor.name: factor for factor in self.factors}
         return tuple(known.get(name) or by_title(name) for name in varied)
+
+    def _sets(self) -> Mapping[str, SetInfo]:
+        for name, info in self.sets.items():
+            if (info.role == "id") != (name == self.id):
+                raise UserError(
+                    f"Data set '{name}' has the role '{info.role}', but the in-distribution set of "
+                    f"this ScoreTable is '{self.id}'."
+                )
+        outliers = dict.fromkeys((row.dataset for row in self.rows), SetInfo("ood"))
+        return MappingProxyType({**outliers, self.id: SetInfo("id"), **self.sets})
 
     def _require_one_default(self) -> None:
         if len(self._defaults) != sum(row.default for row in self.rows):
@@ -179,8 +214,9 @@ class ScoreTable:
 
     @cached_property
     def ood(self) -> tuple[str, ...]:
-        """Outlier sets, in the order of their first row."""
-        return tuple(dict.fromkeys(row.dataset for row in self.rows if row.dataset != self.id))
+        """Outlier sets, in the order of their first row; without what a search has found."""
+        named = dict.fromkeys(row.dataset for row in self.rows)
+        return tuple(name for name in named if self.sets[name].role == "ood")
 
     def scores(self, run: str, detector: str, dataset: str) -> NDArray[np.float64] | None:
         """Scores at the setting that represents the detector, or None where they are missing."""
@@ -190,7 +226,8 @@ class ScoreTable:
     def pairs(self, *, defaults_only: bool = True) -> Iterable[tuple[ScoreRow, ScoreRow]]:
         """Each row of an outlier set with the row of the same detector on the ID set."""
         for row in self.rows:
-            if row.dataset == self.id or (defaults_only and not row.default):
+            is_outliers = self.sets[row.dataset].role == "ood"
+            if not is_outliers or (defaults_only and not row.default):
                 continue
             reference = self._index.get((row.run, row.detector, row.setting, self.id))
             if reference is not None:
@@ -263,4 +300,5 @@ def join_runs(tables: Mapping[str, ScoreTable], factor: str) -> ScoreTable:
         tuple(replace(part, run=run) for run, table in tables.items() for part in table.missing),
         {run: table.correct[""] for run, table in tables.items() if "" in table.correct},
         factors=(Factor(factor, "repeat"),),
+        sets={name: info for table in tables.values() for name, info in table.sets.items()},
     )

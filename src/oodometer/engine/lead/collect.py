@@ -20,12 +20,12 @@ from oodometer.engine.work.codecs import (
     array_to_text,
     bytes_to_arrays,
     bytes_to_table,
-    table_to_bytes,
 )
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS
+from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
 from oodometer.study.fields import factor_of
