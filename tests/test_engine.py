@@ -18,6 +18,7 @@ from oodometer.engine.lead.runner import Progress
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.work import train as training
 from oodometer.engine.work.codecs import (
+    arrays_to_bytes,
     bytes_to_arrays,
     bytes_to_table,
 )
