@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from oodometer.errors import UserError
+from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.instability.field import spreads
 from oodometer.protocols.instability.protocol import instability, instability_of
 from oodometer.protocols.robustness.protocol import robustness_of
@@ -47,7 +48,7 @@ def claims(finding):
 def test_what_the_paper_says_of_its_second_table():
     # "for CIFAR-10 vs. SVHN and type-0, the top-3 methods are (KNN, Mahalanobis, MSP), while for
     # type-2 - (LOF_C, Mahalanobis, LOF_E)"; MaxLogit "from 70.13 to 88.99".
-    svhn, _ = spreads(published(PAPER["table_2"]), "level", published=True)
+    svhn, _ = spreads(cells_of(published(PAPER["table_2"])), "level", published=True)
     order = {
         level: [svhn.detectors[row] for row in np.argsort(svhn.order[:, column])]
         for column, level in enumerate(svhn.level)
@@ -58,20 +59,20 @@ def test_what_the_paper_says_of_its_second_table():
 
 
 def test_published_ranks_add_up_as_in_the_paper_and_ties_go_to_the_earlier_name():
-    for part in spreads(published(PAPER["table_6"]), "level", published=True):
+    for part in spreads(cells_of(published(PAPER["table_6"])), "level", published=True):
         assert part.order.mean(axis=1).sum() == pytest.approx(21.0)  # 0 + 1 + ... + 6
     # ML and FE have 88.99 both at type-0, and ML stands first.
-    svhn, _ = spreads(published(PAPER["table_2"]), "level", published=True)
+    svhn, _ = spreads(cells_of(published(PAPER["table_2"])), "level", published=True)
     type_0 = svhn.order[:, svhn.level.index("type-0")]
     assert type_0[svhn.detectors.index("FE")] == type_0[svhn.detectors.index("ML")] + 1
-    ours, _ = spreads(published(PAPER["table_2"]), "level", published=False)
+    ours, _ = spreads(cells_of(published(PAPER["table_2"])), "level", published=False)
     shared = ours.order[:, ours.level.index("type-0")]
     assert shared[ours.detectors.index("FE")] == shared[ours.detectors.index("ML")]
 
 
 def test_augmentation_moves_detectors_by_more_than_20_points():
     # "We can see a wide range of AUCs, often above 20 percent."
-    parts = spreads(published(PAPER["table_6"]), "level", published=True)
+    parts = spreads(cells_of(published(PAPER["table_6"])), "level", published=True)
     wide = sum(int((part.deltas > 0.2).sum()) for part in parts)
     assert wide >= 7
     finding = instability_of(published(PAPER["table_6"]), published=True)

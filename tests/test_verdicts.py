@@ -11,6 +11,7 @@ from scipy.stats import ttest_ind, ttest_rel
 
 from oodometer.finding import Table
 from oodometer.metrics import Estimate
+from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.common.contests import Contest, contests, judge, told_flips
 from oodometer.protocols.common.differences import paired_differences
 from oodometer.protocols.instability.field import spreads
@@ -206,7 +207,7 @@ def test_flips_beyond_chance_are_those_of_scipys_one_sided_tests():
              for o in ("sgd", "adam") for d in "abc"}  # fmt: skip
     made = table_of(lambda d, ood, levels: drawn[levels["optimizer"], d][levels["seed"]],
                     seeds=4, optimizer=["sgd", "adam"])  # fmt: skip
-    part = spreads(made, "optimizer", published=False)[0]
+    part = spreads(cells_of(made), "optimizer", published=False)[0]
     ahead = ttest_rel(drawn["sgd", "a"], drawn["sgd", "b"], alternative="greater").pvalue
     behind = ttest_rel(drawn["adam", "b"], drawn["adam", "a"], alternative="greater").pvalue
     needed = max(ahead, behind)  # both must be beyond chance
@@ -218,7 +219,7 @@ def test_flips_beyond_chance_are_those_of_scipys_one_sided_tests():
 def test_runs_that_agree_to_the_last_digit_prove_no_more_than_their_signs():
     made = table_of(lambda d, ood, levels: 0.75 + 0.125 * ((levels["by"] == "x") == (d == "a")),
                     seeds=3, by=["x", "y"])  # fmt: skip
-    part = spreads(made, "by", published=False)[0]
+    part = spreads(cells_of(made), "by", published=False)[0]
     assert part.surely_flipped(0.126)[0, 1] and not part.surely_flipped(0.125)[0, 1]  # 1 / 2^3
 
 

@@ -1,216 +1,25 @@
-"""The one arrangement of what was measured: detectors x training runs x outlier sets."""
+"""What can be compared by values: detectors that have one in every case."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, names
+from oodometer.factors import Factor
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cells import Cells, cells_of
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
 
 ENOUGH = 0.5  # share of the cells that a detector must have to take part
 LARGER = 1.5  # times as many values let another choice of detectors take its place
 PATTERNS = 500  # of present detectors, tried as such choices
-NOT_GIVEN = "not given"  # the level of a run for which the table states none
-
-
-@dataclass(frozen=True)
-class TrainingRuns:
-    """Which runs evaluate the same training run: together they are one case.
-
-    >>> levels = {"a": {"seed": 0, "epoch": 1}, "b": {"seed": 0, "epoch": 2}, "c": {"seed": 1}}
-    >>> factors = [Factor("seed", "repeat"), Factor("epoch", "re_evaluation")]
-    >>> TrainingRuns.of(levels, factors)
-    TrainingRuns(names=('seed=0', 'c'), members=((0, 1), (2,)))
-    """
-
-    names: tuple[str, ...]
-    members: tuple[tuple[int, ...], ...]  # positions of the runs that evaluate each
-
-    @staticmethod
-    def of(levels: Mapping[str, Mapping[str, object]], factors: Iterable[Factor]) -> TrainingRuns:
-        """Group runs, by name, that differ in re-evaluations alone."""
-        later = names(factors, "re_evaluation")
-        found: dict[tuple[tuple[str, object], ...], list[int]] = {}
-        for place, (run, own) in enumerate(levels.items()):
-            trained = tuple((name, level) for name, level in own.items() if name not in later)
-            # Without factors, runs are told apart by their names alone.
-            found.setdefault(trained if own else (("", run),), []).append(place)
-        runs = list(levels)
-        return TrainingRuns(
-            tuple(
-                runs[own[0]]
-                if len(own) == 1
-                else ", ".join(f"{name}={level}" for name, level in trained) or "the training run"
-                for trained, own in found.items()
-            ),
-            tuple(map(tuple, found.values())),
-        )
-
-    def __len__(self) -> int:
-        """How many training runs there are."""
-        return len(self.members)
-
-    @property
-    def has_re_evaluations(self) -> bool:
-        """Whether some training run is evaluated more than once."""
-        return any(len(own) > 1 for own in self.members)
-
-    def mean(self, values: Floats, axis: int = -1) -> Floats:
-        """Average values by run over the runs of each training run."""
-        parts = [values.take(own, axis=axis).mean(axis=axis) for own in self.members]
-        return np.stack(parts, axis=axis)
-
-
-def independent_changes(
-    levels: Mapping[str, Mapping[str, object]], factor: str, factors: Sequence[Factor]
-) -> int:
-    """How many independent changes of one factor runs show, each of which has a partner.
-
-    n training runs that agree in everything else show n - 1, however often each was evaluated;
-    re-evaluations of one training run show one.
-
-    >>> runs = {f"{s} {e}": {"seed": s, "epoch": e} for s in (0, 1, 2) for e in (10, 20)}
-    >>> factors = [Factor("seed", "repeat"), Factor("epoch", "re_evaluation")]
-    >>> independent_changes(runs, "seed", factors), independent_changes(runs, "epoch", factors)
-    (2, 3)
-    """
-    trained = TrainingRuns.of(levels, factors)
-    if factor in names(factors, "re_evaluation"):
-        return len(trained)
-    runs = list(levels)
-    without = {runs[own[0]]: {**levels[runs[own[0]]], factor: ""} for own in trained.members}
-    return len(trained) - len(TrainingRuns.of(without, factors))
-
-
-class Pair(NamedTuple):
-    """An in-distribution set, empty where it is not known, and an outlier set."""
-
-    id: str
-    ood: str
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Every value of a results table: a cell is one run on one outlier set; gaps are NaN."""
-
-    results: Results
-    detectors: tuple[str, ...]
-    runs: Mapping[str, Mapping[str, str]]  # label -> level of each factor
-    pairs: tuple[Pair, ...]
-    values: Floats  # (detectors, cells)
-    run: NDArray[np.intp]  # of each cell
-    pair: NDArray[np.intp]  # of each cell
-
-    @cached_property
-    def sets(self) -> tuple[str, ...]:
-        """How the outlier sets are called; with several ID sets, together with theirs."""
-        several = len({pair.id for pair in self.pairs}) > 1
-        return tuple(f"{pair.id} / {pair.ood}" if several else pair.ood for pair in self.pairs)
-
-    @cached_property
-    def training_runs(self) -> TrainingRuns:
-        """Which runs are re-evaluations of one training run."""
-        return TrainingRuns.of(self.runs, self.results.factors)
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """(detectors, cells): where there is a value."""
-        return ~np.isnan(self.values)
-
-    def of(self, detectors: Sequence[str]) -> Cells:
-        """The same of some detectors only, in this order."""
-        rows = [self.detectors.index(name) for name in detectors]
-        return replace(self, detectors=tuple(detectors), values=self.values[rows])
-
-    def complete(self) -> Cells:
-        """The cells in which all detectors have a value, and the runs and sets that have some."""
-        kept = self.present.all(axis=0)
-        runs, run = _renumbered(self.run[kept])
-        pairs, pair = _renumbered(self.pair[kept])
-        labels = list(self.runs)
-        return replace(
-            self,
-            values=self.values[:, kept],
-            runs={labels[own]: self.runs[labels[own]] for own in runs},
-            run=run,
-            pairs=tuple(self.pairs[own] for own in pairs),
-            pair=pair,
-        )
-
-    def mean_by_run(self) -> Floats:
-        """(detectors, runs): mean over the outlier sets of each run."""
-        return _group_means(self.values, self.run, len(self.runs))
-
-    def mean_by_pair(self) -> Floats:
-        """(detectors, pairs): mean over all runs of each outlier set."""
-        return _group_means(self.values, self.pair, len(self.pairs))
-
-    def by_training_run(self, pair: int) -> Floats:
-        """(detectors, training runs that have this outlier set): mean over re-evaluations."""
-        own = self.pair == pair
-        trained = np.empty(len(self.runs), dtype=np.intp)
-        for number, members in enumerate(self.training_runs.members):
-            trained[list(members)] = number
-        found, groups = _renumbered(trained[self.run[own]])
-        return _group_means(self.values[:, own], groups, len(found))
-
-
-def _renumbered(numbers: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
-    """The distinct numbers in the order of their first occurrence, and each one's place there."""
-    places = {number: place for place, number in enumerate(dict.fromkeys(numbers.tolist()))}
-    return list(places), np.array([places[number] for number in numbers.tolist()], dtype=np.intp)
-
-
-def _group_means(values: Floats, groups: NDArray[np.intp], count: int) -> Floats:
-    order = np.argsort(groups, kind="stable")
-    ends = np.cumsum(np.bincount(groups, minlength=count))[:-1]
-    parts = np.split(values[:, order], ends, axis=1)
-    return np.stack([part.mean(axis=1) for part in parts], axis=1)
-
-
-def cells_of(results: Results) -> Cells:
-    """Arrange a results table by run and outlier set."""
-    frame = results.frame
-    factors = results.factor_names
-    columns = [
-        frame[name].astype(object).map(str).where(frame[name].notna(), NOT_GIVEN).tolist()
-        for name in factors
-    ]
-    levels = list(zip(*columns, strict=True)) if columns else [()] * len(frame)
-    ids = frame["id"].astype(str).tolist() if "id" in frame.columns else [""] * len(frame)
-    keys = [Pair(*pair) for pair in zip(ids, frame["ood"].astype(str), strict=True)]
-    runs = {level: place for place, level in enumerate(dict.fromkeys(levels))}
-    pairs = {pair: place for place, pair in enumerate(dict.fromkeys(keys))}
-    places = [(runs[level], pairs[pair]) for level, pair in zip(levels, keys, strict=True)]
-    cells = {cell: place for place, cell in enumerate(dict.fromkeys(places))}
-    rows = {name: row for row, name in enumerate(results.detectors)}
-    values = np.full((len(rows), len(cells)), np.nan)
-    values[[rows[name] for name in frame["detector"]], [cells[place] for place in places]] = frame[
-        "value"
-    ].to_numpy(dtype=float)
-    return Cells(
-        results=results,
-        detectors=results.detectors,
-        runs={
-            ", ".join(f"{name}={level}" for name, level in zip(factors, own, strict=True)): dict(
-                zip(factors, own, strict=True)
-            )
-            for own in runs
-        },
-        pairs=tuple(pairs),
-        values=values,
-        run=np.array([run for run, _ in cells], dtype=np.intp),
-        pair=np.array([pair for _, pair in cells], dtype=np.intp),
-    )
 
 
 @dataclass(frozen=True, eq=False)

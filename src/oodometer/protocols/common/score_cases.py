@@ -11,7 +11,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cases import TrainingRuns
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements

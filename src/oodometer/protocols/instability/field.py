@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, Kind, names
+from oodometer.factors import Kind, names
 from oodometer.metrics import METRICS, Estimate
-from oodometer.protocols.common.cases import ENOUGH, independent_changes
+from oodometer.protocols.common.cases import ENOUGH
+from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.robustness.field import NOT_GIVEN, check_size
+from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance
 from oodometer.stats.paired import one_sided_p_values
@@ -173,106 +174,84 @@ class Spread:
         return deviation_interval(self.values[row], self.groups, level, freedom=self.changes)
 
 
-def over_sets(table: Results) -> Results:
-    """Mean over the outlier sets of each ID set on which every detector has a value."""
-    frame = table.frame
-    ids = "id" in frame.columns and len(set(frame["id"])) > 1
-    keys = [*(["id"] if ids else []), *table.factor_names]
-    cell = [*keys, "ood"]
-    wide = frame.pivot_table(index=cell, columns="detector", values="value", sort=False).dropna()
-    accuracy = None
-    if "accuracy" in frame.columns:
-        accuracy = frame.groupby(keys, sort=False)["accuracy"].mean()
-    means = wide.groupby(level=keys, sort=False).mean()
-    long = means.reset_index().melt(keys, var_name="detector", value_name="value")
-    long["ood"] = f"the mean of {len(table.ood)} outlier sets"
-    if accuracy is not None:
-        long = long.join(accuracy, on=keys)
-    return replace(table, frame=long)
+def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
+    """Cells of the compared detectors, who is left out, and how many cells some detector lacks.
 
-
-def compared(table: Results) -> tuple[Results, tuple[str, ...], int]:
-    """Make the table comparable: who is left out, and how many runs some detector still lacks.
-
-    Names and levels become texts, a level that is not given one of its own, and percentages
-    fractions. A detector without half of the values would cost the others their runs.
+    Percentages become fractions. A detector that lacks half of the values is left out, because
+    only runs that all detectors share are compared.
     """
-    check_size(table)
-    frame = table.frame.copy()
-    for name in (*table.keys, *table.factor_names):
-        frame[name] = frame[name].astype(object).map(str).where(frame[name].notna(), NOT_GIVEN)
-    if float(frame["value"].abs().max()) > 1.0:
-        frame["value"] = frame["value"] / 100.0
-    place = [*(name for name in table.keys if name != "detector"), *table.factor_names]
-    present = frame.groupby([*place, "detector"], sort=False).size().unstack("detector").notna()
-    kept = [str(name) for name in present if present[name].mean() >= ENOUGH]
-    left_out = tuple(name for name in map(str, table.detectors) if name not in kept)
+    require_metric_values(table)
+    cells = cells_of(table)
+    if float(np.nanmax(np.abs(cells.values))) > 1.0:
+        cells = replace(cells, values=cells.values / 100.0)
+    shares = cells.present.mean(axis=1)
+    kept = [name for name, share in zip(cells.detectors, shares, strict=True) if share >= ENOUGH]
     if len(kept) < 2:
         raise UserError(
             "Instability compares detectors on the same runs, and no two of them have half of all "
-            f"values; the detectors are {', '.join(map(str, table.detectors))}."
+            f"values; the detectors are {', '.join(cells.detectors)}."
         )
-    incomplete = int((~present[kept].all(axis=1)).sum())
-    whole = frame[frame["detector"].isin(kept)].reset_index(drop=True)
-    return replace(table, frame=whole), left_out, incomplete
+    left_out = tuple(name for name in cells.detectors if name not in kept)
+    cells = cells.of(kept)
+    return cells, left_out, int((~cells.present.all(axis=0)).sum())
 
 
-def spreads(table: Results, factor: str, *, published: bool) -> list[Spread]:
+def over_sets(cells: Cells) -> Cells:
+    """Mean over the outlier sets of each ID set, of cells in which every detector has a value."""
+    sets = len({pair.ood for pair in cells.pairs})
+    means = [Pair(pair.id, f"the mean of {sets} outlier sets") for pair in cells.pairs]
+    whole = cells.complete()
+    names = dict(zip(cells.pairs, means, strict=True))
+    every_run = TrainingRuns(tuple(whole.runs), tuple((run,) for run in range(len(whole.runs))))
+    return whole.averaged(every_run, [names[pair] for pair in whole.pairs])
+
+
+def spreads(cells: Cells, factor: str, *, published: bool) -> list[Spread]:
     """Find, for each outlier set, the runs that differ in this factor and agree in all others."""
-    frame = table.frame
-    others = [name for name in table.factor_names if name != factor]
-    repeats = names(table.factors, "repeat")
-    if "id" in frame.columns and len(set(frame["id"])) > 1:
-        frame = frame.assign(ood=frame["id"] + " / " + frame["ood"])
-    found = []
-    for name, part in frame.groupby("ood", sort=False):
-        rows = part.pivot_table(
-            index=[*others, factor], columns="detector", values="value", sort=False
-        )
-        whole = rows.reindex(columns=list(table.detectors)).dropna()
-        keys = [key if isinstance(key, tuple) else (key,) for key in whole.index]
-        groups = _numbered([key[:-1] for key in keys])
-        several = np.isin(groups, np.flatnonzero(np.bincount(groups) > 1))
-        if not several.any():
-            continue
-        keys = [key for key, keep in zip(keys, several, strict=True) if keep]
-        level = tuple(str(key[-1]) for key in keys)
-        conditions = [place for place, other in enumerate(others) if other not in repeats]
-        accuracy = None
-        if "accuracy" in part.columns:
-            means = part.groupby([*others, factor], sort=False)["accuracy"].mean()
-            accuracy = means.loc[whole.index].to_numpy(dtype=float)[several]
-            accuracy = accuracy / 100 if accuracy.max() > 1 else accuracy
-        found.append(
-            Spread(
-                factor=factor,
-                kind=table.kind(factor),
-                set=str(name),
-                metric=METRICS[table.metric].label if table.metric in METRICS else table.metric,
-                higher_is_better=table.higher_is_better,
-                detectors=table.detectors,
-                levels=tuple(dict.fromkeys(level)),
-                level=level,
-                groups=groups[several],
-                contexts=_numbered([tuple(key[place] for place in conditions) for key in keys]),
-                values=whole.to_numpy(dtype=float).T[:, several].copy(),
-                accuracy=accuracy if accuracy is not None and np.isfinite(accuracy).all() else None,
-                changes=_changes([*others, factor], keys, table.factors),
-                published=published,
-            )
-        )
-    return found
+    found = (_spread(cells, factor, pair, published) for pair in range(len(cells.pairs)))
+    return [spread for spread in found if spread is not None]
 
 
-def _numbered(keys: Sequence[tuple[object, ...]]) -> NDArray[np.int64]:
+def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | None:
+    results = cells.results
+    own = np.flatnonzero((cells.pair == pair) & cells.present.all(axis=0))
+    runs = list(cells.runs.values())
+    levels = [runs[run] for run in cells.run[own]]
+    groups = _numbered([_without(level, factor) for level in levels])
+    several = np.isin(groups, np.flatnonzero(np.bincount(groups) > 1))
+    if not several.any():
+        return None
+    own, levels = own[several], [levels[place] for place in np.flatnonzero(several)]
+    repeats = names(results.factors, "repeat")
+    accuracy = cells.accuracy[own]
+    if np.isfinite(accuracy).all() and accuracy.max() > 1:
+        accuracy = accuracy / 100
+    level = tuple(run[factor] for run in levels)
+    return Spread(
+        factor=factor,
+        kind=results.kind(factor),
+        set=cells.sets[pair],
+        metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
+        higher_is_better=results.higher_is_better,
+        detectors=cells.detectors,
+        levels=tuple(dict.fromkeys(level)),
+        level=level,
+        groups=groups[several],
+        contexts=_numbered([_without(run, factor, *repeats) for run in levels]),
+        values=cells.values[:, own].copy(),
+        accuracy=accuracy if np.isfinite(accuracy).all() else None,
+        changes=independent_changes(
+            {str(run): own for run, own in enumerate(levels)}, factor, results.factors
+        ),
+        published=published,
+    )
+
+
+def _without(levels: Mapping[str, str], *factors: str) -> tuple[str, ...]:
+    return tuple(level for name, level in levels.items() if name not in factors)
+
+
+def _numbered(keys: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
     """Number keys in the order of their first occurrence."""
     numbers = {key: place for place, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys], dtype=np.int64)
-
-
-def _changes(
-    columns: Sequence[str], keys: Sequence[tuple[object, ...]], factors: Sequence[Factor]
-) -> int:
-    """How many independent changes of the last of these factors the runs show."""
-    levels = {str(run): dict(zip(columns, key, strict=True)) for run, key in enumerate(keys)}
-    return independent_changes(levels, columns[-1], factors)

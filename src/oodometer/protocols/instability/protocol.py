@@ -73,8 +73,8 @@ def instability_of(
     if len(table.detectors) < 2:
         raise UserError("Instability compares detectors: the table has one only.")
     runs = _count_runs(table) if runs is None else runs
-    table, left_out, incomplete = compared(table)
-    found = {factor: spreads(table, factor, published=published) for factor in wanted}
+    cells, left_out, incomplete = compared(table)
+    found = {factor: spreads(cells, factor, published=published) for factor in wanted}
     moved = {factor: parts for factor, parts in found.items() if parts}
     if not moved:
         lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
@@ -85,7 +85,7 @@ def instability_of(
     every = [part for parts in moved.values() for part in parts]
     shown = every
     if max(len(parts) for parts in moved.values()) > MANY_SETS and not published:
-        overall = over_sets(table)
+        overall = over_sets(cells)
         shown = [part for f in moved for part in spreads(overall, f, published=published)]
     return Finding(
         protocol="instability",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cases import TrainingRuns
 from oodometer.protocols.common.score_cases import LEARNED
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.od_test.threshold import (
     Fit,
     accepting_threshold,

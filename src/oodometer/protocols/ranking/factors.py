@@ -7,7 +7,6 @@ from itertools import combinations
 
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.protocols.common.cases import independent_changes
 from oodometer.protocols.common.contests import (
     NO_REPEATS,
     WITHIN_CHANCE,
@@ -17,6 +16,7 @@ from oodometer.protocols.common.contests import (
     told_flips,
 )
 from oodometer.protocols.common.score_cases import ScoreCases
+from oodometer.protocols.common.training_runs import independent_changes
 from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
 from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
-from oodometer.protocols.common.cases import TrainingRuns
 from oodometer.protocols.common.differences import FEW_RUNS, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import (
     LEVEL,
     SIGNIFICANT,

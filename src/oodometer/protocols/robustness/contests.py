@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.contests import Contest, contests
 from oodometer.protocols.common.words import LEVEL
-from oodometer.protocols.robustness.field import Field, Pair, Runs, Score
+from oodometer.protocols.robustness.field import Field, Runs, Score
 from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import ratio
 from oodometer.stats.unpaired import Stratum, stratified_difference

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError
 from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
@@ -25,17 +25,8 @@ from oodometer.stats.mixture import (
     weights,
 )
 
-NOT_GIVEN = "not given"  # the level of a run for which the table states none
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
-LARGEST = 1e6  # no metric is larger, be it a share, a percentage or a distance
 FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
-
-
-class Pair(NamedTuple):
-    """An in-distribution set, empty where it is not known, and an outlier set."""
-
-    id: str
-    ood: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,64 +223,43 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     chosen = _factor(results) if factor is None else factor
     if factor is not None:
         results.kind(factor)  # refuses one that is not there
-    check_size(results)
-    frame = results.frame
-    values = frame["value"].to_numpy(dtype=np.float64)
+    require_metric_values(results)
+    everything = cells_of(results)
     # The conventions of the library are fractions; the paper's epsilon is meant for percent.
-    scale = 100.0 if np.abs(values).max() <= 1.0 else 1.0
-    spreads = (
-        np.nan_to_num(frame["spread"].to_numpy(dtype=np.float64))
-        if "spread" in frame.columns
-        else np.zeros(len(values))
-    )
-    texts = {
-        str(name): frame[name]
-        .astype(object)
-        .map(str)
-        .where(frame[name].notna(), NOT_GIVEN)
-        .tolist()
-        for name in frame.columns
-    }
-    nothing = [""] * len(values)
-    id_sets, levels = texts.get("id", nothing), texts.get(chosen, nothing)
-    looks = [name for name in names(results.factors, "re_evaluation") if name != chosen]
-    others = [name for name in names(results.factors, "repeat", "condition") if name != chosen]
-    gathered: dict[tuple[Pair, str, str], dict[str, list[tuple[float, float]]]] = {}
-    for row, line in enumerate(zip(scale * values, scale * spreads, strict=True)):
-        cell = Pair(id_sets[row], texts["ood"][row]), texts["detector"][row], levels[row]
-        label = ", ".join(f"{name}={texts[name][row]}" for name in others)
-        gathered.setdefault(cell, {}).setdefault(label, []).append(line)
-    # A training of which a detector lacks a look is a gap: nothing is averaged over it.
-    most: dict[tuple[Pair, str, str], int] = {}
-    for (pair, _, level), lines in gathered.items():
-        for label, own in lines.items():
-            most[pair, level, label] = max(most.get((pair, level, label), 0), len(own))
-    cells = {}
-    for cell, lines in gathered.items():
-        labels = sorted(name for name in lines if len(lines[name]) == most[cell[0], cell[2], name])
-        if labels:
-            numbers = np.array([np.mean(lines[name], axis=0) for name in labels])
-            cells[cell] = Runs(tuple(labels), numbers[:, 0], numbers[:, 1])
+    is_share = float(np.nanmax(np.abs(everything.values))) <= 1.0
+    # The levels of the factor are told apart even if they re-evaluate the same training run.
+    kinds = [Factor(f.name, "condition" if f.name == chosen else f.kind) for f in results.factors]
+    training_runs = TrainingRuns.of(everything.runs, kinds)
+    cells = everything.scaled(100.0 if is_share else 1.0).averaged(training_runs)
+    levels = [own.get(chosen, "") for own in cells.runs.values()]
+    others = [name for name in names(kinds, "repeat", "condition") if name != chosen]
+    labels = [", ".join(f"{name}={own[name]}" for name in others) for own in cells.runs.values()]
+    columns: dict[tuple[Pair, str], list[int]] = {}
+    for cell, (run, pair) in enumerate(zip(cells.run, cells.pair, strict=True)):
+        columns.setdefault((cells.pairs[pair], levels[run]), []).append(cell)
+    runs = {}
+    for (pair, level), own in columns.items():
+        own.sort(key=lambda cell: labels[cells.run[cell]])
+        for row, detector in enumerate(cells.detectors):
+            known = [cell for cell in own if cells.present[row, cell]]
+            if known:
+                names_of_runs = tuple(labels[cells.run[cell]] for cell in known)
+                values, spreads = cells.values[row, known], cells.spreads[row, known]
+                runs[pair, detector, level] = Runs(names_of_runs, values, spreads)
     return Field(
         results,
         chosen,
         epsilon,
-        tuple(dict.fromkeys(level for _, _, level in cells)),
-        tuple(dict.fromkeys(pair for pair, _, _ in cells)),
-        cells,
-        "percent" if scale != 1.0 else "as given",
-        tuple(name for name in looks if len(set(texts[name])) > 1),
+        tuple(dict.fromkeys(level for _, _, level in runs)),
+        tuple(dict.fromkeys(pair for pair, _, _ in runs)),
+        runs,
+        "percent" if is_share else "as given",
+        tuple(
+            name
+            for name in names(kinds, "re_evaluation")
+            if len({own[name] for own in everything.runs.values()}) > 1
+        ),
     )
-
-
-def check_size(results: Results) -> None:
-    """Refuse what no metric can be, and whose square no float could hold."""
-    largest = float(results.frame["value"].abs().max())
-    if largest > LARGEST:
-        raise UserError(
-            f"A value of {results.label} is {largest:.3g}; shares up to 1 or percentages up to 100 "
-            "are needed."
-        )
 
 
 def conditions(results: Results) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
+from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.contests import Contest, judge
 from oodometer.protocols.common.words import (
     SHOWN,
@@ -25,7 +26,7 @@ from oodometer.protocols.robustness.contests import (
     metric_contests,
     score_contests,
 )
-from oodometer.protocols.robustness.field import Field, Pair, Score, arrange, conditions
+from oodometer.protocols.robustness.field import Field, Score, arrange, conditions
 from oodometer.protocols.robustness.notes import caveats, facts, missing
 from oodometer.protocols.robustness.views import (
     level_tables,

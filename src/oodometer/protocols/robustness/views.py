@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import METRICS
+from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.words import LEVEL, count
-from oodometer.protocols.robustness.field import Field, Pair, Runs, Score
+from oodometer.protocols.robustness.field import Field, Runs, Score
 
 SMALLER = "Smaller is more robust."
 WIDEST = 1000.0  # times the lower end: an interval that is wider says nothing

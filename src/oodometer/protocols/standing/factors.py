@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.protocols.common.cases import Cases, independent_changes
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.contests import (
     NO_REPEATS,
     WITHIN_CHANCE,
@@ -24,6 +24,7 @@ from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
     paired_difference,
 )
+from oodometer.protocols.common.training_runs import independent_changes
 from oodometer.protocols.common.words import never_otherwise
 from oodometer.stats.comparison import Difference
 from oodometer.stats.ranks import rank_matrix

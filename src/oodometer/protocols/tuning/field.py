@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cases import TrainingRuns
 from oodometer.protocols.common.score_cases import LEARNED
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable, validation_half
 from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements
