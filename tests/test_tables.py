@@ -225,3 +225,9 @@ def test_json_that_is_no_table(tmp_path, text, words):
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(UserError, match=words):
         read_results(tmp_path / "x.json")
+
+
+def test_one_column_without_title_is_the_detector_and_nothing_else(table):
+    reading = read_results(table(",auroc\nfirst thing,.9\nsecond thing,.8\n"))
+    assert reading.columns == (("column 1", "detector"), ("auroc", "auroc"))
+    assert set(reading.results[0].frame["ood"]) == {"OOD"}

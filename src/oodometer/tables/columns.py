@@ -1,10 +1,11 @@
-"""What each column of somebody's table is: guessed from titles and content, or told by the user."""
+"""What each column of a table is: guessed from titles and content, or chosen by the user."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
@@ -26,20 +27,47 @@ from oodometer.tables.names import (
     plain,
     without_metric,
 )
-from oodometer.tables.roles import SINGLE, Roles
+from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SINGLE, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_METRIC = "another kind of metric"
+_WHOSE_SPREAD = "the spread of which column is not said"
+_TITLES = {  # of columns that have a role of their own
+    "metric": frozenset({"metric", "metrics", "measure"}),
+    "detector": DETECTOR_TITLES,
+    "id": ID_TITLES,
+    "ood": OOD_TITLES,
+}
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
 
 
-def guess(frame: pd.DataFrame, told: Mapping[str, str], default_metric: str) -> Roles:
-    """Say what every column is; what the user told stands."""
+def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default_metric: str) -> Roles:
+    """Say what every column is; the roles that the user has chosen, by column, stand."""
+    roles = _chosen_roles(chosen)
+    given = bool(roles.measured)
+    rest = [column for column in frame.columns if column not in chosen]
+    for step in (_set_aside, partial(_metrics, given=given), _by_title, _counts_of_runs):
+        rest = step(frame, rest, roles)
+    numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
+    if not given:
+        default_metric = _metric_of_sets(numeric, roles) or default_metric
+    if not roles.measured:
+        untitled_results(frame, numeric, roles, default_metric)
+    _require_one_each(roles)
+    _spreads_by_title(numeric, roles)
+    by_content(frame, [column for column in rest if column not in numeric], roles)
+    known = {column for column, _ in roles.listing()}
+    ordered = [*numeric, *(column for column in rest if column not in numeric)]
+    roles.factors += [column for column in ordered if column not in known]
+    return roles
+
+
+def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     roles = Roles()
-    for column, role in told.items():
+    for column, role in chosen.items():
         if role in SINGLE:
             setattr(roles, role, column)
         elif role in HIGHER_IS_BETTER:
@@ -50,31 +78,24 @@ def guess(frame: pd.DataFrame, told: Mapping[str, str], default_metric: str) -> 
             (roles.factors if role == "factor" else roles.covariates).append(column)
     if len(roles.measured) > 1 and len({metric for metric, _ in roles.measured.values()}) == 1:
         roles.measured = {c: (m, without_metric(c) or c) for c, (m, _) in roles.measured.items()}
-    given = bool(roles.measured)
-    rest = [column for column in frame.columns if column not in told]
-    rest = _set_aside(frame, rest, roles)
-    rest = _metrics(frame, rest, roles, given)
-    rest = _by_title(frame, rest, roles)
-    rest = _counts_of_runs(frame, rest, roles)
-    numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
-    rest = [column for column in rest if column not in numeric]
-    sets = [column for column in numeric if is_set(column)]
+    return roles
+
+
+def _metric_of_sets(numeric: Sequence[str], roles: Roles) -> str:
+    """Return the metric of columns called after data sets, if one beside them is their mean."""
     bare = [column for column, (_, what) in roles.measured.items() if not what]
-    if len(sets) > 1 and len(bare) == 1 and not given:
-        default_metric = roles.measured.pop(bare[0])[0]
-        roles.ignored[bare[0]] = "a mean of other columns"
-    if not roles.measured:
-        untitled_results(frame, numeric, roles, default_metric)
-    _require_one_each(roles)
+    if sum(map(is_set, numeric)) < 2 or len(bare) != 1:
+        return ""
+    roles.ignored[bare[0]] = MEAN_OF_OTHERS
+    return roles.measured.pop(bare[0])[0]
+
+
+def _spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
     for column in [c for c in numeric if plain(c) in SPREADS]:
         if len(roles.measured) == 1 and not roles.spreads:
             roles.spreads[next(iter(roles.measured))] = column
         elif column not in roles.spreads.values():
-            roles.ignored[column] = "the spread of which column is not said"
-    by_content(frame, rest, roles)
-    taken = {column for column, _ in roles.listing()}
-    roles.factors += [column for column in (*numeric, *rest) if column not in taken]
-    return roles
+            roles.ignored[column] = _WHOSE_SPREAD
 
 
 def _require_one_each(roles: Roles) -> None:
@@ -118,51 +139,59 @@ def _metrics(frame: pd.DataFrame, columns: list[str], roles: Roles, given: bool)
     rest: list[str] = []
     means: dict[str, tuple[str, str]] = {}
     spreads: dict[str, tuple[str, str]] = {}
+    by_statistic = {"mean": means, "spread": spreads, "value": roles.measured}
+    chosen = {metric for metric, _ in roles.measured.values()} if given else set()
     for column in columns:
         metric = metric_named(column)
         if metric is None or numeric_share(frame[column]) <= 0.5:
             rest.append(column)
             continue
-        words = [word for word in without_metric(column).split() if word]
-        what = " ".join(word for word in words if plain(word) not in (MEANS | SPREADS))
-        statistics = {plain(word) for word in words}
+        statistic, what = _statistic_of(column)
         if metric == "":
             roles.ignored[column] = OTHER_METRIC
-        elif given and metric in {m for m, _ in roles.measured.values()}:
+        elif metric in chosen:
             roles.ignored[column] = f"--columns names {metric}"
-        elif statistics & SPREADS:
-            spreads[column] = (metric, what)
-        elif statistics & OTHER_STATISTICS:
-            roles.ignored[column] = "another statistic"
-        elif statistics & MEANS or is_average(what):
-            means[column] = (metric, what)
+        elif statistic not in by_statistic:
+            roles.ignored[column] = OTHER_STATISTIC
         else:
-            roles.measured[column] = (metric, what)
+            by_statistic[statistic][column] = (metric, what)
     _choose_means(roles, means)
     for column, key in spreads.items():
         owner = next((c for c, known in roles.measured.items() if known == key), None)
         if owner is None:
-            roles.ignored[column] = "the spread of which column is not said"
+            roles.ignored[column] = _WHOSE_SPREAD
         else:
             roles.spreads[owner] = column
     return rest
 
 
+def _statistic_of(column: str) -> tuple[Literal["spread", "other", "mean", "value"], str]:
+    """Return which statistic of a metric a title names, and what it is of."""
+    words = without_metric(column).split()
+    what = " ".join(word for word in words if plain(word) not in (MEANS | SPREADS))
+    said = {plain(word) for word in words}
+    if said & SPREADS:
+        return "spread", what
+    if said & OTHER_STATISTICS:
+        return "other", what
+    return ("mean" if said & MEANS or is_average(what) else "value"), what
+
+
 def _choose_means(roles: Roles, means: Mapping[str, tuple[str, str]]) -> None:
     """Take means over other columns for results only where there are no such columns."""
-    single = {metric for metric, what in roles.measured.values() if what}
-    whole = {metric for metric, what in roles.measured.values() if not what}
+    named = {metric for metric, _ in roles.measured.values()}
+    of_sets = {metric for metric, what in roles.measured.values() if what}
+    groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
-        if metric in single and not what:
+        if metric in of_sets and not what:
             del roles.measured[column]
-            roles.ignored[column] = "a mean of other columns"
+            roles.ignored[column] = MEAN_OF_OTHERS
     for column, (metric, what) in means.items():
-        of_sets = bool(what) and not is_average(what)
-        groups = [w for m, w in means.values() if m == metric and is_average(w)]
-        if of_sets or not (metric in single | whole or (not what and groups)):
+        of_a_set = bool(what) and not is_average(what)
+        if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:
-            roles.ignored[column] = "a mean of other columns"
+            roles.ignored[column] = MEAN_OF_OTHERS
 
 
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
@@ -188,36 +217,45 @@ def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
 
 
 def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+    """Find the columns whose titles say what they hold."""
     rest = []
     titles = [plain(column) for column in columns]
-    for column in columns:
-        title = plain(column)
+    for column, title in zip(columns, titles, strict=True):
         numeric = numeric_share(frame[column]) > 0.5
-        names = not numeric or (
-            title in _ALWAYS_NAMES
-            or (title != "score" and title != "id" and _are_labels(frame[column]))
-        )
-        words = {plain(word) for word in re.split(r"[\W_]+", column)}
-        described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and bool(MEANS & set(titles))
-        if (words & _NO_SETTINGS and title not in SPREADS) or (described and numeric):
-            roles.ignored[column] = "another statistic"
+        if _is_other_statistic(column, numeric, titles):
+            roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
         elif title in REPEAT_TITLES:
             roles.factors.append(column)
-        elif title in ("metric", "metrics", "measure") and roles.metric is None:
-            roles.metric = column
-        elif title in DETECTOR_TITLES and roles.detector is None and names:
-            roles.detector = column
         elif title == "id" and _names_lines(frame, column, titles):
             roles.ignored[column] = "names of lines"
-        elif title in ID_TITLES and roles.id is None and names:
-            roles.id = column
-        elif title in OOD_TITLES and roles.ood is None and names and _is_first(title, titles):
-            roles.ood = column
+        elif role := _role_named(frame[column], title, titles, numeric, roles):
+            setattr(roles, role, column)
         else:
             rest.append(column)
     return rest
+
+
+def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> bool:
+    title = plain(column)
+    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
+    return bool(words & _NO_SETTINGS and title not in SPREADS) or (described and numeric)
+
+
+def _role_named(
+    texts: Iterable[str], title: str, titles: Collection[str], numeric: bool, roles: Roles
+) -> str | None:
+    """Return the role that the title of a column names, if no other column has it."""
+    named = [role for role, known in _TITLES.items() if title in known]
+    role = next((role for role in named if getattr(roles, role) is None), None)
+    if role in (None, "metric"):
+        return role
+    are_names = not numeric or title in _ALWAYS_NAMES
+    if not are_names and (title in ("score", "id") or not _are_labels(texts)):
+        return None
+    return None if role == "ood" and not _is_first(title, titles) else role
 
 
 def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> bool:

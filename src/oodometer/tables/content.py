@@ -1,9 +1,9 @@
-"""What columns without a telling title hold: by their numbers and by the names in them."""
+"""What columns hold whose titles do not say it: by their numbers and by the names in them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import is_gap, read_cell
@@ -20,7 +20,7 @@ from oodometer.tables.names import (
     metric_named,
     plain,
 )
-from oodometer.tables.roles import SECTION, Roles
+from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SECTION, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,26 +36,31 @@ def untitled_results(
     frame: pd.DataFrame, numeric: Sequence[str], roles: Roles, metric: str
 ) -> None:
     """Find columns of results that no title names: measurements rather than settings."""
+    measured = _measurements(frame, numeric)
+    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
+        quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
+        roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
+        measured = [c for c in measured if c not in quantiles]
+    means = [column for column in measured if is_average(column)]
+    if len(means) < len(measured):
+        roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
+    alone = len(measured) == 1 and not (roles.ood is None and is_set(measured[0]))
+    for column in [c for c in measured if c not in roles.ignored]:
+        what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
+        roles.measured[column] = (metric, what)
+
+
+def _measurements(frame: pd.DataFrame, numeric: Sequence[str]) -> list[str]:
+    """Return the columns that hold measurements, by their numbers or by names as titles."""
     measured = [column for column in numeric if _measures(frame, column)]
     lowest = min((_lowest(frame, column) for column in measured), default=10.0)
     # Whole numbers may be percentages too: if the title is a name, or like the others in size.
     whole = [c for c in numeric if c not in measured and _may_measure(frame, c)]
     alike = [c for c in whole if lowest > 1 and _lowest(frame, c) >= 0.5 * lowest]
     named = [c for c in whole if is_set(c) or is_detector(c)]
-    if measured or named or len(alike) > 1:
-        measured = [c for c in numeric if c in measured or c in alike or c in named]
-    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
-        quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
-        roles.ignored |= dict.fromkeys(quantiles, "another statistic")
-        measured = [c for c in measured if c not in quantiles]
-    proper = [column for column in measured if not is_average(column)]
-    for column in measured:
-        if proper and column not in proper:
-            roles.ignored[column] = "a mean of other columns"
-        else:
-            alone = len(measured) == 1 and not (roles.ood is None and is_set(column))
-            what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
-            roles.measured[column] = (metric, what)
+    if not measured and not named and len(alike) < 2:
+        return []
+    return [c for c in numeric if c in (*measured, *alike, *named)]
 
 
 def _measures(frame: pd.DataFrame, column: str) -> bool:
@@ -85,34 +90,61 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     """Find the detector and the outlier set among text columns that no title explains."""
     free = [column for column in texts if column not in roles.factors]
     if roles.detector is None:
-        known = {c: _share(frame[c], is_detector) for c in free}
-        best = max(known, key=known.__getitem__, default=None)
-        if best is not None and known[best] >= 0.5:
-            roles.detector = best
-            free.remove(best)
-    untitled = [c for c in free if re.fullmatch(r"column \d+|unnamed: ?\d+|", c.lower())]
-    wide = [what for _, what in roles.measured.values() if what]
-    if roles.detector is None and wide and free and not are_detectors(roles):
-        roles.detector = untitled[0] if untitled else free[0]
-        free.remove(roles.detector)
-    if roles.detector is None and roles.measured and not wide and len(free) == 1:
-        roles.detector = free.pop()  # whatever else could be compared?
-    named = [c for c in free if _share(frame[c], lambda text: bool(metric_named(text))) == 1.0]
-    if roles.metric is None and named and (not wide or not any(map(metric_named, roles.measured))):
-        roles.metric = named[0]
-        free.remove(named[0])
-    sets = [c for c in free if _share(frame[c], is_set) >= 0.5]
-    wide_sets = bool(wide) and 2 * sum(map(is_set, wide)) >= len(wide)
-    if wide_sets and roles.id is None and roles.ood is None and len(sets) == 1:
-        roles.id = sets[0]
-    elif wide_sets and roles.id is None and roles.ood is not None:
-        roles.id, roles.ood = roles.ood, None  # the columns are the outlier sets
-    elif roles.ood is None and not wide_sets and len(sets) == 1:
+        roles.detector = _detector(frame, free, roles)
+    free = [column for column in free if column != roles.detector]
+    if roles.metric is None:
+        roles.metric = _metric(frame, free, roles)
+    _find_sets(frame, [column for column in free if column != roles.metric], roles)
+
+
+def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column of known detectors, or else the one that can only be theirs."""
+    known = {column: _share(frame[column], is_detector) for column in free}
+    best = max(known, key=known.__getitem__, default=None)
+    if best is None or known[best] >= 0.5:
+        return best
+    wide = _wide(roles)
+    if wide:
+        return None if are_detectors(roles) else next(iter(_untitled(free)), free[0])
+    return free[0] if roles.measured and len(free) == 1 else None
+
+
+def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column that names the metric of each line, unless the titles name it."""
+    if _wide(roles) and any(map(metric_named, roles.measured)):
+        return None
+    named = (c for c in free if _share(frame[c], lambda text: bool(metric_named(text))) == 1.0)
+    return next(named, None)
+
+
+def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
+    """Find the ID set and the outlier set of each line."""
+    sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
+    wide = _wide(roles)
+    if wide and 2 * sum(map(is_set, wide)) >= len(wide):  # the titles name the outlier sets
+        if roles.id is None and roles.ood is not None:
+            roles.id, roles.ood = roles.ood, None
+            return
+        if roles.id is None and len(sets) == 1:
+            roles.id = sets[0]
+            return
+    elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
-    elif roles.id is None and SECTION in sets:
+        return
+    untitled = _untitled(free)
+    if roles.id is None and SECTION in sets:
         roles.id = SECTION
     elif roles.ood is None and not wide and untitled:
         roles.ood = untitled[0]
+
+
+def _wide(roles: Roles) -> list[str]:
+    """What the titles of several columns of results name, one of them each."""
+    return [what for _, what in roles.measured.values() if what]
+
+
+def _untitled(columns: Iterable[str]) -> list[str]:
+    return [c for c in columns if re.fullmatch(r"column \d+|unnamed: ?\d+|", c.lower())]
 
 
 def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
@@ -122,11 +154,8 @@ def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
 
 def are_detectors(roles: Roles) -> bool:
     """Tell whether the titles of wide columns name detectors: known ones, or nothing else does."""
-    titles = [what for _, what in roles.measured.values() if what]
+    titles = _wide(roles)
     if roles.detector is not None or not titles:
         return False
-    return _mostly_detectors(titles) or (roles.ood is not None and len(titles) > 1)
-
-
-def _mostly_detectors(titles: Sequence[str]) -> bool:
-    return sum(map(is_detector, titles)) * 2 >= len(titles)
+    mostly = 2 * sum(map(is_detector, titles)) >= len(titles)
+    return mostly or (roles.ood is not None and len(titles) > 1)

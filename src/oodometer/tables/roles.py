@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SINGLE = ("detector", "id", "ood", "metric", "runs")  # roles that one column has
 SECTION = "section"  # title of a column for headings between the lines
 MANY = ("factor", "covariate", "ignore")  # roles that several may have
+MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
+OTHER_STATISTIC = "another statistic"
 _PARTS = re.compile(r",(?=\s*\w+\s*=)|,\s*$")  # titles may hold commas
 
 
@@ -53,10 +55,10 @@ class Roles:
 def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> dict[str, str]:
     """Read ``detector=Method, auroc=AUC, factor=Batch`` into column -> role.
 
-    `titles` tells which were changed on reading: a user may say what stands in the file.
+    `titles` says which were changed on reading: a user may say what stands in the file.
     """
     allowed = [*SINGLE, *MANY, *HIGHER_IS_BETTER]
-    told: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in _PARTS.split(text))):
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals:
@@ -66,10 +68,10 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
         column = titles.get(column, column)
         if column not in frame.columns:
             raise unknown("column", column, frame.columns)
-        if role in SINGLE and role in told.values():
+        if role in SINGLE and role in chosen.values():
             raise UserError(f"--columns names two columns as {role}.")
-        told[column] = role
-    return told
+        chosen[column] = role
+    return chosen
 
 
 def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:
