@@ -36,26 +36,10 @@ def batches_of(
     `names` are those of the model's parameters: several inputs in a row are given by name.
     """
     if isinstance(data, tuple) and len(data) == 2 and _is_array(data[0]):
-        if not _is_array(data[1]):
-            raise UserError(
-                f"Labels of data set '{name}' must be an array or tensor, got "
-                f"{type(data[1]).__name__}; leave them out if there are none."
-            )
-        inputs, labels = _tensor(name, data[0]), _tensor(name, data[1])
-        if len(inputs) != len(labels):
-            raise UserError(f"Data set '{name}' has {len(inputs)} inputs but {len(labels)} labels.")
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], labels[start : start + size]
+        yield from _slices(*_labelled(name, *data), size)
     elif _is_array(data):
-        inputs = _tensor(name, data)
-        for start in range(0, len(inputs), size):
-            yield inputs[start : start + size], None
-    elif isinstance(data, torch.utils.data.DataLoader):
-        yield from (split_batch(name, batch, names) for batch in data)
-    elif isinstance(data, torch.utils.data.IterableDataset) or (
-        isinstance(data, Rows)
-        and not (isinstance(data, list | tuple | dict | str) and not _are_samples(data))
-    ):
+        yield from _slices(_tensor(name, data), None, size)
+    elif _is_data_set(data):
         yield from (split_batch(name, batch, names) for batch in _loader(name, data, size))
     elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
         yield from (split_batch(name, batch, names) for batch in data)
@@ -64,6 +48,35 @@ def batches_of(
             f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
             "labels) pairs, map-style data sets and loaders."
         )
+
+
+def _labelled(name: str, inputs: object, labels: object) -> tuple[Tensor, Tensor]:
+    if not _is_array(labels):
+        raise UserError(
+            f"Labels of data set '{name}' must be an array or tensor, got "
+            f"{type(labels).__name__}; leave them out if there are none."
+        )
+    pair = _tensor(name, inputs), _tensor(name, labels)
+    if len(pair[0]) != len(pair[1]):
+        raise UserError(f"Data set '{name}' has {len(pair[0])} inputs but {len(pair[1])} labels.")
+    return pair
+
+
+def _slices(
+    inputs: Tensor, labels: Tensor | None, size: int
+) -> Iterator[tuple[Tensor, Tensor | None]]:
+    for start in range(0, len(inputs), size):
+        rows = slice(start, start + size)
+        yield inputs[rows], None if labels is None else labels[rows]
+
+
+def _is_data_set(data: object) -> bool:
+    """Whether data yield samples, which must be put into batches; loaders yield batches."""
+    if isinstance(data, torch.utils.data.DataLoader):
+        return False
+    if isinstance(data, list | tuple | dict | str):
+        return _are_samples(data)
+    return isinstance(data, torch.utils.data.IterableDataset | Rows)
 
 
 def positional_names(model: torch.nn.Module) -> list[str]:
@@ -108,31 +121,42 @@ def split_batch(name: str, batch: object, names: Sequence[str]) -> tuple[Batch, 
         inputs = {key: _tensor(name, value) for key, value in batch.items() if _is_array(value)}
         label_key = next((key for key in ("labels", "label") if key in inputs), None)
         return inputs, None if label_key is None else inputs.pop(label_key)
-    if isinstance(batch, list | tuple) and len(batch) == 2 and _are_arrays(batch[0]):
-        if len(batch[0]) > len(names) or not _is_array(batch[1]):
-            raise UserError(
-                f"Data set '{name}' yields {len(batch[0])} inputs at a time, but the model takes "
-                f"{', '.join(names) or 'none by name'}: give them as a mapping from names."
-            )
-        several = zip(names, batch[0], strict=False)
-        return {key: _tensor(name, value) for key, value in several}, _tensor(name, batch[1])
-    # Whatever follows inputs and labels, such as an index, is for the user's own purposes.
-    if isinstance(batch, list | tuple) and len(batch) > 1 and all(map(_is_array, batch[:2])):
-        first, second = _tensor(name, batch[0]), _tensor(name, batch[1])
-        if len(batch) > 2 and second.dim() > 1 and second.shape == first.shape:
-            raise UserError(
-                f"Data set '{name}' yields several inputs in a row: give them as ((first, second), "
-                "labels), or as a mapping from names."
-            )
-        return first, second
-    if isinstance(batch, list | tuple) and len(batch) == 1:
-        batch = batch[0]
+    if isinstance(batch, list | tuple):
+        if len(batch) == 2 and _are_arrays(batch[0]):
+            return _several_inputs(name, batch[0], batch[1], names)
+        if len(batch) > 1 and all(map(_is_array, batch[:2])):
+            return _inputs_and_labels(name, batch)
+        batch = batch[0] if len(batch) == 1 else batch
     if not _is_array(batch):
         raise UserError(
             f"Data set '{name}' yields {type(batch).__name__}; a batch must be a tensor, a pair "
             "(inputs, labels) or a mapping of tensors."
         )
     return _tensor(name, batch), None
+
+
+def _several_inputs(
+    name: str, inputs: Sequence[object], labels: object, names: Sequence[str]
+) -> tuple[Batch, Tensor]:
+    """Name the inputs of a batch ((first, second), labels) as the model calls them."""
+    if len(inputs) > len(names) or not _is_array(labels):
+        raise UserError(
+            f"Data set '{name}' yields {len(inputs)} inputs at a time, but the model takes "
+            f"{', '.join(names) or 'none by name'}: give them as a mapping from names."
+        )
+    pairs = zip(names, inputs, strict=False)
+    return {key: _tensor(name, value) for key, value in pairs}, _tensor(name, labels)
+
+
+def _inputs_and_labels(name: str, batch: Sequence[object]) -> tuple[Tensor, Tensor]:
+    """Whatever follows inputs and labels, such as an index, is for the user's own purposes."""
+    inputs, labels = _tensor(name, batch[0]), _tensor(name, batch[1])
+    if len(batch) > 2 and labels.dim() > 1 and labels.shape == inputs.shape:
+        raise UserError(
+            f"Data set '{name}' yields several inputs in a row: give them as ((first, second), "
+            "labels), or as a mapping from names."
+        )
+    return inputs, labels
 
 
 def _are_arrays(value: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -166,37 +166,41 @@ def _divide(
     found = [(folder, name) for folder, name in _walk(path) if wanted(name)]
     if not found:
         raise UserError(f"Data folder '{path}' holds no files of the kind that is read here.")
-    top = Path(os.path.commonpath([folder for folder, _ in found]))
-    by_first: dict[str, list[tuple[str, Path]]] = {}
-    for folder, name in found:
-        steps = folder.relative_to(top).parts
-        label = "/".join(step for step in steps[1:] if step != "images")
-        by_first.setdefault(steps[0] if steps else "", []).append((label, folder / name))
-    known = {name.lower(): name for name in by_first}
-    if set(known) <= {*_TRAIN, *_TEST}:
-        parts = {
-            part: by_first[known[next(word for word in words if word in known)]]
-            for part, words in (("train", _TRAIN), ("test", _TEST))
-            if any(word in known for word in words)
-        }
-    else:
-        whole = []
-        for first, entries in by_first.items():
-            step = "" if first == "images" else first
-            whole += [("/".join(filter(None, (step, label))), file) for label, file in entries]
-        parts = {"all": whole}
-    names = sorted({label for entries in parts.values() for label, _ in entries})
-    numbers = {name: number for number, name in enumerate(names)}
-    if "" in numbers and len(names) > 1:
-        loose = next(file for entries in parts.values() for label, file in entries if not label)
+    parts = _parts(found)
+    classes = sorted({label for files in parts.values() for label in files.values()})
+    numbers = {label: number for number, label in enumerate(classes)} | {"": -1}
+    if "" in classes and len(classes) > 1:
+        loose = next(file for files in parts.values() for file, label in files.items() if not label)
         raise fault(loose, "lies beside folders of classes and belongs to none of them")
     return {
-        part: (
-            [file for _, file in entries],
-            np.array([numbers[label] if label else -1 for label, _ in entries], np.int64),
-        )
-        for part, entries in parts.items()
+        part: (list(files), np.array([numbers[label] for label in files.values()], np.int64))
+        for part, files in parts.items()
     }
+
+
+def _parts(found: Sequence[tuple[Path, str]]) -> dict[str, dict[Path, str]]:
+    """Return the files of each part with the names of their classes, as their folders say."""
+    top = Path(os.path.commonpath([folder for folder, _ in found]))
+    steps = {folder / name: folder.relative_to(top).parts for folder, name in found}
+    firsts = {first: first.lower() for first in (_first(parts) for parts in steps.values())}
+    if not set(firsts.values()) <= {*_TRAIN, *_TEST}:
+        return {"all": {file: _class_name(folders) for file, folders in steps.items()}}
+    named = {lower: first for first, lower in firsts.items()}
+    parts = {}
+    for part, words in (("train", _TRAIN), ("test", _TEST)):
+        folder = next((named[word] for word in words if word in named), None)
+        if folder is not None:
+            inside = {file: rest for file, (first, *rest) in steps.items() if first == folder}
+            parts[part] = {file: _class_name(rest) for file, rest in inside.items()}
+    return parts
+
+
+def _first(folders: Sequence[str]) -> str:
+    return folders[0] if folders else ""
+
+
+def _class_name(folders: Iterable[str]) -> str:
+    return "/".join(step for step in folders if step != "images")
 
 
 def _walk(path: Path) -> Iterator[tuple[Path, str]]:
