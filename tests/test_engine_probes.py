@@ -21,9 +21,11 @@ from oodometer.engine.upkeep.survey import find_prunable, prune
 from oodometer.engine.upkeep.verify import recompute
 from oodometer.engine.work import ask as probing
 from oodometer.engine.work.codecs import array_to_text, bytes_to_arrays, bytes_to_table
+from oodometer.engine.work.data import read_data
+from oodometer.engine.work.train import Trainer
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.portions import split_portions
-from oodometer.lab.data.sources import load_source
+from oodometer.lab.data.sources import Source, load_source
 from oodometer.lab.training.train import Training
 from oodometer.needs import ENSEMBLE, Need, parse_needs
 from oodometer.study import Study
@@ -73,6 +75,51 @@ def test_a_study_with_all_kinds_of_detectors(study, store, asked):
     assert not any("Not ranked" in text for text in finding.caveats)
     made = make_plan(study, read_contents(study))
     assert count_done(made, store)["score"][0] == count_done(made, store)["score"][1]
+
+
+@pytest.fixture
+def counted(monkeypatch) -> list[int]:
+    """How many samples each forward pass of a run's network was about."""
+    passes: list[int] = []
+    network = Trainer.network
+
+    def counting(trainer: Trainer, source: Source) -> torch.nn.Module:
+        model = network(trainer, source)
+        model.register_forward_pre_hook(lambda _, inputs: passes.append(len(inputs[0])))
+        return model
+
+    monkeypatch.setattr(Trainer, "network", counting)
+    return passes
+
+
+def test_outputs_layers_and_probes_come_from_one_pass(tiny_npz, store, counted):
+    study = make_study(
+        tiny_npz(),
+        factors=[],
+        detectors=["energy", "multi_layer_knn", "gram", "nac"],
+    )
+    outcome = run_here(study, store)
+    assert not [part for part in outcome.missing if not part.setting]
+    (run,) = make_plan(study, read_contents(study)).runs
+    data = read_data(run.spec, study.ood, run.content)
+    sets = [data.source.train, data.source.test, *data.outliers.values()]
+    assert sum(counted) == sum(map(len, sets)), "a sample went through the network twice"
+    assert len(counted) == sum(len(list(samples.batches())) for samples in sets)
+    # What a plain pass gives are the same bytes.
+    again = recompute(store, 1000, np.random.default_rng(0))
+    assert len(again.same) == 1 + 4 + 3 * 4 + 4 * 3
+    assert not again.differences and not again.impossible
+
+
+def test_outputs_of_convolutions_do_not_depend_on_what_else_is_asked(tiny_npz, tmp_path):
+    """They are rounded otherwise in the fast layout, which only a plain pass runs in."""
+    base = {"data": tiny_npz(), "network": "small_cnn", "epochs": 1}
+    kept = []
+    for detectors in (["energy"], ["energy", "gram", "odin"]):
+        store = FolderStore(tmp_path / str(len(detectors)))
+        run_here(make_study("", base=base, factors=[], detectors=detectors), store)
+        kept.append({key: store.load("outputs", key) for key in store.keys("outputs")})
+    assert kept[0] == kept[1] and len(kept[0]) == 4
 
 
 def test_the_second_run_is_a_look_into_the_store(study, store, asked):

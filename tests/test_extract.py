@@ -299,7 +299,7 @@ def test_bad_arguments(model, images):
             extract(traced, {"a": images}, needs=needs)
     partly = nn.Sequential(part, nn.Linear(36, 3))
     got = extract(partly, {"a": images}, needs="all")["a"]
-    assert got.features.shape == (23, 36) and "TorchScript" in got.refused["probe:odin"]
+    assert got.features.shape == (23, 36) and "TorchScript" in got.refused["probe:odin"].reason
     with pytest.raises(UserError, match="batch_size must be a whole number of at least 1, got 0"):
         extract(model, {"a": images}, batch_size=0)
 
@@ -382,7 +382,7 @@ def test_without_a_head_the_logits_are_left_and_the_reason_is_told(images):
         torch.testing.assert_close(got["a"].logits, model(images))
     assert got["a"].features is None and got["a"].head is None
     for need in ("features", "head", "probe:mahalanobis", "probe:gradient_uncertainty"):
-        assert "has no linear layer" in got["train"].refused[need]
+        assert "has no linear layer" in got["train"].refused[need].reason
     assert "odin" in got["a"].probes and "gram" in got["a"].probes
 
     class Silent(nn.Module):

@@ -338,7 +338,7 @@ def test_an_error_of_our_own_is_one_sentence_too():
 def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
     import torch
 
-    from oodometer.engine.work import steps
+    from oodometer.engine.work.worker import execute
     from oodometer.lab.training.train import Training
 
     with pytest.raises(UserError, match="Unknown device 'gpu'.*Known: cpu, cuda"):
@@ -364,7 +364,7 @@ def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(Training, "__init__", training)
     monkeypatch.setattr(torch.nn.Module, "to", to)
     run = next(iter(torture_plan(study).runs))
-    assert not steps.execute(run, study.ood, ["energy"], FolderStore(tmp_path), "cuda:7")
+    assert not execute(run, study.ood, ["energy"], FolderStore(tmp_path), "cuda:7")
     assert places == ["train on cuda:7", "extract on cuda:7"]
     assert FolderStore(tmp_path).record("models", run.model)["made_from"]["device"] == "cuda:7"
 

@@ -689,8 +689,10 @@ def test_everything_is_everything_that_can_be_had():
         "probe:rankfeat",
         "probe:pixel_neighbors",
     }
-    assert "not one tensor of floats or bytes" in got["test"].refused["probe:pixel_neighbors"]
-    assert "are not one tensor of floats" in got["test"].refused["probe:odin"]
+    assert (
+        "not one tensor of floats or bytes" in got["test"].refused["probe:pixel_neighbors"].reason
+    )
+    assert "are not one tensor of floats" in got["test"].refused["probe:odin"].reason
     table = om.score(got, ["gram", "rankfeat"], train="train", id="test")
     (missing,) = table.missing
     assert missing.detector == "rankfeat"
@@ -702,8 +704,8 @@ def test_everything_is_everything_that_can_be_had():
 def test_a_network_without_layers_and_without_training_data():
     got = om.extract(seeded(lambda: nn.Linear(4, 3)), {"a": images(3, 4)}, needs="all")["a"]
     assert set(got.probes) == {"odin", "gradient_uncertainty"}
-    assert "No part of Linear can be read as a layer" in got.refused["layers"]
-    assert "no data set 'train'" in got.refused["probe:mahalanobis"]
+    assert "No part of Linear can be read as a layer" in got.refused["layers"].reason
+    assert "no data set 'train'" in got.refused["probe:mahalanobis"].reason
 
 
 def test_a_probe_that_fails_says_so():
@@ -760,4 +762,4 @@ def test_labels_may_stand_in_a_column_and_layers_may_be_missing():
     data = {"train": (images(5, 4), torch.arange(5) % 3), "a": images(3, 4)}
     bare = om.extract(seeded(lambda: nn.Linear(4, 3)), data, needs="all")["a"]
     assert set(bare.probes) == {"odin", "mahalanobis", "gradient_uncertainty", "pixel_neighbors"}
-    assert "No part of Linear" in bare.refused["probe:gram"]
+    assert "No part of Linear" in bare.refused["probe:gram"].reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from oodometer.engine.lead import estimates
@@ -34,6 +36,7 @@ def test_longer_trainings_cost_more_and_strange_networks_something():
     assert estimate(spec.model_copy(update={"epochs": 20}), data, 5).training > cost.training
     assert estimate(spec.model_copy(update={"network": "cnn"}), data, 5).training > cost.training
     assert estimate(spec.model_copy(update={"network": "no:such"}), data, 5).training > 0
+    assert estimate(spec, replace(data, kept=7), 5).memory == cost.memory + 7
     more = estimate(spec, data, 5, keeps_inputs=True)
     assert more.memory >= cost.memory + 1000 * 64 * 4 and more.training == cost.training
 

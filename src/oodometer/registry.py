@@ -167,7 +167,7 @@ class Detector:
                 f"Detector '{self.name}' needs {' and '.join(lacking)}, which the outputs that it "
                 "is fitted on lack"
             )
-            why = next((train.refused[need] for need in lacking if need in train.refused), "")
+            why = next((train.refused[need] for need in lacking if need in train.refused), None)
             raise RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")

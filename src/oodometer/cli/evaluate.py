@@ -142,6 +142,7 @@ def _named_files(named: Sequence[str]) -> dict[str, str]:
 def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | None) -> ScoreTable:
     import torch
 
+    from oodometer.outputs import Refusal
     from oodometer.saved import load_outputs
     from oodometer.scoring import choices, score
 
@@ -157,7 +158,7 @@ def _score_saved(files: Mapping[str, str], detectors: Detectors, memory: int | N
                 "be tried on what they are fitted to."
             )
     told = {
-        name: part.refusing({str(need): _why(need) for need in needs - part.available})
+        name: part.refusing({str(need): Refusal(_why(need)) for need in needs - part.available})
         for name, part in outputs.items()
     }
     return score(told, detectors, train="train", id="id", memory=memory)

@@ -15,6 +15,7 @@ from oodometer.errors import UserError
 from oodometer.needs import LAYERS, OUTLIERS, Need, in_text
 from oodometer.outputs.labels import class_numbers, require_known
 from oodometer.outputs.mapped import release_pages
+from oodometer.outputs.refusal import Refusal
 from oodometer.outputs.tensors import (
     CHUNK,
     HALF,
@@ -80,7 +81,7 @@ class Outputs:
     layers: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...)
     probes: Mapping[str, Tensor] = field(default_factory=dict)  # name -> (n, ...), what asking the
     # network more than once gave, such as its answers under dropout
-    refused: Mapping[str, str] = field(default_factory=dict)  # need -> why it is not available
+    refused: Mapping[str, Refusal] = field(default_factory=dict)  # need -> why it is not available
     # what other networks say: detector models, or several training runs together; (n, ...)
     answers: Mapping[Need, Tensor] = field(default_factory=dict)
     _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
@@ -232,7 +233,7 @@ class Outputs:
             {need: own[_called("answers", need)] for need in self.answers},
         )
 
-    def refusing(self, refused: Mapping[str, str]) -> Outputs:
+    def refusing(self, refused: Mapping[str, Refusal]) -> Outputs:
         """Return the same outputs with other reasons for what they lack, without a new check."""
         same = copy(self)
         object.__setattr__(same, "refused", dict(refused))
@@ -351,7 +352,7 @@ class View:
     def _lacking(self, need: Need, named: str, usual: str = "") -> UserError:
         """The error to raise for what is not there, with the reason where it is known."""
         sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
-        why = self._outputs.refused.get(str(need), "")
+        why = self._outputs.refused.get(str(need))
         if why:
             return RefusedError(f"{sentence}: {why}")
         return UserError(f"{sentence}: {usual}." if usual else f"{sentence}.")

@@ -23,6 +23,7 @@ class DataSize:
     shape: tuple[int, ...]  # of one sample
     classes: int
     bytes: int  # of all of it
+    kept: int = 0  # bytes of data of other runs that a process may keep meanwhile
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def estimate(
         # A backward pass costs twice a forward pass; each step of an optimizer reads all weights.
         training=spec.epochs * (3.0 * samples * network.products + _steps(samples, batch) * 1e5),
         extraction=float((samples + size.scored) * network.products) + detectors,
-        memory=BYTES_OF_A_WORKER + 2 * size.bytes + _FLOAT * max(training, extraction),
+        memory=BYTES_OF_A_WORKER + size.kept + 2 * size.bytes + _FLOAT * max(training, extraction),
     )
 
 

@@ -24,6 +24,7 @@ from oodometer.engine.plan.plan import DataContent, Plan, RunPlan, plan
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged
+from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
@@ -48,9 +49,7 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
     labels: dict[tuple[object, ...], NDArray[np.int64]] = {}
     checked: set[tuple[object, ...]] = set()
     for label, (spec, _) in study.runs().items():
-        reads = (
-            spec.data, spec.split, spec.held_out_classes, spec.test_size, spec.ood_draw,
-        )  # fmt: skip
+        reads = data_fields(spec)
         if reads not in known:
             source = load_source(spec)
             sets = [load_outliers(name, source) for name in study.ood]
@@ -80,7 +79,11 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
             )
         contents[label] = replace(known[reads], noise=noise_digest(spec))
         sizes[label] = known_sizes[reads]
-    return contents, sizes
+    total = sum(size.bytes for size in known_sizes.values())
+    return contents, {
+        label: replace(size, kept=min(total - size.bytes, KEPT_BYTES))
+        for label, size in sizes.items()
+    }
 
 
 def _size(source: Source, outliers: Sequence[Samples]) -> DataSize:

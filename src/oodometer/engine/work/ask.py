@@ -15,15 +15,14 @@ from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
 from oodometer.errors import UserError, unknown
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
+from oodometer.lab.asking.layout import has_fast_layout
 from oodometer.lab.asking.probes import PROBES
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.needs import ENSEMBLE, LAYERS, Need
-from oodometer.outputs import Head, Outputs
+from oodometer.outputs import Head, Outputs, Refusal
 
 if TYPE_CHECKING:
     from oodometer.engine.work.worker import RunWorker
-
-_PASSING = ("MemoryError", "allocate", "out of memory", "OSError")  # other than the network's fault
 
 
 class Asker:
@@ -53,9 +52,10 @@ class Asker:
         A probe that cannot be made is left to the detectors that need it: they say why.
         """
         outputs, probes = self._wanted(keys)
+        self._try(probes, outputs)
         for name in outputs:
-            self._plain[name] = self._make_plain(name)
-        self._try(probes)
+            if name not in self._plain:
+                self._plain[name] = self._make_plain(name)
 
     def prepare_for(self, detector: str) -> None:
         """Make what other networks say to a detector, where the store lacks it."""
@@ -81,9 +81,9 @@ class Asker:
         }
         return outputs, {need: names for need, names in probes.items() if names}
 
-    def _try(self, probes: Mapping[Need, Sequence[str]]) -> None:
+    def _try(self, probes: Mapping[Need, Sequence[str]], plain: Sequence[str] = ()) -> None:
         try:
-            self._make(probes)
+            self._make(probes, plain)
         except StoreError:
             raise
         except Exception:  # noqa: BLE001 - detectors ask for it themselves, and say what happens
@@ -121,12 +121,12 @@ class Asker:
         """Plain outputs with the answers to needs, or why there are none."""
         layers: dict[str, Tensor] = {}
         probes: dict[str, Tensor] = {}
-        refused: dict[str, str] = {}
+        refused: dict[str, Refusal] = {}
         answers: dict[Need, Tensor] = {}
         for need in needs:
             arrays = self._answer(need, name)
             if REFUSED in arrays:
-                refused[str(need)] = array_to_text(arrays[REFUSED])
+                refused[str(need)] = Refusal(array_to_text(arrays[REFUSED]))
             elif need == LAYERS:
                 # The number before the name keeps the order of the stages.
                 layers = {k.partition(" ")[2]: torch.from_numpy(v) for k, v in arrays.items()}
@@ -154,20 +154,26 @@ class Asker:
             raise UserError(self._failures[key])
         return self._arrays[key]
 
-    def _make(self, wanted: Mapping[Need, Sequence[str]]) -> None:
-        """Ask for each need about the data sets; as far as possible, in one pass over each."""
+    def _make(self, wanted: Mapping[Need, Sequence[str]], plain: Sequence[str] = ()) -> None:
+        """Ask for each need about the data sets; as far as possible, in one pass over each.
+
+        Plain outputs on the data sets `plain` are kept from the same passes, where these give the
+        bytes that a plain pass gives.
+        """
         own = {n: names for n, names in wanted.items() if not self._run.made_of_others(n)}
         for need, names in wanted.items():
             for name in () if need in own else names:
                 started = time.monotonic()
                 made = self._votes(name) if need == ENSEMBLE else self._odds(need, name)
                 self._save(need, name, made, started)
-        alone = self._ask(own)
+        alone = self._ask(own, plain)
         # What is refused on one data set is not asked of those behind it: each for itself, then.
         for name, needs in alone.items():
             self._ask({need: [name] for need in needs})
 
-    def _ask(self, wanted: Mapping[Need, Sequence[str]]) -> dict[str, list[Need]]:
+    def _ask(
+        self, wanted: Mapping[Need, Sequence[str]], plain: Sequence[str] = ()
+    ) -> dict[str, list[Need]]:
         """Keep what the network says; return, by data set, needs that were not asked of it."""
         if not wanted:
             return {}
@@ -182,6 +188,12 @@ class Asker:
         needs = [*map(str, wanted)]
         made = extract(self._worker.model(), sets, needs=needs, train=fitted, lenient=True)
         by_name = {name: made[name or fitted] for name in ordered}
+        for name in plain if self._passes_agree() else ():
+            if name in by_name and "head" not in by_name[name].refused:
+                both = by_name[name]
+                alone = Outputs(both.logits, both.features, both.labels, both.head)
+                self._save_plain(name, alone, started)
+                self._plain[name] = alone
         unasked: dict[str, list[Need]] = {}
         for need, names in wanted.items():
             first = next((name for name in ordered if str(need) in by_name[name].refused), None)
@@ -189,10 +201,22 @@ class Asker:
                 later = first is not None and ordered.index(name) > ordered.index(first)
                 if first and later:  # refused on the training set, it is refused on all
                     unasked.setdefault(name, []).append(need)
+                    continue
+                refusal = by_name[name].refused.get(str(need))
+                if refusal is not None and not refusal.lasting:
+                    self._failures[self._run.probes[need][name]] = refusal.reason
                 else:
                     self._save(need, name, _arrays(need, by_name[name]), started)
         self._worker.spent("extract", started)
         return unasked
+
+    def _passes_agree(self) -> bool:
+        """Whether a pass with further needs gives the plain outputs to the byte.
+
+        A plain pass runs convolutions in a layout of memory that rounds otherwise.
+        """
+        forward = self._run.spec.features == "forward"
+        return forward and not has_fast_layout(self._worker.model())
 
     def _votes(self, name: str) -> dict[str, NDArray[Any]]:
         """What all runs of the group say together about a data set."""
@@ -214,11 +238,6 @@ class Asker:
 
     def _save(self, need: Need, name: str, arrays: dict[str, NDArray[Any]], started: float) -> None:
         key = self._run.probes[need][name]
-        if REFUSED in arrays:
-            sentence = array_to_text(arrays[REFUSED])
-            if any(word in sentence for word in _PASSING):
-                self._failures[key] = sentence
-                return
         self._worker.save(self._worker.artefact("probes", key), arrays, started)
         self._arrays[key] = arrays
 
@@ -226,7 +245,7 @@ class Asker:
 def _arrays(need: Need, made: Outputs) -> dict[str, NDArray[Any]]:
     """What was asked for, as it is kept."""
     if str(need) in made.refused:
-        return {REFUSED: text_to_array(made.refused[str(need)])}
+        return {REFUSED: text_to_array(made.refused[str(need)].reason)}
     if need == LAYERS:
         return {f"{i:03d} {k}": v.numpy() for i, (k, v) in enumerate(made.layers.items())}
     return {"values": made.probes[need.name].numpy()}

@@ -14,7 +14,7 @@ from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.study import TrainSpec
 
-KEPT_BYTES = 256 * 2**20  # of data of earlier runs, while those of another are read
+KEPT_BYTES = 256 * 2**20  # that data of earlier runs may take, when others are read
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,28 @@ def fast_layout(model: nn.Module) -> Iterator[None]:
     `give_up`. Afterwards the weights are the very tensors that they were.
     """
     with ExitStack() as changes:
-        for module in model.modules():
-            weight = module._parameters.get("weight") if isinstance(module, nn.Conv2d) else None
-            if isinstance(weight, nn.Parameter) and weight.device.type == "cpu":
-                changes.callback(setattr, weight, "data", weight.data)
-                # Not `contiguous`: that leaves a kernel of one channel as it is, which fits both.
-                weight.data = weight.data.to(memory_format=torch.channels_last, copy=True)
+        for weight in _kernels(model):
+            changes.callback(setattr, weight, "data", weight.data)
+            # Not `contiguous`: that leaves a kernel of one channel as it is, which fits both.
+            weight.data = weight.data.to(memory_format=torch.channels_last, copy=True)
         _GIVE_UP[model] = changes.close
         try:
             yield
         finally:
             _GIVE_UP.pop(model, None)
+
+
+def has_fast_layout(model: nn.Module) -> bool:
+    """Whether the fast layout is another one for this model, so that answers are rounded anew."""
+    return any(True for _ in _kernels(model))
+
+
+def _kernels(model: nn.Module) -> Iterator[nn.Parameter]:
+    """The weights of convolutions that lie in the memory of the processor."""
+    for module in model.modules():
+        weight = module._parameters.get("weight") if isinstance(module, nn.Conv2d) else None
+        if isinstance(weight, nn.Parameter) and weight.device.type == "cpu":
+            yield weight
 
 
 def give_up(model: nn.Module) -> bool:

@@ -12,7 +12,7 @@ from oodometer.lab.asking.heads import HeadLayer
 from oodometer.lab.asking.probes import Question
 from oodometer.lab.asking.subject import Answer
 from oodometer.lab.data.inputs import join_labels, size_of
-from oodometer.outputs import Head, Outputs
+from oodometer.outputs import Head, Outputs, Refusal
 from oodometer.outputs.labels import labels_of_outliers
 
 
@@ -55,7 +55,7 @@ class Record:
         head: HeadLayer | None,
         *,
         probes: Mapping[str, object],
-        refused: Mapping[str, str],
+        refused: Mapping[str, Refusal],
         strict: bool,
     ) -> Outputs:
         """Join the batches; of the probes, those that were answered on all of them."""

@@ -9,6 +9,7 @@ from typing import Literal
 from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.asking.probes import PROBES, Probe, State
 from oodometer.needs import ENSEMBLE, LAYERS, Need, parse_needs
+from oodometer.outputs import Refusal
 
 Needs = Literal["all"] | Iterable[str]
 ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
@@ -25,7 +26,7 @@ class Request:
         self.layers, self.lenient = layers, lenient
         self.probes: dict[str, Probe] = {name: PROBES[name] for name in probes}
         self.states: dict[str, State] = {}  # what probes learned from the training set
-        self.refused: dict[str, str] = {}  # need -> why it is not given
+        self.refused: dict[str, Refusal] = {}  # need -> why it is not given
 
     @classmethod
     def parse(cls, needs: Needs, *, lenient: bool) -> Request:
@@ -57,7 +58,7 @@ class Request:
         """Continue without a probe, if the request is lenient."""
         if not self.lenient:
             raise problem
-        self.refused[str(Need("probe", probe))] = str(problem)
+        self.refused[str(Need("probe", probe))] = Refusal.of(problem)
         del self.probes[probe]
 
     def refuse_training(self, train: str) -> None:
@@ -70,7 +71,7 @@ class Request:
 
     def refuse_head(self, problem: UserError) -> None:
         """Continue with logits alone, and with the probes that read no more than these."""
-        self.refused |= {"features": str(problem), "head": str(problem)}
+        self.refused |= dict.fromkeys(("features", "head"), Refusal.of(problem))
         for name in [name for name, probe in self.probes.items() if probe.needs_head]:
             self.refuse(name, problem)
 
@@ -78,7 +79,7 @@ class Request:
         """Continue without layers and without the probes that read them."""
         if not self.lenient:
             raise problem
-        self.layers, self.refused["layers"] = False, str(problem)
+        self.layers, self.refused["layers"] = False, Refusal.of(problem)
         for name in [name for name, probe in self.probes.items() if "stages" in probe.wants]:
             self.refuse(name, problem)
 
