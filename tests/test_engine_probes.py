@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from oodometer.engine.work import ask as probing
 from oodometer.engine.work.codecs import array_to_text, bytes_to_arrays, bytes_to_table
 from oodometer.engine.work.data import read_data
 from oodometer.engine.work.train import Trainer
+from oodometer.lab.asking.probes import PROBES
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.sources import Source, load_source
@@ -140,6 +142,32 @@ def test_what_is_refused_is_not_asked_again(study, store, asked, monkeypatch):
         store.discard("scores", key)
     run_here(study, store)
     assert not asked
+
+
+@pytest.mark.parametrize(
+    ("problem", "lasting"),
+    [
+        (OSError("disk"), False),
+        (MemoryError(), False),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), False),
+        (RuntimeError("an OSError in a sentence"), True),
+        (ValueError("out of memory, it says"), True),
+    ],
+)
+def test_only_what_lasts_is_kept_as_a_refusal(tiny_npz, store, monkeypatch, problem, lasting):
+    """What was refused for lack of memory or a file is a failure, and tried again."""
+
+    def fail(*_: object) -> None:
+        raise problem
+
+    fail.__module__ = PROBES["odin"].ask.__module__  # which the key is about
+    study = make_study(tiny_npz(), factors=[], detectors=["energy", "odin"])
+    with monkeypatch.context() as patch:
+        patch.setitem(PROBES, "odin", replace(PROBES["odin"], ask=fail))
+        (part,) = run_here(study, store).missing
+    assert part.lasting == lasting and type(problem).__name__ in part.reason
+    assert bool(list(store.keys("probes"))) == lasting
+    assert (len(run_inside(study, store).missing) == 1) == lasting
 
 
 def test_a_probe_that_is_needed_later_trains_nothing_again(tiny_npz, store, asked, monkeypatch):
