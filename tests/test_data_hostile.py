@@ -37,7 +37,7 @@ def test_headers_that_claim_more_than_there_is(tmp_path):
     file.write_bytes(header(2**30, 32, 32))
     refused(tmp_path, "claims to hold 1,099,511,627,776 bytes, more than the")
     file.write_bytes(header(2**20, 28, 28))
-    refused(tmp_path, "is cut short")
+    refused(tmp_path, "is truncated")
     file.unlink()
     (tmp_path / f"{file.name}.gz").write_bytes(gzip.compress(header(2**20, 28, 28)))
     refused(tmp_path, "over 200 times its size: it holds no data")
@@ -90,14 +90,14 @@ def test_a_line_without_end(tmp_path):
 def test_pipes_and_devices_are_not_read(tmp_path):
     for name in ("x.npz", "x.csv", "x.parquet", "x.mat"):
         os.mkfifo(tmp_path / name)
-        refused(tmp_path / name, "is in no format that is read here")
+        refused(tmp_path / name, "has an unsupported format")
     (tmp_path / "images" / "cat").mkdir(parents=True)
     os.mkfifo(tmp_path / "images" / "cat" / "1.png")
-    refused(tmp_path / "images", "is no file, but a pipe or a device")
+    refused(tmp_path / "images", "is a pipe or a device, not a file")
     os.mkfifo(tmp_path / "t10k-images-idx3-ubyte.gz")
     (tmp_path / "idx").mkdir()
     (tmp_path / "idx" / "t10k-images-idx3-ubyte").mkdir()
-    refused(tmp_path / "idx", "is in no format that is read here")
+    refused(tmp_path / "idx", "has an unsupported format")
 
 
 def test_a_picture_of_ten_thousand_million_pixels(tmp_path):
@@ -122,7 +122,9 @@ def test_label_files_of_strangers(tmp_path):
     head = text.encode() + b" " * (53 - len(text) % 64) + b"\n"
     with zipfile.ZipFile(tmp_path / "claims.npz", "w") as archive:
         archive.writestr("labels.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head)
-    with pytest.raises(UserError, match="claims 1,099,511,627,776 bytes for labels, but is cut"):
+    with pytest.raises(
+        UserError, match="claims 1,099,511,627,776 bytes for labels, but is truncated"
+    ):
         read_labels(str(tmp_path / "claims.npz"), None, [0, 1])
     np.savez(tmp_path / "object.npz", labels=np.array([print, 1], object))
     with pytest.raises(UserError, match="holds pickled objects, which are refused"):

@@ -250,7 +250,9 @@ def test_food101(tmp_path):
     found = read(tmp_path)
     assert found["test"].labels.tolist() == [1, 0] and len(found["train"].labels) == 4
     (tmp_path / "meta" / "test.txt").write_text("../../x\n")
-    with pytest.raises(UserError, match="test.txt' names '../../x', which is no image of a class"):
+    with pytest.raises(
+        UserError, match="test.txt' names '../../x', which is not an image of a class"
+    ):
         read(tmp_path)
 
 
@@ -333,12 +335,12 @@ def test_broken_idx_files_are_named(tmp_path):
     images, labels = (tmp_path / f"t10k-{x}-ubyte" for x in ("images-idx3", "labels-idx1"))
     whole = images.read_bytes()
     for content, sentence in (
-        (whole[:-1], r"is cut short: it should go on for 1 of 150 bytes"),
-        (b"", "is cut short"),
-        (b"\x89PNG" + whole[4:], "is no IDX file of bytes: it begins with 89504e47"),
-        (whole + b"x", "goes on behind the 150 bytes"),
+        (whole[:-1], r"is truncated: 1 of 150 bytes are missing"),
+        (b"", "is truncated"),
+        (b"\x89PNG" + whole[4:], "is not an IDX file of bytes: it begins with 89504e47"),
+        (whole + b"x", "continues after the 150 bytes"),
         (whole[:4] + struct.pack(">3I", 1 << 31, 1 << 5, 1 << 4) + b"x", "claims to hold 1,099,5"),
-        (whole[:4] + struct.pack(">3I", 1 << 16, 1 << 8, 1 << 8) + b"x", "is cut short"),
+        (whole[:4] + struct.pack(">3I", 1 << 16, 1 << 8, 1 << 8) + b"x", "is truncated"),
         (whole[:4] + struct.pack(">3I", 0, 5, 5), "is empty"),
     ):
         images.write_bytes(content)
@@ -348,7 +350,7 @@ def test_broken_idx_files_are_named(tmp_path):
     refuse(tmp_path, "has 5 labels for 6 images")
     (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(whole)[:-9])
     images.unlink()
-    refuse(tmp_path, "cannot be read|is cut short")
+    refuse(tmp_path, "cannot be read|is truncated")
 
 
 def test_broken_batches_are_named(tmp_path):
@@ -356,7 +358,7 @@ def test_broken_batches_are_named(tmp_path):
     file = tmp_path / "bin" / "data_batch_3.bin"
     whole = file.read_bytes()
     file.write_bytes(whole[:-7])
-    refuse(tmp_path / "bin", "is cut short: 12,285 bytes are no multiple of 3,073")
+    refuse(tmp_path / "bin", "is truncated: 12,285 bytes are not a multiple of 3,073")
     file.write_bytes(b"\x0b" + whole[1:])
     refuse(tmp_path / "bin", "is mislabelled: it has the label 11, allowed are 0 to 9")
     file.unlink()
@@ -372,7 +374,7 @@ def test_broken_batches_are_named(tmp_path):
         ({"labels": None}, "is a damaged CIFAR batch"),
         ({"data": files.pixels(2, 3071)}, r"uint8 of shape \(2, 3071\)"),
         ({"data": np.zeros((2, 3072))}, "float64 of shape"),
-        ({"data": [1]}, "its data are no array"),
+        ({"data": [1]}, "its data are not an array"),
     ):
         (folder / "test_batch").write_bytes(pickle.dumps(good | change))
         refuse(folder, sentence)
@@ -395,9 +397,9 @@ def test_broken_matlab_and_stl_files_are_named(tmp_path):
     path = tmp_path / "svhn" / "test_32x32.mat"
     whole = path.read_bytes()
     path.write_bytes(whole[:3000])
-    refuse(tmp_path / "svhn", "is a damaged MATLAB file: it is cut short, by [0-9,]+ bytes")
+    refuse(tmp_path / "svhn", "is a damaged MATLAB file: it is truncated by [0-9,]+ bytes")
     path.write_bytes(b"")
-    refuse(tmp_path / "svhn", "is no MATLAB file")
+    refuse(tmp_path / "svhn", "is not a MATLAB file")
     for content, sentence in (
         ({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1], [11]])}, "mislabelled"),
         ({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1]])}, "1 labels for 2 images"),
@@ -435,9 +437,9 @@ def test_broken_pictures_are_named(tmp_path):
             png_that_claims(1 << 17, 1 << 17),
             "is not a readable image",
         ),  # Pillow refuses it by itself
-        (b"", "is no PNG, JPEG, BMP or WebP"),
-        (b"hello", "is no PNG, JPEG, BMP or WebP"),
-        (b"GIF89a" + bytes(50), "is no PNG, JPEG, BMP or WebP"),
+        (b"", "is not a PNG, JPEG, BMP or WebP"),
+        (b"hello", "is not a PNG, JPEG, BMP or WebP"),
+        (b"GIF89a" + bytes(50), "is not a PNG, JPEG, BMP or WebP"),
         (whole[:60], "is not a readable image"),
     ):
         bad.write_bytes(content)
@@ -488,7 +490,7 @@ def test_broken_npz_files_are_named(tmp_path):
     )
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", out.getvalue())
-    refuse(path, "claims 1,099,511,627,776 bytes for images, but is cut short")
+    refuse(path, "claims 1,099,511,627,776 bytes for images, but is truncated")
     np.savez(path, stuff=np.zeros(3))
     refuse(path, "lacks an array test_images or images; it holds stuff")
     np.savez(path, images=np.array([Command(tmp_path / "touched")], object))
@@ -500,7 +502,9 @@ def test_what_is_in_no_known_format(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.md").write_text("hello")
     for name in ("empty", "notes.md"):
-        with pytest.raises(UserError, match="is in no format that is read here: NumPy .npz, IDX"):
+        with pytest.raises(
+            UserError, match="has an unsupported format; supported: NumPy .npz, IDX"
+        ):
             load_parts(str(tmp_path / name))
     with pytest.raises(UserError, match="gone' does not exist"):
         load_part(str(tmp_path / "gone"))

@@ -81,7 +81,7 @@ def refused():
             lambda: power.runs_needed(three, three, comparisons="3")
         ),
         "p_values must be a vector of real numbers": lambda: holm(["a"]),
-        "Run 0 is no pair": lambda: mean_auroc([three]),
+        "Run 0 is not a pair": lambda: mean_auroc([three]),
         "runs must be a list of pairs": lambda: mean_auroc({"a": three}),
         "factors must map each factor's name": (
             lambda: variance.variance_shares(three, ["a", "b", "a"], rng=rng)

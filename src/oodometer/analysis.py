@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 2500  # in one picture
 MOST_LABELS = 60  # lines of a picture, or columns of a heat map
-# Metrics that ask the same question: are ID and outliers told apart?
+# Metrics that ask the same question: are ID and outliers separated?
 COMPARED = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
             "detection_accuracy")  # fmt: skip
 

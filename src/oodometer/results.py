@@ -23,7 +23,7 @@ class Results:
 
     The frame has the columns detector, ood and value, one column per factor, and where they are
     known `id` (the in-distribution set), `spread` (the standard deviation that a cell such as
-    91.2±0.3 states) and `runs` (over how many runs). Values are finite; gaps are no lines.
+    91.2±0.3 states) and `runs` (over how many runs). Values are finite; gaps are not rows.
     """
 
     frame: pd.DataFrame

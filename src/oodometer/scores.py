@@ -271,7 +271,7 @@ def _frozen(runs: Mapping[str, Mapping[str, Level]]) -> Mapping[str, Mapping[str
 
 
 def validation_half(samples: int) -> NDArray[np.bool_]:
-    """Which of so many samples may be learned from; the others are for testing only.
+    """Which of `samples` samples may be learned from; the others are for testing only.
 
     Seeded by nothing but their number, so that whoever chooses thresholds or settings, and whoever
     learns from outliers, keeps to the same halves. An odd sample out is for testing.

@@ -95,7 +95,7 @@ def score(
     if train == id:
         raise UserError(f"train and id are both '{id}': detectors must not score what they fit.")
     if len(outputs) < 3:
-        raise UserError(f"There is no outlier set: outputs hold only {', '.join(outputs)}.")
+        raise UserError(f"There is no outlier set: outputs contain only {', '.join(outputs)}.")
     _require_one_classifier(outputs)
     tests = {name: part for name, part in outputs.items() if name != train}
     for name, part in outputs.items():

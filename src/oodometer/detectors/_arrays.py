@@ -18,7 +18,7 @@ from torch import Tensor
 from oodometer.outputs.mapped import release_pages
 
 BLOCK_BYTES = 64 * 2**20  # how much a detector may hold at once, besides its inputs and results
-_DIRECT = 2**24  # so many numbers may be copied to find a percentile of them
+_DIRECT = 2**24  # numbers that may be copied to find a percentile
 _CACHE_BYTES = 2**20  # what is worked on row by row goes faster in blocks that stay in the cache
 _FEWEST_ROWS = 256  # but a matrix product with fewer rows spends its time on reading the other side
 
@@ -45,7 +45,7 @@ def precise(values: Tensor) -> Tensor:
 def blocks(rows: int, numbers_per_row: int, most: int | None = None) -> Iterator[slice]:
     """Slices that cover the rows, each within BLOCK_BYTES in float64; one if there are none.
 
-    With `most` they stay within so many bytes, as long as that leaves them rows enough.
+    With `most` they stay within that many bytes, if that leaves enough rows.
     """
     per_row = 8 * max(1, numbers_per_row)
     step = max(1, BLOCK_BYTES // per_row)

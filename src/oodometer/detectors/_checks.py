@@ -69,7 +69,7 @@ def require_labelled(detector: str, labels: Tensor) -> None:
 def usable_neighbors(
     detector: str, setting: str, value: int, *, default: int, available: int
 ) -> int:
-    """How many neighbours to look at.
+    """Number of neighbours to use.
 
     The default shrinks to what a small training set has, so that a detector works untouched on
     small data; a value that somebody chose is never changed behind their back.

@@ -83,7 +83,7 @@ class Whitening:
 
     matrix: Tensor  # (width, width): points @ matrix has the identity as its covariance
     log_volume: Tensor  # logarithm of the size of its determinant
-    noise: Tensor  # variance, after whitening, that is no more than rounding
+    noise: Tensor  # variance, after whitening, that is only rounding
 
     @classmethod
     def none(cls, like: Tensor, rounding: Tensor) -> Whitening:

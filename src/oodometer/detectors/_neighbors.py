@@ -26,7 +26,7 @@ _BLOCK_ROWS = 1024
 _SPARE = 8  # candidates beyond the last wanted one, among which float32 may have erred
 _SAMPLE = 1024  # rows of the bank that foretell where the nearest ones of a query end
 _CACHE_BYTES = 2**20  # rows are prepared in blocks that stay in the cache
-_FEW = 64  # so many rows are measured again without asking first which of them are copies
+_FEW = 64  # rows; so few are measured again without first finding copies
 
 
 def as_given(rows: Tensor) -> Tensor:
@@ -285,7 +285,7 @@ class Neighbors:
         inside = (window >= 0) & (window <= last)
         order, candidates = unpacked(best[rows[:, None], window.clip(0, last)])
         tied = inside & (np.abs(order - order[:, _SPARE, None]) <= self._gap)
-        # A tie that goes on beyond what is seen here is settled by asking the whole bank again.
+        # A tie that extends beyond these is settled with the whole bank.
         beyond = (window == last) & (last + 1 < len(self))
         beyond[:, 0] |= window[:, 0] > 0
         beyond[:, -1] |= window[:, -1] < last

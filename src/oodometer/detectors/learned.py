@@ -108,7 +108,7 @@ def binary_network(train: View, *, balanced: bool = True) -> Scorer:
     score = z_1 - z_0, its log odds of being an outlier. A study trains it, one for every outlier
     set: the run's own network and optimizer, from fresh weights, on the classifier's samples and
     the validation half of the test set against the validation half of the outliers, for at most 29
-    epochs or until 99.99 % of a held-out fifth are told apart. The smaller side is repeated until
+    epochs or until 99.99% of a held-out fifth are told apart. The smaller side is repeated until
     both are as many; balanced=False takes them as they are, as published.
     """
     _sides(train)

@@ -91,7 +91,7 @@ def _best_temperature(logits: Tensor, labels: Tensor) -> float:
 
 
 def _published_temperature(logits: Tensor, labels: Tensor, steps: int) -> float:
-    """Return the temperature after so many steps of L-BFGS, as published implementations do it."""
+    """Return the temperature after `steps` steps of L-BFGS, as published implementations do."""
     z = precise(logits)
     with torch.enable_grad():
         temperature = torch.tensor(1.5, dtype=z.dtype, device=z.device, requires_grad=True)

@@ -50,8 +50,8 @@ def hidden_counts(counts: Counts, level: float) -> Counts:
     """Four populations that the samples cannot exclude because the odd ones were never drawn.
 
     A share of (1 - level) / 2 of all samples of size n contain none of the odd ones if these are
-    1 - ((1 - level) / 2) ** (1 / n) of the population. Rows: so many OOD samples look like ID; so
-    many ID look like OOD; so many OOD lie above all scores; so many ID lie below all scores.
+    1 - ((1 - level) / 2) ** (1 / n) of the population. Rows: this many OOD samples look like ID;
+    ID look like OOD; OOD lie above all scores; ID lie below all scores.
     """
     tail = 0.5 * (1.0 - level)
     id_share, ood_share = (
@@ -100,7 +100,7 @@ def _smallest_error(counts: Counts, drawn: Floats, level: float) -> Estimate:
     optimism = max(0.0, value - float(drawn.mean()))
     low = value - 0.5 * math.hypot(id_down, ood_down)
     high = value + 0.5 * math.hypot(id_up, ood_up) + optimism
-    # Of a useless detector, the best threshold still looks useful: Smirnov's test says how useful.
+    # Of a useless detector, the best threshold still seems useful: Smirnov's test says how much.
     pairs = counts.id_total * counts.ood_total / (counts.id_total + counts.ood_total)
     if math.exp(-2.0 * pairs * (1.0 - 2.0 * value) ** 2) >= 1.0 - level:
         high = 0.5
@@ -163,10 +163,11 @@ def interval(
     (Efron 1979). Resampling cannot show what was never drawn, such as the first accepted OOD
     sample after none in 100. The interval therefore reaches at least to the values under which a
     share (1 - level) / 2 of all samples would look as clean: an unseen part of the OOD looks like
-    ID, or is perfectly detectable; likewise for ID. For FPR = 0 that is Clopper & Pearson's bound,
-    about 3.7 / n at level 0.95. Detection error at the best threshold is estimated with optimism;
-    its interval is that of the two error rates there (Wilson, MOVER), the resamples tell by how
-    much to raise its upper end, and it holds 1/2 if the detector cannot be told from chance.
+    ID, or is perfectly detectable; and the same for ID. For FPR = 0 that is Clopper & Pearson's
+    bound, about 3.7 / n at level 0.95. Detection error at the best threshold is estimated with
+    optimism; its interval is that of the two error rates there (Wilson, MOVER), the resamples tell
+    by how much to raise its upper end, and it includes 1/2 if the detector is not significantly
+    better than chance.
     """
     _check(level, resamples)
     if metric not in METRICS:

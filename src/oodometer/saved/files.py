@@ -112,7 +112,7 @@ def _member(path: Path, member: zipfile.ZipInfo) -> Array:
             content.read()  # to the end, where the checksum is compared
             return read
         while content.read(1 << 20):
-            pass  # likewise
+            pass  # as above
     with path.open("rb") as file:
         file.seek(member.header_offset)
         header = file.read(30)

@@ -1,4 +1,4 @@
-"""Statistics over several trainings: intervals, tests, ranks, orders and shares of variance."""
+"""Statistics over several training runs: intervals, tests, ranks, orders and shares of variance."""
 
 from oodometer.stats import (
     agreement,

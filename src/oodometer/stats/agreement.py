@@ -17,7 +17,7 @@ from oodometer.stats.friedman import friedman
 from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.values import midranks, paired_values
 
-ALL_ORDERS = 7  # up to so many items, all their orders are tried: 5,040
+ALL_ORDERS = 7  # items; up to this number, all 5,040 orders are tried
 
 
 class Correlation(NamedTuple):
@@ -70,8 +70,8 @@ def tau_b(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:
     (concordant - discordant pairs) / sqrt(pairs not tied in a * pairs not tied in b). The interval
     is atanh(tau) -+ z s, from 5 items on: s^2 = 0.437 / (n - 4) (Fieller, Hartley & Pearson 1957),
     or where that is too small, as for tau above 0.8, the variance of tau of normal values (Esscher
-    1924) over (1 - tau^2)^2. In simulation of normal values 95 % intervals cover 94 % to 98 %, with
-    5 or 6 items up to 100 %.
+    1924) over (1 - tau^2)^2. In simulation of normal values 95% intervals cover 94% to 98%, with
+    5 or 6 items up to 100%.
     """
     from scipy.stats import kendalltau
 

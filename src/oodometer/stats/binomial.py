@@ -14,14 +14,14 @@ STEPS = 200  # of the search, twice over
 
 
 def share_interval(wins: int, cases: int, level: float) -> tuple[float, float]:
-    """Ends of Blaker's interval of the chance of a win, given so many wins in so many cases.
+    """Blaker's interval of the probability of a win, given the wins in a number of cases.
 
     It holds the chances p for which outcomes as odd as the observed one are not rarer than 1 -
     level, where the oddness of x is min(P(X >= x), P(X <= x)). So it never covers less than its
     level, is never wider than Clopper & Pearson's, and leaves out 1/2 if and only if the exact
-    two-sided sign test rejects. Blaker 2000, Canadian Journal of Statistics 28:783-798. 95 %
-    intervals cover 95 % to 100 %, on average over all chances 98.5 % of 3 cases, 97.3 % of 10 and
-    96.3 % of 30: few cases have few shares, and none of their intervals covers 95 % everywhere.
+    two-sided sign test rejects. Blaker 2000, Canadian Journal of Statistics 28:783-798. 95%
+    intervals cover 95% to 100%, on average over all chances 98.5% of 3 cases, 97.3% of 10 and
+    96.3% of 30: few cases have few shares, and none of their intervals covers 95% everywhere.
     """
     check_level(level)
     check_count(cases, "cases")

@@ -1,4 +1,4 @@
-"""AUROC over several trainings: mean, difference of two detectors, correction for many tests.
+"""AUROC over several training runs: mean, difference of two detectors, correction for many tests.
 
 Two things vary: the training (each run is one of the classifiers that could have been trained) and
 the test samples (drawn once, and the same in every run). Readers and cases in diagnostic radiology
@@ -96,7 +96,7 @@ def checked_runs(runs: Runs) -> Runs:
         raise UserError("runs is empty: at least one run is needed.")
     for number, pair in enumerate(runs):
         if not hasattr(pair, "__len__") or len(pair) != 2:
-            raise UserError(f"Run {number} is no pair (ID scores, OOD scores).")
+            raise UserError(f"Run {number} is not a pair (ID scores, OOD scores).")
     return runs
 
 
@@ -113,7 +113,7 @@ def _hidden(placed: Placements, level: float) -> float:
 def mean_auroc(
     runs: Runs | Placements, level: float = 0.95, *, shared_samples: bool = True
 ) -> Estimate:
-    """Mean AUROC over runs, with an interval for another training and other test samples.
+    """Mean AUROC over runs, with a confidence interval for retraining and new test samples.
 
     Variance: (variance over runs) / R + (DeLong covariance between runs), with Student's quantiles;
     on the logit scale and never narrower than what the samples could hide, as in
@@ -121,10 +121,10 @@ def mean_auroc(
     does: its interval is for other samples only. If the runs do not share their test samples, the
     variance over runs holds both effects, and there is no covariance.
 
-    In simulation of 2 to 20 runs 95 % intervals cover 93 % to 98 % if separations are normal, more
-    with few samples than with many (91 % to 96 % if they spread so far that AUROC goes from 0.5 to
-    1); 79 % to 95 % if trainings fail as an exponential is skewed. Widening for the skewness that
-    few runs show gains 2 to 4 points there, and covers the mean of normal ones in 97 % to 99 %.
+    In simulation of 2 to 20 runs 95% intervals cover 93% to 98% if separations are normal, more
+    with few samples than with many (91% to 96% if they spread so far that AUROC goes from 0.5 to
+    1); 79% to 95% if failures of runs are skewed like an exponential. Widening for the skewness
+    that few runs show gains 2 to 4 points there, and covers the mean of normal ones in 97% to 99%.
     """
     check_level(level)
     placed = _placements(runs, shared_samples)
@@ -152,15 +152,15 @@ def auroc_difference(
     (DeLong et al. 1988). If nothing varies at all, the interval is what the samples could hide.
 
     If runs are skewed, as near AUROC = 1, the interval is wider on the longer side (`widenings`),
-    and the test says the same: p < 5 % if and only if the 95 % interval leaves out 0. Equal normal
+    and the test says the same: p < 5% if and only if the 95% interval leaves out 0. Equal normal
     runs pay with 1.6, 1.2 and 1.1 times Student's width with 3, 5 and 9 runs.
 
-    Of equal detectors 5 % or fewer are told apart: 1 % to 4 % in simulation of 2 to 9 runs, least
-    near AUROC = 1; 4 % to 6 % if one of them varies three to twelve times as much as the other, or
-    if both are skewed like an exponential in opposite directions (Student's t alone: 6 % to 11 %).
+    Equal detectors differ significantly in at most 5%: 1% to 4% in simulation of 2 to 9 runs, least
+    near AUROC = 1; 4% to 6% if one of them varies three to twelve times as much as the other, or
+    if both are skewed like an exponential in opposite directions (Student's t alone: 6% to 11%).
     What runs hardly show no test can allow for (Bahadur & Savage 1956, Annals of Mathematical
-    Statistics 27:1115-1122): 8 % to 12 % if the trainings of one detector alone fail as an
-    exponential is skewed (Student's t alone: 13 % to 18 %).
+    Statistics 27:1115-1122): 8% to 12% if only the runs of one detector are skewed like an
+    exponential (Student's t alone: 13% to 18%).
     """
     check_level(level)
     a, b = _placements(runs_a, shared_samples), _placements(runs_b, shared_samples)
@@ -201,7 +201,7 @@ def auroc_difference(
 
 
 def holm(p_values: ArrayLike, *, among: int | None = None) -> Floats:
-    """P values adjusted so that rejecting those below 5 % errs at all in 5 % of families at most.
+    """P values adjusted so that rejecting those below 5% errs at all in 5% of families at most.
 
     The k-th smallest of n is multiplied by n + 1 - k, and none is smaller than the one before it
     in that order. Holm 1979, Scandinavian Journal of Statistics 6:65-70. If results decided which
@@ -228,8 +228,8 @@ def against_best(p_values: ArrayLike) -> Floats:
     """P values of the best of k methods against the k - 1 others, adjusted for its having won.
 
     Whoever is best by chance has been compared with everybody: the family is all k (k - 1) / 2
-    pairs. Holm's rule for the k - 1 alone would tell equal methods apart in 6 % of cases with
-    k = 3, 13 % with 10 and 20 % with 20. But if the best beats even the nearest of the others,
+    pairs. Holm's rule for the k - 1 alone would tell equal methods apart in 6% of cases with
+    k = 3, 13% with 10 and 20% with 20. But if the best beats even the nearest of the others,
     the largest p value says so for all of them: none is adjusted to more than that.
     """
     given = _p_values(p_values)

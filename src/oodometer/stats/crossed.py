@@ -1,4 +1,4 @@
-"""Shares of the variance of trainings that were all looked at under the same conditions."""
+"""Shares of variance of training runs that were all evaluated under the same conditions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
 from oodometer.stats.values import run_values
 
-FEWEST = 3  # trainings: leaving one out must leave two
+FEWEST = 3  # runs: leaving one out must leave two
 
 
 class Crossed(NamedTuple):
-    """Shares that add up to 1: of the conditions, of the trainings, and of both together."""
+    """Shares that add up to 1: of the conditions, of the runs, and of their interaction."""
 
     conditions: Estimate
     trainings: Estimate
@@ -27,26 +27,26 @@ class Crossed(NamedTuple):
 
 
 def crossed_shares(values: ArrayLike, *, level: float = 0.95) -> Crossed | None:
-    """Shares of the variance of a table (trainings, conditions), such as outlier sets or epochs.
+    """Shares of the variance of a table (runs, conditions), such as outlier sets or epochs.
 
-    Conditions are those of the table, trainings a sample of those that could have been done. With
-    mean squares E within (trainings x conditions), the parts are E, var(training means) - E / m and
-    var(condition means) - (m - 1) E / (m n), none below 0, of n trainings under m conditions.
-    Intervals are those of the jackknife over trainings, on the logit scale with n - 1 degrees of
-    freedom: in simulation of 5 to 15 normal trainings and 2 to 8 conditions 95 % intervals cover
-    91 % to 98 %. None if nothing varies.
+    Conditions are those of the table, runs a sample of possible training runs. With
+    mean squares E within (runs x conditions), the parts are E, var(training means) - E / m and
+    var(condition means) - (m - 1) E / (m n), none below 0, of n runs under m conditions.
+    Intervals are those of the jackknife over runs, on the logit scale with n - 1 degrees of
+    freedom: in simulation of 5 to 15 normal runs and 2 to 8 conditions 95% intervals cover
+    91% to 98%. None if nothing varies.
     """
     check_level(level)
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise UserError(
-            "values must be a table (trainings, conditions) of real numbers, every row of the same "
+            "values must be a table (runs, conditions) of real numbers, every row of the same "
             "length."
         ) from None
     if table.ndim != 2 or table.shape[0] < FEWEST or table.shape[1] < 2:
         raise UserError(
-            f"values must be a table of {FEWEST} trainings or more under two conditions or more, "
+            f"values must be a table of at least {FEWEST} runs and two conditions, "
             f"got shape {table.shape}."
         )
     run_values(table.ravel(), "values")

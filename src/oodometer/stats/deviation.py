@@ -35,9 +35,9 @@ def deviation_interval(
     With f = runs - groups degrees of freedom, s^2 f / sigma^2 is chi-squared for normal values.
     `freedom`: if fewer, because some runs re-evaluate the same training run. Shares near 1 are
     skewed: as logits z they are nearly normal, their deviation m (1 - m) s_z moves with the middle
-    m, and its error |1 - 2 m| s_z / sqrt(n) widens the interval. In simulation of 3 to 20 runs 95 %
-    intervals cover 96 % to 98 % of normal values, 94 % to 98 % of AUROCs about 0.85 and 0.95, 90 %
-    to 95 % about 0.98, and 83 % to 93 % of values with an exponential tail.
+    m, and its error |1 - 2 m| s_z / sqrt(n) widens the interval. In simulation of 3 to 20 runs 95%
+    intervals cover 96% to 98% of normal values, 94% to 98% of AUROCs about 0.85 and 0.95, 90%
+    to 95% about 0.98, and 83% to 93% of values with an exponential tail.
     """
     most = len(values) - len(np.unique(groups))
     freedom = most if freedom is None else min(freedom, most)

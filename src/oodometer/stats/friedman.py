@@ -1,4 +1,4 @@
-"""Many methods over many blocks: do they differ at all, and which cannot be told apart?"""
+"""Many methods over many blocks: do they differ at all, and which do not differ significantly?"""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Friedman(NamedTuple):
 
 
 class CriticalDifference(NamedTuple):
-    """Which methods cannot be told apart by their mean ranks."""
+    """Groups of methods whose mean ranks do not differ significantly."""
 
     mean_ranks: Floats
-    difference: float  # mean ranks that differ by less cannot be told apart
+    difference: float  # mean ranks that differ by less do not differ significantly
     p_value: float  # Friedman's: if it does not reject, all are one group
     groups: tuple[tuple[int, ...], ...]  # rows, best first; a method may be in several
 

@@ -100,7 +100,7 @@ def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Dif
     if abs(difference) < 1e-9:
         p_value = 1.0
     else:
-        # Without any error no more is known than by the signs of so many units.
+        # Without any error, only the signs of the units are known.
         p_value = 2.0 ** (1.0 - one.logs.size)
         if error > 1e-9:
             p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))

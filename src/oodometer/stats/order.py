@@ -86,10 +86,10 @@ def aso(
 
     Papers call a better if the bound is below 1/2. Of equal distributions that is wrong far more
     often than the level says, because their ratio never becomes normal: in simulation (level 0.95,
-    normal values) in 20 % of cases with 5 runs each and 17 % with 100. Below `THRESHOLD`, 0.2, it
-    is wrong in 6 % with 5 runs, 4 % with 10 and 2 % with 100. With 2 runs each no threshold helps:
+    normal values) in 20% of cases with 5 runs each and 17% with 100. Below `THRESHOLD`, 0.2, it
+    is wrong in 6% with 5 runs, 4% with 10 and 2% with 100. With 2 runs each no threshold helps:
     one pair in six is in perfect order by chance. More comparisons are stricter, but 20 of them
-    leave 2 % each with 10 runs, not the twentieth part: to test a family, take
+    leave 2% each with 10 runs, not the twentieth part: to test a family, take
     `paired.sign_flip_test` and `comparison.holm`.
     """
     matrix = aso_matrix(

@@ -23,7 +23,7 @@ CHUNK = 1 << 20
 class PairedTest(NamedTuple):
     """A paired difference and the chance of one at least as large if there were none.
 
-    `smallest` is the smallest p value that so many pairs could have given: if that exceeds the
+    `smallest` is the smallest p-value possible with this number of pairs: if that exceeds the
     level, the test cannot find anything, whatever the data. `low` and `high` are the ends of the
     interval of the differences that the same test would not reject: it leaves out 0 if and only if
     p < 1 - level.
@@ -56,9 +56,9 @@ def sign_flip_test(
     below 0. So all that matters are the means of all subsets of the differences, and the interval
     runs between two of them: any two neighbours of the 2^n - 1 hold the middle of a symmetric
     distribution equally often (Hartigan 1969, Journal of the American Statistical Association
-    64:1303-1317). In simulation of 6 to 25 runs 95 % intervals cover 95 % to 97 % if differences
-    are symmetric, more if they tie, and 90 % to 93 % if they are skewed like an exponential, where
-    Student's cover 89 % to 93 %.
+    64:1303-1317). In simulation of 6 to 25 runs 95% intervals cover 95% to 97% if differences
+    are symmetric, more if they tie, and 90% to 93% if they are skewed like an exponential, where
+    Student's cover 89% to 93%.
 
     >>> test = sign_flip_test([3, 4, 5, 6, 7], [1, 1, 1, 1, 1], rng=np.random.default_rng(0))
     >>> test.value, test.p_value
@@ -171,9 +171,9 @@ def one_sided_p_values(values: Floats) -> Floats:
 def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Mean of a - b over the runs with Student's interval, which leaves out 0 as `t_test` rejects.
 
-    95 % intervals cover 95 % if the differences are normal, and 94 % to 96 % in simulation of two
+    95% intervals cover 95% if the differences are normal, and 94% to 96% in simulation of two
     detectors near AUROC = 1, whose skewness cancels in part. If one of them varies far more than
-    the other, it does not: 88 % with 3 or 5 runs if differences are skewed like an exponential.
+    the other, it does not: 88% with 3 or 5 runs if differences are skewed like an exponential.
     """
     check_level(level)
     first, second = paired_values(a, b)

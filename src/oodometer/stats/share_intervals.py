@@ -1,4 +1,4 @@
-"""How surely are shares of variance known, if repeats vary by chance?"""
+"""Confidence intervals of shares of variance."""
 
 from __future__ import annotations
 

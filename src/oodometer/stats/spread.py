@@ -96,7 +96,7 @@ class Spread(NamedTuple):
 
         The quantiles of both parts, weighted by their variances: Cochran & Cox 1950. With few
         runs Satterthwaite's degrees of freedom would be too many just when the runs happen to
-        agree: its 95 % intervals cover 87 % to 96 % with two runs and 92 % to 96 % with three.
+        agree: its 95% intervals cover 87% to 96% with two runs and 92% to 96% with three.
         `widened` says what Student's quantile of the runs becomes if they are skewed.
         """
         reach = -float(stdtrit(self.sampling_freedom, tail)) * math.sqrt(self.sampling)
@@ -127,13 +127,13 @@ class Spread(NamedTuple):
 def widenings(a: Floats, b: Floats, fewest: int) -> tuple[Widening, Widening]:
     """How skewness widens the interval of mean(a - b) downwards and upwards, AUROCs of runs.
 
-    Two reasons. Near 1 a training can lose more than it can win: the interval is found on the logit
-    scales of both, log(a / (1 - a)) moving by q s Cov(a - b, a) / (Var(a - b) a (1 - a)), likewise
-    b, where s is the standard error and q Student's quantile; with b fixed it is the logit interval
-    of a. And the differences themselves may look skewed: q is widened for it (`skewed_quantiles`).
-    Both together widen 2.5 times at most, and never narrow. Beyond the 95 % quantile the factor
-    stays that of 95 %: the cubic describes usual levels, and grows without sense in far tails,
-    which many comparisons ask for. Two runs look symmetric whatever they are: they get sqrt(2)
+    Two reasons. Near 1 a run can lose more than it can gain: the interval is found on the logit
+    scales of both, log(a / (1 - a)) moving by q s Cov(a - b, a) / (Var(a - b) a (1 - a)), and so
+    does b, where s is the standard error and q Student's quantile; with b fixed it is the logit
+    interval of a. And the differences themselves may be skewed: q is widened for it
+    (`skewed_quantiles`). Both together widen 2.5 times at most, and never narrow. Beyond the 95%
+    quantile the factor stays that of 95%: the cubic describes usual levels, and grows without sense
+    in far tails, which many comparisons ask for. Two runs are always symmetric: they get sqrt(2)
     times Student's quantile. `fewest` samples, of ID or OOD, keep AUROCs half a sample away from 0
     and 1.
     """
@@ -169,7 +169,7 @@ def widenings(a: Floats, b: Floats, fewest: int) -> tuple[Widening, Widening]:
 
 
 def _on_logits(places: Floats, moved: Floats, error: float) -> Widening:
-    """Standard errors by which two AUROCs part if their logits move by so many times `moved`.
+    """Standard errors by which two AUROCs part if their logits move by a multiple of `moved`.
 
     At least as many as the quantile. If both move the same way, they may part and meet again: what
     was reached once counts, so that a larger quantile never gives a narrower interval.

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from oodometer.errors import UserError
 from oodometer.metrics.counts import Floats, finite_scores
 
-LARGEST = 1e150  # the squares of larger numbers are no numbers
+LARGEST = 1e150  # the squares of larger numbers overflow
 
 
 def run_values(values: ArrayLike, name: str) -> Floats:

@@ -46,7 +46,7 @@ class VarianceShares(NamedTuple):
 
     effects: tuple[Effect, ...]  # factors, pairs, the remainder, and last the repeats
     variance: float  # that they are shares of
-    notes: tuple[str, ...]  # sentences: what was left out, what cannot be told
+    notes: tuple[str, ...]  # sentences: what was left out, what cannot be estimated
 
     def of(self, *factors: str) -> Effect:
         """Return the effect of a factor, or of a pair in any order."""
@@ -109,8 +109,8 @@ def variance_shares(
     the variance within cells and h the mean of 1 / lines per cell. Then they are estimates for
     other repeats of the same levels, with intervals: shares are drawn from the confidence
     distributions of all variances (`share_intervals`). In simulation on grids from 2 x 2 x 5 to
-    7 x 5 x 5, and of single factors, 95 % intervals cover 93 % to 97 % if repeats vary normally (a
-    share of 0 in 98 %, as nothing lies below it), and 90 % to 97 % if they have heavy tails, as
+    7 x 5 x 5, and of single factors, 95% intervals cover 93% to 97% if repeats vary normally (a
+    share of 0 in 98%, as nothing lies below it), and 90% to 97% if they have heavy tails, as
     an exponential or Student's t of 5 degrees of freedom, least for a small share of the repeats: a
     few dozen values do not show how heavy a tail is. What other outlier sets would change is seen
     by computing the shares for each set, and `intervals.runs_interval`.
@@ -143,12 +143,12 @@ def variance_shares(
         components = np.append(components, noise)
     elif len(grid.names) > 1:
         notes.append(
-            "There is one value per cell, so that the interaction of all factors cannot be told "
+            "There is one value per cell, so the interaction of all factors cannot be separated "
             "from chance, and no share has an interval."
         )
     variance = float(components.sum())
     if equal or variance == 0.0:
-        notes.append("All values are equal: there is no variance to explain.")
+        notes.append("All values are identical: there is no variance to explain.")
         return VarianceShares(tuple(Effect(n, 0.0, None, None) for n in names), 0.0, tuple(notes))
     shares = components / variance
     variance *= unit * unit
@@ -183,7 +183,7 @@ def one_at_a_time(
     factor that never changes alone is not in the answer. Where levels have repeats, the range has
     an interval for other repeats: by Tukey & Kramer's intervals for all pairs of levels at once, no
     two lie farther apart than its upper end, and some two at least as far as its lower one. In
-    simulation of normal repeats it covers 95 % if the levels are alike, else 95 % to 99 %.
+    simulation of normal repeats it covers 95% if the levels are alike, else 95% to 99%.
     """
     check_level(level)
     given = run_values(values, "values")
@@ -231,7 +231,7 @@ def _range_interval(
 
 @lru_cache(maxsize=64)
 def _studentized_range(level: float, groups: int, freedom: int) -> float:
-    """Quantile of the largest difference of so many normal means; SciPy's takes a while."""
+    """Quantile of the largest difference of `groups` normal means; SciPy's is slow."""
     from scipy.stats import studentized_range
 
     return float(studentized_range.ppf(level, groups, freedom))

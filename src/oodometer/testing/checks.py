@@ -216,7 +216,7 @@ def _finite_or_refused(trial: Trial, case: str, *data: Outputs) -> None:
 
 
 def missing_class(trial: Trial) -> None:
-    """A class without training samples, and samples without a class, are no problem."""
+    """Classes without training samples and samples without a class are handled."""
     train = train_toys().take((torch.arange(TRAIN_ROWS) % CLASSES != 2).nonzero()[:, 0])
     unknown = torch.arange(len(train)) % 10 == 0
     labels = torch.where(unknown, -1, train.tensors()["labels"])
@@ -225,7 +225,7 @@ def missing_class(trial: Trial) -> None:
 
 
 def dead_units(trial: Trial) -> None:
-    """Units that are always zero, or copies of others, are no problem."""
+    """Units that are always zero, or copies of others, are handled."""
 
     def damaged(outputs: Outputs) -> Outputs:
         features = outputs.tensors()["features"].clone()

@@ -154,7 +154,7 @@ def scored_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> O
 
 
 def shuffled(rows: int) -> Tensor:
-    """Return another order of so many rows, always the same."""
+    """Return a fixed permutation of `rows` rows."""
     return torch.randperm(rows, generator=torch.Generator().manual_seed(3))
 
 

@@ -195,7 +195,7 @@ def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]])
 
 
 def scripted() -> UserError:
-    """Say that a model was compiled to something that has no parts to look at."""
+    """Return the error that a compiled model has no accessible parts."""
     return UserError(
         "A TorchScript module cannot be listened to: extract needs the original module."
     )

@@ -1,4 +1,4 @@
-"""Cards of known data sets: facts and addresses, as data. `catalog` looks for them on disk."""
+"""Cards of named data sets: facts and URLs, as data. `catalog` finds them on disk."""
 
 from __future__ import annotations
 

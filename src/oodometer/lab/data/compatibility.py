@@ -55,7 +55,7 @@ _PUBLISHED: Mapping[tuple[str, str], tuple[Overlap, ...]] = {
 
 _BIRDS = (11, 20, 21, 22)  # goose, black stork, king penguin, albatross
 _CARS = (70, 94, 116, 153)  # beach wagon, convertible, limousine, sports car
-_CATS = (30, 31, 32)  # tabby, Persian cat, Egyptian cat; cougar and lion are no house cats
+_CATS = (30, 31, 32)  # tabby, Persian cat, Egyptian cat; cougar and lion are not house cats
 _DOGS = (24, 25, 26, 27, 28, 29)  # from Chihuahua to standard poodle
 _TRUCKS = (121, 133)  # moving van, police van
 

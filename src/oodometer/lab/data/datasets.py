@@ -252,7 +252,7 @@ def _locate(data: str, size: tuple[int, int] | None = None) -> _Place:
         if not path.exists():
             raise UserError(f"Data file '{data}' does not exist.")
         forms = ", ".join(known.summary for known in FORMATS.values())
-        raise UserError(f"'{data}' is in no format that is read here: {forms}.")
+        raise UserError(f"'{data}' has an unsupported format; supported: {forms}.")
     plain = path if path.suffix not in (".gz", ".bz2") else path.with_suffix("")
     name = path.resolve().name if path.is_dir() else plain.stem
     return _Place(name, path, format, None, size)

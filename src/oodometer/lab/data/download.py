@@ -28,7 +28,7 @@ from oodometer.lab.data.catalog import data_folder
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all if known
 SECONDS = 30.0  # without a byte, until a connection is given up
-ATTEMPTS = 5  # per address; each goes on where the last was cut
+ATTEMPTS = 5  # per address; each resumes where the last stopped
 PAUSE = 0.5  # seconds before the second attempt; twice as many before each further one
 _CHUNK = 1 << 18
 
@@ -57,7 +57,7 @@ def get(
     card = CARDS[name]
     if not card.files:
         raise UserError(
-            f"Data set '{name}' cannot be downloaded by a program: {card.by_hand}"
+            f"Data set '{name}' cannot be downloaded automatically: {card.by_hand}"
             + ("." if name == "digits" else f"; then put it into '{data_folder() / name}'.")
         )
     folder = (to or data_folder() / (card.beside or name)).expanduser()
@@ -118,12 +118,12 @@ def _fetch(remote: Remote, file: Path, progress: Progress) -> None:
         else:
             cut = any(each.stat().st_size for each in file.parent.iterdir())
             kind = _CutError if cut else UserError
-            kept = "; what came is kept, and the same command goes on from there" if cut else ""
+            kept = "; the partial file is kept: run the same command again to resume" if cut else ""
             raise kind(f"'{remote.name}' cannot be downloaded: {'; '.join(failures)}{kept}.")
     wrong = _wrong(remote, file) if remote.sha256 or remote.md5 else None
     if wrong is not None:
         raise UserError(
-            f"What '{remote.urls[0]}' gave is not the official file: its {wrong}; nothing is kept."
+            f"'{remote.urls[0]}' did not return the official file: its {wrong}; nothing was kept."
         )
 
 
@@ -145,7 +145,7 @@ def _continue(url: str, file: Path, progress: Progress) -> None:
     if have:
         headers["Range"] = f"bytes={have}-"
     if not url.startswith(("https://", "http://")):
-        raise _FailedError(f"{url} is no http address")
+        raise _FailedError(f"{url} is not an http address")
     opener = urllib.request.build_opener(_OnlyWeb)
     try:
         request = urllib.request.Request(url, headers=headers)
@@ -225,7 +225,7 @@ def _disk_troubles(folder: Path) -> Iterator[None]:
         yield
     except OSError as problem:
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(f"There is no space left for '{folder}'.") from None
+            raise UserError(f"No space left for '{folder}'.") from None
         raise UserError(f"'{folder}' cannot be written: {problem.strerror or problem}.") from None
 
 

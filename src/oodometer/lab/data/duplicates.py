@@ -82,7 +82,7 @@ def _unit(vectors: NDArray[np.float32]) -> Vectors:
     """Centre each vector and bring it to length 1; what is constant becomes 0."""
     centred = vectors - vectors.mean(axis=-1, keepdims=True)
     length = np.linalg.norm(centred, axis=-1, keepdims=True)
-    # Half a grey step per pixel is no picture: without this, rounding would be compared.
+    # Half a grey level per pixel is not a picture: otherwise rounding would be compared.
     flat = length < np.sqrt(vectors.shape[-1]) / 510
     return np.where(flat, 0, centred / np.maximum(length, np.finfo(np.float32).tiny))
 

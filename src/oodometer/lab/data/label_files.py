@@ -100,7 +100,7 @@ def _from_npz(path: str, key: str | None) -> Labels:
 
 def _from_text(path: str, key: str | None, clean: NDArray[np.int64]) -> Labels:
     if key is not None:
-        raise UserError(f"'{path}' is no .npz file, so it has no key '{key}'.")
+        raise UserError(f"'{path}' is not an .npz file, so it has no key '{key}'.")
     text = _text_of(path)
     lines = [line.rsplit(maxsplit=1) for line in text.splitlines() if line.strip()]
     named = bool(lines) and len(lines[0]) == 2

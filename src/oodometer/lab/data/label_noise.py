@@ -24,7 +24,7 @@ Labels = NDArray[np.int64]
 
 
 def uniform(labels: ArrayLike, changed: int, classes: int, seed: int = 0) -> Labels:
-    """Change exactly so many labels, each to any other class with the same chance ("SU").
+    """Change exactly `changed` labels, each to a random other class ("SU").
 
     One draw of `changed` positions without replacement, then for each in drawn order one draw from
     the other classes in increasing order, all from NumPy's legacy generator. arXiv:2404.01775.
@@ -247,7 +247,7 @@ def parse_noise(text: str) -> tuple[Callable[..., Labels], dict[str, Setting]]:
 
 
 def checked_labels(labels: ArrayLike, classes: int) -> Labels:
-    """Return labels as int64, or refuse what is no vector of classes from 0 to classes - 1."""
+    """Return labels as int64, or refuse anything but a vector of classes from 0 to classes - 1."""
     vector = np.asarray(labels)
     _checked_classes(classes)
     if vector.ndim != 1 or not np.issubdtype(vector.dtype, np.integer):

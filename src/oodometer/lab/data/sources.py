@@ -29,7 +29,7 @@ class Source:
     classes: int
     validation: Samples | None = None  # where the split says what to validate on
     vocabulary: Vocabulary | None = None  # of the training texts, if it holds texts
-    test_size: int | None = None  # at most so many test samples, and outliers of each set
+    test_size: int | None = None  # maximum number of test samples, and of outliers per set
     ood_draw: int | None = None  # which draw of that many outliers; None: always the same
 
 
@@ -87,7 +87,7 @@ def as_samples(raw: Raw, vocabulary: Vocabulary | None) -> Samples:
 
 
 def at_most(samples: _Some, size: int | None) -> _Some:
-    """Draw so many samples, always the same ones, in their old order; all if there are no more."""
+    """Draw `size` samples, always the same, in their order; all if there are no more."""
     if size is None or size >= len(samples):
         return samples
     drawn = np.random.default_rng(0).permutation(len(samples))[:size]

@@ -51,7 +51,7 @@ def _without_validation_part(train: int, available: int) -> dict[Role, Range]:
 
 
 # The parts of Shafaei et al. 2019, arXiv:1809.04729, as their code takes them. The official test
-# part of Tiny ImageNet has no labels: good enough to be told from outliers.
+# part of Tiny ImageNet has no labels: good enough to be separated from outliers.
 OD_TEST: Mapping[str, Mapping[Role, Range]] = {
     "mnist": _without_validation_part(50_000, 60_000),
     "fashion-mnist": _without_validation_part(50_000, 60_000),

@@ -1,7 +1,7 @@
 """Learning curves: what is measured after each epoch, and what follows from it.
 
-All here are pure functions of the curve so far. So a training that goes on after an interruption
-needs no state of schedules, of early stopping or of the best epoch: it follows from the curve.
+All functions here are pure functions of the curve so far, so a training run that resumes after an
+interruption needs no state of schedules, of early stopping or of the best epoch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oodometer.errors import unknown
 Curve = Mapping[str, Sequence[float]]
 
 VALIDATION = ("validation_loss", "validation_accuracy")
-MEASURES = ("train_loss", *VALIDATION)  # those by which a training can be steered
+MEASURES = ("train_loss", *VALIDATION)  # those that can control training
 
 
 def check_measure(name: str) -> str:

@@ -83,11 +83,11 @@ def read_python(path: Path, coarse: bool = False, *, classes: int) -> Labelled:
     """A pickled dict with the array `data` (n, 3072) and lists of labels; nothing is executed."""
     content = read_pickle(read_all(path), path)
     if not isinstance(content, dict):
-        raise fault(path, f"is no CIFAR batch: it holds a {type(content).__name__}, not a dict")
+        raise fault(path, f"is not a CIFAR batch: it holds a {type(content).__name__}, not a dict")
     key = "labels" if classes == 10 else "coarse_labels" if coarse else "fine_labels"
     pixels, labels = _entry(path, content, "data"), _entry(path, content, key)
     if not isinstance(pixels, PickledArray):
-        raise fault(path, "is no CIFAR batch: its data are no array")
+        raise fault(path, "is not a CIFAR batch: its data are not an array")
     try:
         table = pixels.array()
         numbers = np.array(labels) if isinstance(labels, list) else labels.array()
@@ -97,7 +97,7 @@ def read_python(path: Path, coarse: bool = False, *, classes: int) -> Labelled:
         raise fault(path, f"is a damaged CIFAR batch: {problem}") from None
     if table.dtype != np.uint8 or table.ndim != 2 or table.shape[1] != _PIXELS or not len(table):
         raise fault(
-            path, f"is no CIFAR batch: its data are {table.dtype} of shape {table.shape}, not "
+            path, f"is not a CIFAR batch: its data are {table.dtype} of shape {table.shape}, not "
             f"uint8 of (n, {_PIXELS})"
         )  # fmt: skip
     if numbers.dtype.kind not in "iu":
@@ -111,4 +111,4 @@ def _entry(path: Path, content: dict[Any, Any], key: str) -> Any:
     for spelling in (key, key.encode()):
         if spelling in content:
             return content[spelling]
-    raise fault(path, f"is no CIFAR batch of this kind: it lacks '{key}'")
+    raise fault(path, f"is not a CIFAR batch of this kind: it lacks '{key}'")

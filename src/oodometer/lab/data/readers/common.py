@@ -49,7 +49,7 @@ class Request:
 
     size: tuple[int, int] | None = None  # height, width: resize while reading
     coarse: bool = False  # of two label sets, the one with fewer classes
-    tolerated: int = 0  # so many images of an official set are known to be broken
+    tolerated: int = 0  # images of an official set that are known to be broken
 
 
 # The parts of a data set ("train", "test", or "all" if it is not divided), each read when called.
@@ -63,7 +63,7 @@ def fault(path: Path | str, what: str) -> UserError:
 
 
 def refuse_bomb(path: Path, size: int, packed: int | None = None) -> None:
-    """Raise if a file would unpack to so many bytes that it can hold no data."""
+    """Raise if a file would unpack to more bytes than any real data."""
     packed = path.stat().st_size if packed is None else packed
     if size > max(HARMLESS, RATIO * packed):
         raise fault(
@@ -94,7 +94,7 @@ def _open(path: Path) -> IO[bytes]:
 def refuse_special(path: Path) -> None:
     """Raise if a file is there and none of data: a pipe or a device would be read without end."""
     if path.exists() and not path.is_file():
-        raise fault(path, "is a folder" if path.is_dir() else "is no file, but a pipe or a device")
+        raise fault(path, "is a folder" if path.is_dir() else "is a pipe or a device, not a file")
 
 
 def _said(problem: Exception) -> str:
@@ -114,7 +114,7 @@ def read_exactly(stream: IO[bytes], count: int, path: Path) -> bytearray:
     while left := count - len(content):
         piece = stream.read(min(left, _CHUNK))
         if not piece:
-            raise fault(path, f"is cut short: it should go on for {left:,} of {count:,} bytes")
+            raise fault(path, f"is truncated: {left:,} of {count:,} bytes are missing")
         content += piece
     return content
 
@@ -160,7 +160,7 @@ def read_records(path: Path, width: int) -> NDArray[np.uint8]:
         raise fault(path, "is empty")
     if content.size % width:
         raise fault(
-            path, f"is cut short: {content.size:,} bytes are no multiple of {width:,} per record"
+            path, f"is truncated: {content.size:,} bytes are not a multiple of {width:,} per record"
         )
     return content.reshape(-1, width)
 

@@ -29,7 +29,7 @@ _TRAIN = ("train", "training", "images_background", "20news-bydate-train")
 _TEST = (
     "test", "testing", "images_evaluation", "20news-bydate-test", "val", "valid", "validation",
 )  # fmt: skip
-_ENOUGH = 10_000  # files to look at before a folder is said to hold none of a kind
+_ENOUGH = 10_000  # files to check before a folder is said to contain none of a kind
 
 
 def matches_images(path: Path) -> bool:
@@ -153,7 +153,7 @@ def _read_listed(path: Path, listed: Path, request: Request) -> Labelled:
     for line in _decoded(listed).splitlines():
         label, _, name = line.partition("/")
         if label not in classes or not name or "/" in name:
-            raise fault(listed, f"names '{line[:60]}', which is no image of a class")
+            raise fault(listed, f"names '{line[:60]}', which is not an image of a class")
         files.append(path / "images" / label / f"{name}.jpg")
         labels.append(classes[label])
     return _decode(listed, files, np.array(labels, np.int64), request)

@@ -32,7 +32,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     with opened(path) as stream:
         magic = read_exactly(stream, 4, path)
         if magic[:2] != b"\0\0" or magic[2] != 8 or magic[3] not in (1, 3):
-            raise fault(path, f"is no IDX file of bytes: it begins with {magic.hex()}")
+            raise fault(path, f"is not an IDX file of bytes: it begins with {magic.hex()}")
         header = read_exactly(stream, 4 * magic[3], path)
         shape = tuple(int(size) for size in np.frombuffer(header, ">u4"))
         count = math.prod(shape)
@@ -40,7 +40,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             raise fault(path, f"is empty: its shape is {shape}")
         content = read_exactly(stream, count, path)
         if stream.read(1):
-            raise fault(path, f"goes on behind the {count:,} bytes that its header announces")
+            raise fault(path, f"continues after the {count:,} bytes that its header announces")
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 

@@ -38,7 +38,7 @@ def read_matlab(path: Path) -> dict[str, NDArray[Any]]:
         raise fault(path, "is of MATLAB 7.3; save it with '-v7' to have it read here")
     mark = bytes(content[126:128])  # "MI", written as a number of the machine's own byte order
     if mark not in (b"IM", b"MI"):
-        raise fault(path, "is no MATLAB file: its header is damaged")
+        raise fault(path, "is not a MATLAB file: its header is damaged")
     order = "<" if mark == b"IM" else ">"
     arrays: dict[str, NDArray[Any]] = {}
     try:
@@ -68,7 +68,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
         else:
             position = start + size + (0 if kind == _COMPRESSED else -size % 8)
         if start + size > len(data):
-            raise _DamagedError(f"it is cut short, by {start + size - len(data):,} bytes")
+            raise _DamagedError(f"it is truncated by {start + size - len(data):,} bytes")
         yield kind, data[start : start + size]
 
 
@@ -79,12 +79,12 @@ def _inflate(payload: memoryview) -> memoryview:
     if len(content) > most:
         raise _DamagedError(f"an element would unpack to over {RATIO} times its size")
     if not unpacker.eof:
-        raise _DamagedError("a compressed element is cut short")
+        raise _DamagedError("a compressed element is truncated")
     return memoryview(content)
 
 
 def _matrix(payload: memoryview, order: str) -> tuple[str, NDArray[Any]] | None:
-    """Read flags, dimensions, name and values; None for what is no array of real numbers."""
+    """Read flags, dimensions, name and values; None for anything but an array of real numbers."""
     parts = [part for part, _ in zip(_elements(payload, order), range(4), strict=False)]
     if len(parts) < 4 or len(parts[0][1]) != 8:
         return None

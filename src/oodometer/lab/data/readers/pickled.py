@@ -143,13 +143,13 @@ class _Machine:
     def append(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, list):
-            raise _NotDataError("it appends to something that is no list")
+            raise _NotDataError("it appends to something that is not a list")
         target.extend(items)
 
     def set(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict):
-            raise _NotDataError("it sets a key of something that is no dict")
+            raise _NotDataError("it sets a key of something that is not a dict")
         target.update(zip(items[::2], items[1::2], strict=True))
 
     def reduce(self, _: object) -> None:
@@ -171,7 +171,7 @@ class _Machine:
         elif path in _DICTS:
             made = {}
         else:
-            raise _NotDataError(f"it would call {path or 'something that is no name'}")
+            raise _NotDataError(f"it would call {path or 'something that is not a name'}")
         self.stack.append(made)
 
     def build(self, _: object) -> None:
@@ -185,7 +185,7 @@ class _Machine:
         elif isinstance(target, _Type):
             target.order = str(state[1])
         elif not isinstance(target, dict):
-            raise _NotDataError("it changes something that is no array")
+            raise _NotDataError("it changes something that is not an array")
 
     def get(self, index: int) -> None:
         self.stack.append(self.memo[index])

@@ -301,7 +301,7 @@ def _read_newsgroups(path: Path, part: str) -> LabelledTexts:
     cache = read_pickle(content, path)
     group = cache.get(part) if isinstance(cache, dict) else None
     if not isinstance(group, dict) or not isinstance(group.get("data"), list):
-        raise fault(path, f"is no cache of the newsgroups: it has no texts for {part}")
+        raise fault(path, f"is not a cache of the newsgroups: it has no texts for {part}")
     texts, target = group["data"], group.get("target")
     if not texts or not all(isinstance(text, str) for text in texts):
         raise fault(path, "holds something else than texts")

@@ -44,7 +44,7 @@ def read_svhn(path: Path) -> Labelled:
     arrays = read_matlab(path)
     if "X" not in arrays or "y" not in arrays:
         held = ", ".join(sorted(arrays)) or "nothing"
-        raise fault(path, f"is cut short or none of SVHN's: it lacks X or y; it has {held[:80]}")
+        raise fault(path, f"is truncated or not from SVHN: it lacks X or y; it has {held[:80]}")
     pixels, labels = arrays["X"], arrays["y"].reshape(-1)
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[2] != 3 or not pixels.size:
         raise fault(

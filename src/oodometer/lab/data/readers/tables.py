@@ -72,7 +72,7 @@ def npz_names(path: Path) -> set[str]:
 
 
 def read_npz_array(path: Path, name: str) -> NDArray[Any]:
-    """Read one array, after a look at its header: what it claims must be there."""
+    """Read one array after checking that the file has what its header claims."""
     with _opened_npz(path) as archive:
         member = archive.getinfo(f"{name}.npy")
         if member.file_size > min(LIMIT, DEFLATE * (member.compress_size + 1)):
@@ -90,7 +90,7 @@ def read_npz_array(path: Path, name: str) -> NDArray[Any]:
                 raise ValueError(f"{name} holds pickled objects, which are refused")
             size = math.prod(shape) * dtype.itemsize
             if size > member.file_size:
-                raise fault(path, f"claims {size:,} bytes for {name}, but is cut short")
+                raise fault(path, f"claims {size:,} bytes for {name}, but is truncated")
         with archive.open(member) as stream:
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
             return array
@@ -98,7 +98,7 @@ def read_npz_array(path: Path, name: str) -> NDArray[Any]:
 
 @contextmanager
 def _opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
-    # Not by np.load, which leaves a file open that is no archive.
+    # Not by np.load, which leaves a file open that is not an archive.
     try:
         with path.open("rb") as stream:
             if stream.read(6) == b"\x93NUMPY":
@@ -157,7 +157,7 @@ def matches_parquet(path: Path) -> bool:
     try:
         return any("image" in columns_of(files[0]) for files in shards(path).values())
     except UserError:
-        return True  # a broken file is told about by whoever reads it, not by a look around
+        return True  # a broken file is reported when it is read
 
 
 def parquet(path: Path, request: Request) -> ImageParts:

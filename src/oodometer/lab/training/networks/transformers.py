@@ -57,7 +57,7 @@ class Attention(nn.Module):
         parts = self.split(x).reshape(samples, tokens, 3, _HEADS, units // _HEADS)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         if self.dropout.training:
-            # By hand, with dropout as a module: who samples dropout looks for modules.
+            # Written out, with dropout as a module: MC dropout searches for modules.
             weights = (query @ key.transpose(-2, -1) / (units // _HEADS) ** 0.5).softmax(-1)
             mixed = self.dropout(weights) @ value
         else:  # the same without a matrix of tokens x tokens in memory
