@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Verdict
+from oodometer.finding import Claim, Finding, Table, Verdict
+from oodometer.protocols.common.cells import Cells
 from oodometer.protocols.common.contests import NO_REPEATS, WITHIN_CHANCE
 from oodometer.protocols.common.words import (
     LEVEL,
@@ -71,17 +72,10 @@ def instability_of(
     for factor in wanted:
         table.kind(factor)  # refuses one that is not there
     if len(table.detectors) < 2:
-        raise UserError("Instability compares detectors: the table has one only.")
+        raise UserError("Instability compares detectors: the table has only one.")
     runs = _count_runs(table) if runs is None else runs
     cells, left_out, incomplete = compared(table)
-    found = {factor: spreads(cells, factor, published=published) for factor in wanted}
-    moved = {factor: parts for factor, parts in found.items() if parts}
-    if not moved:
-        lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
-        raise UserError(
-            f"No two runs{lacking} differ in one factor only, so its influence cannot be told; the "
-            f"factors are {', '.join(wanted) or 'none'}."
-        )
+    moved = _moved(cells, wanted, incomplete, published)
     every = [part for parts in moved.values() for part in parts]
     shown = every
     if max(len(parts) for parts in moved.values()) > MANY_SETS and not published:
@@ -93,15 +87,7 @@ def instability_of(
         question="Does the order of detectors survive a change of "
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
         claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
-        tables=(
-            *(spread_table(part, published=published) for part in shown),
-            *(
-                level_table(part, published=published)
-                for part in shown
-                if len(part.levels) <= FEW_LEVELS
-            ),
-            *(extremes_table(part) for part in shown),
-        ),
+        tables=_tables(shown, published),
         series=(*moves(shown), *value_lines(shown)),
         caveats=_caveats(
             incomplete, published, [f for f in wanted if f not in moved], shown is every
@@ -114,6 +100,30 @@ def instability_of(
             (factor, count(len({level for part in parts for level in part.levels}), "level"))
             for factor, parts in moved.items()
         ),
+    )
+
+
+def _moved(
+    cells: Cells, factors: Sequence[str], incomplete: int, published: bool
+) -> dict[str, list[Spread]]:
+    """What each factor does that some runs differ in alone, on every outlier set."""
+    found = {factor: spreads(cells, factor, published=published) for factor in factors}
+    moved = {factor: parts for factor, parts in found.items() if parts}
+    if not moved:
+        lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
+        raise UserError(
+            f"No two runs{lacking} differ in only one factor, so the effect of a factor is "
+            f"unknown; the factors are {', '.join(factors) or 'none'}."
+        )
+    return moved
+
+
+def _tables(parts: Sequence[Spread], published: bool) -> tuple[Table, ...]:
+    few = [part for part in parts if len(part.levels) <= FEW_LEVELS]
+    return (
+        *(spread_table(part, published=published) for part in parts),
+        *(level_table(part, published=published) for part in few),
+        *(extremes_table(part) for part in parts),
     )
 
 
@@ -140,7 +150,7 @@ def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
         for name, winners in list(changing.items())[:6]
     )
     where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
-    verdict, doubt = _owed_to_the_factor(parts, turned, any_two=False)
+    verdict, doubt = _due_to_the_factor(parts, turned, any_two=False)
     text = f"Changing only the {factor} changes the best detector{where}{doubt}."
     return [Claim(text, verdict, evidence)]
 
@@ -150,31 +160,31 @@ def _claim_pairs(parts: Sequence[Spread], turned: bool) -> list[Claim]:
     flips = {part.set: part.flips for part in parts}
     pairs = next(iter(flips.values()))[1]
     worst = max(flips, key=lambda name: flips[name][0])
-    told = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
+    by_set = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
     most = flips[worst][0]
     verdict, doubt = (
-        _owed_to_the_factor(parts, turned, any_two=True)
+        _due_to_the_factor(parts, turned, any_two=True)
         if most
         else (never_otherwise(0, parts[0].changes), "")
     )
     return [
         Claim(
-            f"Changing only the {parts[0].factor} turns the order of "
+            f"Changing only the {parts[0].factor} reverses the order of "
             f"{f'up to {most}' if most else 'none'} of {count(pairs, 'pair')} of "
             f"detectors{doubt}.",
             verdict,
-            f"{told}; a pair counts if each is ahead of the other in some run",
+            f"{by_set}; a pair counts if each is ahead of the other in some run",
         )
     ]
 
 
-def _owed_to_the_factor(
+def _due_to_the_factor(
     parts: Sequence[Spread], turned: bool, *, any_two: bool
 ) -> tuple[Verdict, str]:
-    """Judge a change that was seen, and say what it may be owed to if not to the factor.
+    """Judge a change that was seen, and say what it may be due to if not to the factor.
 
-    Under another condition the network was trained anew, which changes the order by itself: the
-    factor is to blame only if beyond chance one detector is ahead at one level, and another at
+    Under another condition the network was trained anew, which changes the order by itself: it is
+    due to the factor only if one detector is significantly ahead at one level, and another at
     another: the best ones, which says `turned`, or any two, by p values that are multiplied by the
     number of all pairs, levels, contexts and outlier sets.
     """
@@ -212,9 +222,9 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
         f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
         for row in dict.fromkeys((far, near))
     )
-    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was looked for
-    surely = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
-    return [Claim(f"{text}.", "holds" if surely else "undecided", evidence)]
+    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
+    differ = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
+    return [Claim(f"{text}.", "holds" if differ else "undecided", evidence)]
 
 
 def _sets(parts: Sequence[Spread]) -> str:
@@ -226,7 +236,7 @@ def _deviation(part: Spread, row: int) -> str:
     if spread is None:
         return "unknown"
     if not spread.value:
-        return "0.00 points, without an interval, as its values are all equal"
+        return "0.00 points, without an interval because all values are identical"
     low, high = 100 * spread.low, 100 * spread.high
     return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
 
@@ -246,14 +256,13 @@ def _caveats(
         "Runs are compared that differ in one factor and agree in all others; where several such "
         "groups exist, differences are the largest within a group and standard deviations are "
         "pooled over the groups.",
-        "The 95 % intervals of standard deviations take the values, or their logits where they are "
-        "shares, as normal; whether two differ is judged by intervals that allow for all detectors "
-        "and outlier sets.",
-        "Looks at one training, such as its epochs, count as one where chance is judged. Another "
-        "condition is another training, too: it flips an order only if the lead changes beyond "
-        "chance, by t tests over the repeats at each level.",
-        "Whether two runs differ only by the draw of the test samples is not asked here: see the "
-        "ranking, which takes it into account.",
+        "The 95 % intervals of standard deviations assume normal values, or normal logits of "
+        "shares; two standard deviations differ if their intervals, adjusted for all detectors and "
+        "outlier sets, do not overlap.",
+        "Re-evaluations of the same training run, such as its epochs, count as one case in tests. "
+        "Another condition is also another training run: it changes an order only if the change of "
+        "the lead is significant, by t tests over the repeats at each level.",
+        "Test samples are taken as given here; the ranking accounts for other samples.",
     ]
     if incomplete:
         caveats.append(
@@ -267,9 +276,9 @@ def _caveats(
         )
     if not sets_shown:
         caveats.append(
-            "The outlier sets are many: tables and pictures show means over them; what is claimed "
-            "was looked at on each."
+            "There are many outlier sets: tables and figures show means over them; claims are "
+            "about each set."
         )
     for name in unmoved:
-        caveats.append(f"No two runs differ in {name} alone.")
+        caveats.append(f"No two runs differ only in {name}.")
     return tuple(caveats)

@@ -1,1 +1,1 @@
-"""Which detector varies least if another optimizer trains the classifier, and how surely?"""
+"""Which detector varies least over optimizers, and how certain is that?"""

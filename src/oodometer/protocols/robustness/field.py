@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
+from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
@@ -72,7 +72,7 @@ class Field:
     pairs: tuple[Pair, ...]
     cells: Mapping[tuple[Pair, str, str], Runs]  # pair, detector, level
     unit: str  # "percent", or "as given"
-    looks: tuple[str, ...] = ()  # factors that make no other training: their levels are averaged
+    re_evaluations: tuple[str, ...] = ()  # factors whose levels are averaged
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -103,8 +103,8 @@ class Field:
         return gaps
 
     @property
-    def _same_trainings(self) -> str:
-        """The factor, if its levels are looks at the same trainings; else nothing."""
+    def _shared_runs(self) -> str:
+        """The factor, if its levels re-evaluate the same training runs; else nothing."""
         later = names(self.results.factors, "re_evaluation")
         return self.factor if self.factor in later else ""
 
@@ -127,7 +127,7 @@ class Field:
         return {
             (pair, detector): self._score(
                 [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)],
-                self._same_trainings,
+                self._shared_runs,
             )
             for pair in self.pairs
             for detector in self.detectors
@@ -146,7 +146,7 @@ class Field:
                     whole = [(name, runs) for name, runs in parts if runs is not None]
                     gaps = any(level in self.lacking(pair, detector) for pair in pairs)
                     if len(whole) == len(pairs) and not gaps:
-                        shared = self._same_trainings or level
+                        shared = self._shared_runs or level
                         scores[id_set, detector, level] = self._score(whole, shared)
         return scores
 
@@ -231,21 +231,11 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     kinds = [Factor(f.name, "condition" if f.name == chosen else f.kind) for f in results.factors]
     training_runs = TrainingRuns.of(everything.runs, kinds)
     cells = everything.scaled(100.0 if is_share else 1.0).averaged(training_runs)
-    levels = [own.get(chosen, "") for own in cells.runs.values()]
-    others = [name for name in names(kinds, "repeat", "condition") if name != chosen]
-    labels = [", ".join(f"{name}={own[name]}" for name in others) for own in cells.runs.values()]
-    columns: dict[tuple[Pair, str], list[int]] = {}
-    for cell, (run, pair) in enumerate(zip(cells.run, cells.pair, strict=True)):
-        columns.setdefault((cells.pairs[pair], levels[run]), []).append(cell)
-    runs = {}
-    for (pair, level), own in columns.items():
-        own.sort(key=lambda cell: labels[cells.run[cell]])
-        for row, detector in enumerate(cells.detectors):
-            known = [cell for cell in own if cells.present[row, cell]]
-            if known:
-                names_of_runs = tuple(labels[cells.run[cell]] for cell in known)
-                values, spreads = cells.values[row, known], cells.spreads[row, known]
-                runs[pair, detector, level] = Runs(names_of_runs, values, spreads)
+    runs = _runs_by_level(cells, chosen, names(kinds, "repeat", "condition"))
+    re_evaluations = names(kinds, "re_evaluation")
+    varied = {
+        name for name in re_evaluations if len({r[name] for r in everything.runs.values()}) > 1
+    }
     return Field(
         results,
         chosen,
@@ -254,16 +244,38 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
         tuple(dict.fromkeys(pair for pair, _, _ in runs)),
         runs,
         "percent" if is_share else "as given",
-        tuple(
-            name
-            for name in names(kinds, "re_evaluation")
-            if len({own[name] for own in everything.runs.values()}) > 1
-        ),
+        tuple(name for name in re_evaluations if name in varied),
     )
 
 
+def _runs_by_level(
+    cells: Cells, factor: str, trained: Sequence[str]
+) -> dict[tuple[Pair, str, str], Runs]:
+    """Runs of each pair, detector and level of the factor, in the order of their labels."""
+    levels = [own.get(factor, "") for own in cells.runs.values()]
+    labels = [
+        ", ".join(f"{name}={own[name]}" for name in trained if name != factor)
+        for own in cells.runs.values()
+    ]
+    columns: dict[tuple[Pair, str], list[int]] = {}
+    for cell in sorted(range(len(cells.run)), key=lambda cell: labels[cells.run[cell]]):
+        where = cells.pairs[cells.pair[cell]], levels[cells.run[cell]]
+        columns.setdefault(where, []).append(cell)
+    runs = {}
+    for pair, level in sorted(columns, key=lambda key: min(columns[key])):
+        for row, detector in enumerate(cells.detectors):
+            own = [cell for cell in columns[pair, level] if cells.present[row, cell]]
+            if own:
+                runs[pair, detector, level] = Runs(
+                    tuple(labels[cells.run[cell]] for cell in own),
+                    cells.values[row, own],
+                    cells.spreads[row, own],
+                )
+    return runs
+
+
 def conditions(results: Results) -> tuple[str, ...]:
-    """The factors that were varied and are neither repeats nor looks at the same training."""
+    """The conditions that were varied."""
     return names(_varied(results), "condition")
 
 
@@ -272,7 +284,7 @@ def _varied(results: Results) -> list[Factor]:
 
 
 def _factor(results: Results) -> str:
-    """The optimizer if it was varied, else the first condition that was, looks, or repeats."""
+    """The optimizer if it was varied, else the first condition, re-evaluation or repeat."""
     known = conditions(results)
     for name in known:
         if name.casefold() == "optimizer":

@@ -13,23 +13,23 @@ def caveats(field: Field) -> tuple[str, ...]:
     """What a reader must bear in mind."""
     scores = field.detector_scores
     lines = [
-        "The score measures variation against the mean: a detector that is equally bad under every "
-        f"{field.factor} scores well. Read it beside the means.",
-        f"The mean in the score weighs each {field.factor} by 1 / standard deviation: where the "
-        "call is close, it may put another detector first than the plain mean over runs does.",
-        "P values are adjusted by Holm's rule for all pairs, because the first was chosen by its "
-        "results, and for all contests; they are judged at "
-        f"{SIGNIFICANT:.0%}. Intervals are for one score or comparison at a time.",
+        "The score measures variation relative to the mean: a detector that is equally bad under "
+        f"every {field.factor} scores well. Read it together with the means.",
+        f"The mean in the score weights each {field.factor} by 1 / standard deviation, so it can "
+        "rank close detectors differently than the plain mean over runs.",
+        "P values are adjusted by Holm's rule for all comparisons, also for having picked the best "
+        f"from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals are for one "
+        "score or comparison at a time.",
     ]
-    if field.looks:
+    if field.re_evaluations:
         lines.append(
-            f"Runs that differ in {listing(field.looks)} alone are looks at one training: their "
-            "mean counts as one run."
+            f"Runs that differ only in {listing(field.re_evaluations)} are re-evaluations of the "
+            "same training run: their mean counts as one run."
         )
     if any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
         lines.append(
-            f"Some cells have fewer than three runs under each {field.factor}: their intervals are "
-            f"for other levels of {field.factor}, taken as a sample, not for other runs."
+            f"Some cells have fewer than three runs per {field.factor}: their intervals treat the "
+            f"levels of {field.factor} as a sample, and are not for other runs."
         )
     elif scores:
         lines.append(f"Intervals are for other runs under the same levels of {field.factor}.")
@@ -41,9 +41,9 @@ def caveats(field: Field) -> tuple[str, ...]:
     if heavy:
         shown = listing(heavy[:SHOWN]) + (f" and {len(heavy) - SHOWN} more" * (len(heavy) > SHOWN))
         lines.append(
-            f"The mixture weighs levels by 1 / standard deviation, so a level of {field.factor} "
-            "whose runs hardly differ can decide alone, and the score is epsilon's; here for "
-            f"{shown}."
+            f"The mixture weights levels by 1 / standard deviation, so a level of {field.factor} "
+            "whose runs hardly differ can dominate, and the score then depends on epsilon; here "
+            f"for {shown}."
         )
     senseless = [
         f"{detector} on {pair_label(field, pair)}"
@@ -54,8 +54,8 @@ def caveats(field: Field) -> tuple[str, ...]:
         lines.append(f"No score where the mean is not above 0: {listing(senseless[:SHOWN])}.")
     if any(runs.spreads.any() for runs in field.cells.values()):
         lines.append(
-            "Standard deviations were taken as the table states them; whether they were divided by "
-            "N or N - 1 is not known."
+            "Standard deviations are those stated in the table, which does not say whether they "
+            "were divided by N or N - 1."
         )
     if field.epsilon == "published":
         lines.append("With the published epsilon the weights add up to a little less than one.")

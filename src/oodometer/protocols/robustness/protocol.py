@@ -1,4 +1,4 @@
-"""Which detector varies least if another optimizer trains the classifier, and how surely?"""
+"""Which detector varies least over optimizers, and how certain is that?"""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def robustness(table: ScoreTable, rng: np.random.Generator) -> Finding:
     By FPR@95TPR, as in the paper; its other metrics stand beside it.
     """
     if not any(True for _ in table.pairs()):
-        text = "Robustness cannot be told: no detector has scores of the ID set and an outlier set."
+        text = "Robustness is unknown: no detector has scores of the ID set and an outlier set."
         return Finding(
             protocol="robustness",
             title="Robustness",
-            question="Which detector varies least if another optimizer is taken?",
+            question="Which detector varies least if another optimizer is used?",
             claims=(Claim(text, "undecided", "nothing was scored"),),
             missing=missing_lines(table.missing, len(table.runs)),
         )
@@ -84,7 +84,7 @@ def robustness_of(
     return Finding(
         protocol="robustness",
         title=f"Robustness over {field.factor}" if field.factor else "Robustness",
-        question=f"Which detector varies least if another {field.factor or 'condition'} is taken, "
+        question=f"Which detector varies least if another {field.factor or 'condition'} is used, "
         "and is it the same on every outlier set?",
         claims=tuple(_claims(fields) if varied else _claim_nothing_varied(field)),
         tables=(
@@ -103,9 +103,9 @@ def robustness_of(
 
 def _claim_nothing_varied(field: Field) -> list[Claim]:
     if not field.factor:
-        text = "Robustness cannot be told: nothing was varied between runs."
+        text = "Robustness is unknown: nothing was varied between runs."
         return [Claim(text, "undecided", "a factor with at least two levels is needed")]
-    text = f"Robustness over {field.factor} cannot be told: there is one {field.factor} only, "
+    text = f"Robustness over {field.factor} is unknown: there is only one {field.factor}, "
     return [Claim(f"{text}{field.levels[0]}.", "undecided", "at least two levels are needed")]
 
 
@@ -184,21 +184,21 @@ def _who_where(held: Sequence[Contest], near: str = "on") -> str:
 
 
 def _doubt(held: Sequence[Contest], verdict: Verdict, near: str = "on") -> str:
-    """Say where the first cannot be told from others and, if it is one, from whom."""
+    """Say where the lead is not significant and, if it is one detector, over whom."""
     if verdict != "undecided":
         return ""
     unsure = sum(bool(contest.tied) for contest in held)
     if not unsure:
-        return ", but those that win elsewhere are not surely behind"
+        return ", but it is not significantly ahead of those that win elsewhere"
     where = f" ({near} {unsure} of {len(held)})" if len(held) > 1 else ""
     if len(_firsts(held)) > 1:
-        return f", but the lead is within chance{where}"
+        return f", but the lead is not significant{where}"
     common = _common(held)
     tied = list(dict.fromkeys(n for contest in held for n in contest.tied if n not in common))
     if not tied:
         return ", with equal scores"
     names = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
-    return f", but cannot be told from {names}{where}"
+    return f", but does not differ significantly from {names}{where}"
 
 
 def _spelled(held: Sequence[Contest]) -> str:
@@ -213,18 +213,18 @@ def _spelled(held: Sequence[Contest]) -> str:
 
 
 def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
-    """Is the detector that varies least also the one that detects best?"""
+    """Is the detector that varies least also the best on average?"""
     sign = -1.0 if field.results.higher_is_better else 1.0
     label = metric_label(field)
     agree, texts, sure, sure_to_agree = 0, [], False, True
     compared = [(p, c) for p, c in _placed(field, held) if len(c.order) > 1]
-    looks = sum(len(contest.order) - 1 for _, contest in compared)  # at all others, on all sets
+    tests = sum(len(contest.order) - 1 for _, contest in compared)  # of all others, on all sets
 
     def surely_better(pair: Pair, one: str, other: str) -> bool:
         levels = field.levels_of(pair)
         cells = [(field.cells[pair, one, lv], field.cells[pair, other, lv]) for lv in levels]
         lead = mean_difference(cells)
-        return sign * lead.value < 0.0 and lead.p_value * looks < SIGNIFICANT
+        return sign * lead.value < 0.0 and lead.p_value * tests < SIGNIFICANT
 
     for pair, contest in compared:
         means = {
@@ -253,7 +253,7 @@ def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
     if agree == len(compared) and sure_to_agree:
         verdict = "holds"
     if verdict == "undecided":
-        text += ", but it is not surely the one that varies least, or the best"
+        text += ", but one of the two leads is not significant"
     evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
     return [Claim(f"{text}.", verdict, evidence)]
 
@@ -273,7 +273,7 @@ def _placed(field: Field, held: Sequence[Contest]) -> list[tuple[Pair, Contest]]
 def _claim_winners(field: Field) -> list[Claim]:
     """Does the detector with the best mean depend on the level, on one and the same set?"""
     if field.is_over_repeats:
-        return []  # another seed is chance itself: whether it changes the best is said elsewhere
+        return []  # a repeat is retraining noise itself
     label, changing = metric_label(field), 0
     verdicts, places, texts = [], [], []
     for pair, held in mean_contests(field).items():
@@ -294,7 +294,11 @@ def _claim_winners(field: Field) -> list[Claim]:
     does, where = _on_sets(changing, places, "changes", "does not change")
     text = f"The detector with the best mean {label} {does} with the {field.factor} {where}"
     if verdict == "undecided":
-        text += ", within chance" if changing else ", but is not everywhere surely ahead"
+        text += (
+            ", but not significantly"
+            if changing
+            else ", but its lead is not significant everywhere"
+        )
     evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
     return [Claim(f"{text}.", verdict, evidence)]
 
@@ -309,7 +313,7 @@ def _claim_levels(field: Field) -> list[Claim]:
     if all(len(field.pairs) == 1 or len(named) < 2 for named in places.values()):
         return []
     if field.is_over_repeats:
-        return []  # another seed is as good as this one: which of them varies least is chance
+        return []  # any repeat is as good as another: which of them varies least means nothing
     held = score_contests(places)
     wins = {level: sum(level in contest.winners for contest in held) for level in field.levels}
     best = max(wins, key=lambda level: wins[level])
@@ -349,5 +353,5 @@ def _claim_metrics(fields: Sequence[Field]) -> list[Claim]:
     does, where = _on_sets(same, list(by_place), "agree", "disagree")
     text = f"{every} metrics {does} which detector varies least over {field.factor} {where}"
     if verdict == "undecided":
-        text += ", with leads that are within chance"
+        text += ", with leads that are not significant"
     return [Claim(f"{text}.", verdict, "; ".join(texts[:SHOWN]) or "the same detector each time")]

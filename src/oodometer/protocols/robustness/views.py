@@ -13,7 +13,7 @@ from oodometer.protocols.robustness.field import Field, Runs, Score
 
 SMALLER = "Smaller is more robust."
 WIDEST = 1000.0  # times the lower end: an interval that is wider says nothing
-WIDER = "Intervals whose upper end is over a thousand times the lower one are left out."
+WIDER = "Intervals whose upper end exceeds the lower one more than a thousandfold are omitted."
 
 
 def metric_label(field: Field) -> str:
@@ -61,7 +61,7 @@ def score_table(field: Field, name: str = "") -> Table:
         ("detector", *(pair_label(field, pair) for pair in field.pairs), "times smallest"),
         tuple(rows),
         f"{SMALLER} Mean and variance of the mixture over {len(field.levels)} levels of "
-        f"{field.factor}, in {unit(field)}, with 95 % intervals where there are runs enough."
+        f"{field.factor}, in {unit(field)}, with 95 % intervals where there are enough runs."
         + _note(field.detector_scores.values()),
     )
 
@@ -135,8 +135,8 @@ def moment_tables(field: Field) -> list[Table]:
                 f"{metric_label(field)}, mean | variance over runs, on {pair_label(field, pair)}",
                 ("detector", *(level or "all runs" for level in levels), "mixture"),
                 tuple(rows),
-                f"In {unit(field)}. The mixture weighs each column by 1 / sqrt(variance)"
-                f"{'; one run has none, which is taken as 0' * _has_single(field, pair)}.",
+                f"In {unit(field)}. The mixture weights each column by 1 / sqrt(variance)"
+                f"{'; the variance of a single run counts as 0' * _has_single(field, pair)}.",
             )
         )
     return tables
@@ -151,7 +151,7 @@ def _has_single(field: Field, pair: Pair) -> bool:
 
 
 def _is_single(runs: Runs) -> bool:
-    """Whether there is one run, and nothing is told about others."""
+    """Whether there is one run, without a stated spread."""
     return len(runs.labels) == 1 and not runs.spreads.any()
 
 
