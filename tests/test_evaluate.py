@@ -9,11 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+import oodometer as om
 from oodometer import metrics
 from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.lab.asking.models import load_model
 from oodometer.lab.data.sources import load_source
+from oodometer.score_files import load_scores
 from oodometer.study import TrainSpec
 
 CLASSES, WIDTH = 4, 8
@@ -48,10 +50,9 @@ def test_saved_outputs_are_scored_written_and_reported(made, tmp_path):
     done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
                "--detectors", "knn(k=3, normalize=False),max_logit")  # fmt: skip
     assert done.exit_code == 0, done.output
-    scores = pd.read_parquet(tmp_path / "out" / "scores.parquet")
-    logits = scores[scores["detector"] == "max_logit"].set_index("dataset")["score"]
+    scores = load_scores(tmp_path / "out" / "scores.parquet").scores("", "max_logit", "far")
     # Minus the largest logit, as NumPy has it.
-    np.testing.assert_allclose(logits["far"], -made["far"]["logits"].max(axis=1))
+    np.testing.assert_allclose(scores, -made["far"]["logits"].max(axis=1))
     summary = pd.read_csv(tmp_path / "out" / "summary.csv").set_index("detector")
     expected = metrics.auroc(-made["id"]["logits"].max(1), -made["far"]["logits"].max(1))
     assert summary.loc["max_logit", "auroc"] == pytest.approx(expected)
@@ -69,7 +70,7 @@ def test_what_is_missing_limits_the_detectors_and_is_said(made):
     told = " ".join(done.output.split())
     assert told.count(" knn,") == 1, "said once"
     assert "vim and vra (features were not saved)" in told
-    assert "odin and rankfeat (the network itself must be asked: give --model" in told
+    assert "odin and rankfeat (needs the model itself, not saved outputs" in told
     assert "weighted_energy (labels were not saved)" in told
 
 
@@ -88,7 +89,7 @@ def test_what_is_scored_but_not_compared_is_told(made, tmp_path):
     done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
                "--detectors", "max_logit,score_svm")  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "note: score_svm: learned from half of each outlier set" in done.output
+    assert "note: score_svm: fitted with half of each outlier set" in done.output
     kept = pd.read_parquet(tmp_path / "out" / "scores.parquet")
     assert set(kept["detector"]) == {"max_logit", "score_svm"}
     assert set(pd.read_csv(tmp_path / "out" / "summary.csv")["detector"]) == {"max_logit"}
@@ -114,8 +115,8 @@ def test_what_was_guessed_is_told(made):
         (["--outputs", "train=train.csv", "id=id.npz", "x=id.npz"], "none of these"),
         (["--outputs", "trian=train.npz"], "needs train=FILE"),
         (["--outputs", "train"], "NAME=FILE"),
-        (["--outputs", "train=train.npz", "--model", "a:b"], "cannot stand beside --outputs"),
-        (["--outputs", "train=train.npz", "--device", "cuda"], "--device cannot stand beside"),
+        (["--outputs", "train=train.npz", "--model", "a:b"], "cannot be combined with --outputs"),
+        (["--outputs", "train=train.npz", "--device", "cuda"], "--device cannot be combined"),
         (["--model", "a:b"], "--train, --id, --ood missing"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--memory", "much"], "such as"),
         (["--outputs", "train=train.npz", "id=id.npz", "x=far.npz", "--out", "id.npz"], "Cannot"),
@@ -200,7 +201,9 @@ def test_two_files_of_weights_are_two_runs(own_model, tmp_path):
     assert set(summary["weights"]) == {"seed0", "seed1"} and len(summary) == 4
     told = " ".join(done.output.split())
     assert "Which training it is moves the mean AUROC of" in told
-    assert "on --id is" in told and "no better than chance" in told, "these weights are random"
+    assert "on the ID data is" in told and "no better than chance" in told, (
+        "these weights are random"
+    )
 
 
 def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
@@ -211,13 +214,12 @@ def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
 
     done = evaluate("seed0.safetensors", "seed1.safetensors")
     assert done.exit_code == 0, done.output + str(done.exception)
-    scores = pd.read_parquet(tmp_path / "out" / "scores.parquet")
-    assert set(scores["detector"]) == {"energy", "odin", "gram", "deep_ensemble"}
+    scores = load_scores(tmp_path / "out" / "scores.parquet")
+    assert set(scores.detectors) == {"energy", "odin", "gram", "deep_ensemble"}
     assert "missing:" not in done.output
     told = " ".join(done.output.split())
     assert "Not applicable to this network: mc_dropout (Probe 'mc_dropout'" in told
-    votes = scores[(scores["detector"] == "deep_ensemble") & (scores["dataset"] == "id")]
-    first, second = (part["score"].to_numpy() for _, part in votes.groupby("run"))
+    first, second = (scores.scores(run, "deep_ensemble", "id") for run in ("seed0", "seed1"))
     np.testing.assert_array_equal(first, second)
     source = load_source(TrainSpec(data="digits"))
     mean = 0
@@ -228,14 +230,14 @@ def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
     np.testing.assert_allclose(first, (-(mean * mean.log()).sum(1)).log().numpy(), rtol=1e-4)
     alone = evaluate("seed0.safetensors")
     assert alone.exit_code == 0, alone.output
-    assert "an ensemble needs several --weights" in " ".join(alone.output.split())
+    assert "an ensemble needs several models or checkpoints" in " ".join(alone.output.split())
 
 
 def test_outputs_of_one_model_are_dropped_before_the_next_is_asked(own_model, monkeypatch):
     import gc
     import weakref
 
-    from oodometer.lab.asking import extract as module
+    from oodometer import evaluation as module
     from oodometer.outputs import Outputs
 
     real, alive = module.extract, []
@@ -266,7 +268,7 @@ def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_n
     [
         (["--weights", "./seed0.safetensors"], "twice"),
         (["--weights", "none.pt"], "'none.pt' do not exist"),
-        (["--mean", "a"], "takes numbers"),
+        (["--mean", "a"], "takes comma-separated numbers"),
         (["--mean", "0.1,0.2"], "has 2 numbers, but the images have 1 channels"),
         (["--std", "0"], "takes positive numbers, got 0"),
         (["--head", "haed"], "Did you mean 'head'"),
@@ -276,7 +278,7 @@ def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_n
         (["--id", "own_model_for_evaluate:nothing"], "has nothing called 'nothing'"),
         (["--model", "own_model_for_evaluate:Net(klasses=3)"], "unexpected keyword argument"),
         (["--model", "own_model_for_evaluate:broken"], "RuntimeError: no luck"),
-        (["--detectors", "deep_ensemble"], "an ensemble needs several --weights"),
+        (["--detectors", "deep_ensemble"], "an ensemble needs several models or checkpoints"),
     ],
 )
 def test_errors_of_models_and_data(own_model, arguments, words):
@@ -289,19 +291,19 @@ def test_data_of_ones_own_go_to_the_model_as_they_are(own_model, tmp_path):
     weights = ["--weights", "seed0.safetensors"]
     named = model_run(own_model, *weights, "--mean", "0.5", "--std", "0.25")
     assert named.exit_code == 0, named.output + str(named.exception)
-    expected = pd.read_parquet(tmp_path / "out" / "scores.parquet")
+    expected = load_scores(tmp_path / "out" / "scores.parquet")
     # The same images, normalised by the user: what is named is brought to their shape.
     mine = "own_model_for_evaluate:"
     done = model_run(own_model, *weights, "--ood", "again=" + mine + "digits(part=test)",
                      train=mine + "digits(part=train)", id=mine + "digits(part=test)",
                      ood=mine + "noise")  # fmt: skip
     assert done.exit_code == 0, done.output + str(done.exception)
-    scores = pd.read_parquet(tmp_path / "out" / "scores.parquet")
-    assert set(scores["dataset"]) == {"id", "noise", "again"}
+    scores = load_scores(tmp_path / "out" / "scores.parquet")
+    assert set(scores.sets) == {"id", "noise", "again"}
     for name in ("energy", "knn(k=5)"):
         one, two, again = (
-            frame[(frame["detector"] == name) & (frame["dataset"] == dataset)]["score"].to_numpy()
-            for frame, dataset in ((expected, "id"), (scores, "id"), (scores, "again"))
+            table.scores("", name, dataset)
+            for table, dataset in ((expected, "id"), (scores, "id"), (scores, "again"))
         )
         np.testing.assert_allclose(two, one, rtol=1e-4)
         np.testing.assert_array_equal(two, again)
@@ -349,3 +351,119 @@ def test_weights_are_read_without_running_code(own_model, tmp_path):
         load_model(own_model, (1, 8, 8), 3, tmp_path / "seed0.safetensors")
     with pytest.raises(UserError, match="do not exist"):
         load_model(own_model, (1, 8, 8), 3, tmp_path / "nothing.pt")
+
+
+# As a function
+
+
+@pytest.fixture(scope="module")
+def gaussians():
+    """A linear model of three classes, their samples, and outliers far away."""
+    rng = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        models = {name: torch.nn.Linear(4, 3) for name in ("one", "two", "three")}
+    labels = torch.arange(120) % 3
+    inputs = 3 * torch.eye(3, 4)[labels] + torch.randn(120, 4, generator=rng)
+    return models, (inputs[:80], labels[:80]), (inputs[80:], labels[80:]), 9 + inputs[:30]
+
+
+def test_a_model_and_arrays_are_evaluated_in_one_call(gaussians, tmp_path):
+    models, train, id, far = gaussians
+    detectors = ["energy", "knn(k=3)", "odin"]
+    result = om.evaluate(models["one"], train, id, {"far": far}, detectors=detectors)
+    outputs = om.extract(
+        models["one"], {"train": train, "id": id, "far": far}, needs=om.needs_of(detectors)
+    )
+    expected = om.score(outputs, detectors, train="train", id="id")
+    for row in expected.rows:
+        assert np.array_equal(result.table.scores("", row.detector, row.dataset), row.scores)
+    assert result.findings[0].claims and len(result.findings) == 1
+    files = result.save(tmp_path / "made" / "here")
+    assert [file.name for file in files] == ["summary.csv", "summary.parquet", "scores.parquet"]
+    again = om.load_scores(files[2])
+    assert again.detectors == tuple(detectors) and again.sets == result.table.sets
+    np.testing.assert_allclose(pd.read_csv(files[0])["auroc"], result.summary["auroc"])
+
+
+def test_several_models_are_repeats(gaussians):
+    models, train, id, far = gaussians
+    heard = []
+    result = om.evaluate(
+        models, train, id, {"far": far}, detectors=["energy", "deep_ensemble"], notify=heard.append
+    )
+    assert list(result.table.runs) == ["one", "two", "three"] and len(result.findings) == 2
+    assert [(factor.name, factor.kind) for factor in result.table.factors] == [
+        ("weights", "repeat")
+    ]
+    assert "run 2 of 3: two" in heard and set(result.notes) <= set(heard)
+    listed = om.evaluate(list(models.values()), train, id, {"far": far}, detectors=["energy"])
+    assert list(listed.table.runs) == ["1", "2", "3"]
+    for name, other in zip(models, listed.table.runs, strict=True):
+        one, two = (t.scores(r, "energy", "far") for t, r in
+                    ((result.table, name), (listed.table, other)))  # fmt: skip
+        assert np.array_equal(one, two)
+
+
+def test_names_of_data_and_loaders_may_be_mixed():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    images = torch.rand(50, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    data = torch.utils.data.TensorDataset(images, torch.arange(50) % 10)
+    loader = torch.utils.data.DataLoader(data, batch_size=16, shuffle=True)
+    state = torch.get_rng_state()
+    result = om.evaluate(
+        model, loader, images.flip(2), {"digits": "digits"}, detectors=["energy"], mean=[0.5]
+    )
+    assert torch.equal(state, torch.get_rng_state())
+    assert result.table.ood == ("digits",)
+    named = om.evaluate(
+        model, "digits", "digits", ["uniform_noise", "mine=rotated"], detectors=["energy"]
+    )
+    assert named.table.ood == ("uniform noise", "mine")
+
+
+def test_outputs_are_evaluated_as_the_command_does(made, tmp_path):
+    files = {name: f"{name}.npz" for name in ("train", "id", "far")}
+    result = om.evaluate_outputs(files, detectors=["knn", "vim"])
+    mixed = om.evaluate_outputs(
+        {**files, "far": om.Outputs(**{k: made["far"][k] for k in ("logits", "features")})},
+        detectors=["knn"],
+    )
+    done = run("--outputs", *(f"{k}={v}" for k, v in files.items()), "--detectors", "knn,vim",
+               "--out", "out")  # fmt: skip
+    assert done.exit_code == 0
+    written = om.load_scores("out/scores.parquet")
+    for name in ("id", "far"):
+        assert np.array_equal(written.scores("", "vim", name), result.table.scores("", "vim", name))
+        assert np.array_equal(
+            mixed.table.scores("", "knn", name), result.table.scores("", "knn", name)
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"ood": torch.zeros(3, 4)}, "ood must be a mapping from names to outlier sets, .* Tensor"),
+        ({"ood": {"id": torch.zeros(3, 4)}}, "Two data sets are called 'id'"),
+        ({"ood": {}}, "no outlier set"),
+        ({"ood": {"far": iter([torch.zeros(3, 4)])}}, "'far' is an iterator, .* read only once"),
+        ({"model": "nothing_here:net"}, "Network 'nothing_here:net' could not be imported"),
+        ({"model": []}, "There is no model to evaluate"),
+        ({"model": [torch.nn.Linear(4, 3), 3]}, "Model '2' must be a torch.nn.Module, got int"),
+        ({"weights": "a.pt"}, "weights are checkpoint files for a model given as"),
+        ({"detectors": ["enrgy"]}, "Did you mean 'energy'"),
+        ({"detectors": ["deep_ensemble"]}, "an ensemble needs several models or checkpoints"),
+        ({"device": "gpu"}, "Device 'gpu' cannot be used here"),
+        ({"id": "train"}, "train and id are the same samples"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_a_sentence(gaussians, change, sentence):
+    models, train, id, far = gaussians
+    arguments = {"model": models["one"], "train": train, "id": id, "ood": {"far": far}} | change
+    if change == {"id": "train"}:
+        arguments["id"] = train
+    with pytest.raises(UserError, match=sentence) as caught:
+        om.evaluate(**arguments)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="'train' and 'id' hold the same features"):
+        om.evaluate(models["one"], train, (train[0].clone(), train[1]), {"far": far})

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from oodometer.analysis import analyze
     from oodometer.diagnosis import diagnose
     from oodometer.errors import UserError
+    from oodometer.evaluation import Evaluation, evaluate, evaluate_outputs
     from oodometer.finding import Finding
     from oodometer.lab.asking.extract import extract
+    from oodometer.lab.asking.session import Session
     from oodometer.outputs import Head, Outputs, View
     from oodometer.registry import Detector, Scorer, detector
     from oodometer.reports import report
@@ -27,12 +29,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Detector": "registry",
+    "Evaluation": "evaluation",
     "Factor": "study",
     "Finding": "finding",
     "Head": "outputs",
     "Outputs": "outputs",
     "ScoreRow": "scores",
     "ScoreTable": "scores",
+    "Session": "lab.asking.session",
     "SetInfo": "scores",
     "Scorer": "registry",
     "Study": "study",
@@ -42,6 +46,8 @@ _HOME = {
     "analyze": "analysis",
     "detector": "registry",
     "diagnose": "diagnosis",
+    "evaluate": "evaluation",
+    "evaluate_outputs": "evaluation",
     "extract": "lab.asking.extract",
     "load_scores": "score_files",
     "load_study": "study",
@@ -54,6 +60,7 @@ _MODULES = ("metrics", "stats")
 
 __all__ = [
     "Detector",
+    "Evaluation",
     "Factor",
     "Finding",
     "Head",
@@ -61,6 +68,7 @@ __all__ = [
     "ScoreRow",
     "ScoreTable",
     "Scorer",
+    "Session",
     "SetInfo",
     "Study",
     "TrainSpec",
@@ -69,6 +77,8 @@ __all__ = [
     "analyze",
     "detector",
     "diagnose",
+    "evaluate",
+    "evaluate_outputs",
     "extract",
     "load_scores",
     "load_study",

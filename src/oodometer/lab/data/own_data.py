@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from oodometer.calls import parse_call
@@ -44,43 +45,67 @@ class OwnData:
 
 
 def load_own_data(
-    train: str, id: str, ood: Sequence[str], mean: Sequence[float], std: Sequence[float]
+    train: str | Data,
+    id: str | Data,
+    ood: str | Sequence[str] | Mapping[str, str | Data],
+    mean: Sequence[float],
+    std: Sequence[float],
 ) -> OwnData:
-    """Load what a classifier was trained on, other data of the same kind, and outlier sets.
+    """Load what a classifier was trained on, held-out data of the same kind, and outlier sets.
 
-    Each is a name or path of images, or ``package.module:object``: an array, data set or loader
-    that goes to the model as it is, or a function that makes one. Images are brought to the shape
-    of the training images, to [0, 1], and normalised by `mean` and `std` per channel. An outlier
-    set may be named, as in ``mine=path/to/images``.
+    Each is a name or path of images, an array, data set or loader that goes to the model as it is,
+    or ``package.module:object``: one of these, or a function that makes one. Images are brought to
+    the shape of the training images, to [0, 1], and normalized by `mean` and `std` per channel.
+    Outlier sets are named by a mapping, or as in ``mine=path/to/images``.
     """
     first = _load(train, "train", None)
-    shape = first.shape if isinstance(first, Images) else _shape_of(train, first)
-    second = _load(id, "test", shape)
+    shape = first.shape if isinstance(first, Images) else _shape_of("train", first)
+    second = _load(id, "id", shape)
     sets: dict[str, Images | Data] = {"train": first, "id": second}
-    classes = None
-    if isinstance(first, Images):
-        classes = int(first.labels.max()) + 1 or None
-        if isinstance(second, Images) and second.digest == first.digest:
-            raise UserError(
-                f"--train '{train}' and --id '{id}' are the same samples: detectors must not be "
-                "tried on what they are fitted to."
-            )
-    for text in ood:
-        title, data = _titled(text)
-        found = _outliers(data, sets, shape, named=bool(title))
-        name = title or (found.name if isinstance(found, Images) else data.rpartition(":")[2])
+    if second is first or (
+        isinstance(first, Images) and isinstance(second, Images) and second.digest == first.digest
+    ):
+        raise UserError(
+            f"train{_quoted(train)} and id{_quoted(id)} are the same samples: detectors must not "
+            "be evaluated on the data they are fitted to."
+        )
+    for title, data in _titles(ood):
+        found = _outliers(title, data, sets, shape)
+        name = title or (found.name if isinstance(found, Images) else _last_name(data))
         if name in sets:
-            raise UserError(
-                f"Two data sets are called '{name}': give one another name, as in --ood "
-                f"mine={data}."
-            )
+            hint = f", as in mine={data}" if isinstance(data, str) else ""
+            raise UserError(f"Two data sets are called '{name}': rename one{hint}.")
         sets[name] = found
     channels = shape[0] if shape else None
     shift, scale = (
         _per_channel(what, numbers, default, channels)
         for what, numbers, default in (("mean", mean, 0.0), ("std", std, 1.0))
     )
+    classes = int(first.labels.max()) + 1 or None if isinstance(first, Images) else None
     return OwnData(sets, shape, classes, shift, scale)
+
+
+def _quoted(data: str | Data) -> str:
+    return f" '{data}'" if isinstance(data, str) else ""
+
+
+def _last_name(data: str | Data) -> str:
+    return str(data).rpartition(":")[2]
+
+
+def _titles(
+    ood: str | Sequence[str] | Mapping[str, str | Data],
+) -> list[tuple[str, str | Data]]:
+    """Names and data of the outlier sets; an empty name: as the data are called by themselves."""
+    if isinstance(ood, Mapping):
+        return list(ood.items())
+    texts = [ood] if isinstance(ood, str) else ood
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise UserError(
+            "ood must be a mapping from names to outlier sets, such as {'svhn': svhn}, or names of "
+            f"data sets; got {type(ood).__name__}."
+        )
+    return [_titled(text) for text in texts]
 
 
 def _titled(text: str) -> tuple[str, str]:
@@ -89,29 +114,33 @@ def _titled(text: str) -> tuple[str, str]:
     return (match[1].strip(), match[2]) if match else ("", text)
 
 
-def _load(data: str, part: str, shape: tuple[int, ...] | None) -> Images | Data:
+def _load(data: str | Data, part: str, shape: tuple[int, ...] | None) -> Images | Data:
+    """A data set; of one that is named, the part called train, or that for tests."""
+    if not isinstance(data, str):
+        return _readable_again(part, data)
     if _is_imported(data):
         return _imported(data)
     name, options = split_options(data, ("part", "size"))
     if "size" in options:
         name = f"{name}(size={options['size']})"
     size = (shape[1], shape[2]) if shape and "size" not in options else None
-    images = load_part(name, options.get("part", part), size)  # type: ignore[arg-type]
+    usual = "train" if part == "train" else "test"
+    images = load_part(name, options.get("part", usual), size)  # type: ignore[arg-type]
     return conform(images, *shape) if shape else images
 
 
 def _outliers(
-    data: str, sets: Mapping[str, Images | Data], shape: tuple[int, ...] | None, *, named: bool
+    title: str, data: str | Data, sets: Mapping[str, Images | Data], shape: tuple[int, ...] | None
 ) -> Images | Data:
     """Outliers in the shape of the training images, also those that are made of these."""
-    if _is_imported(data):
-        return _imported(data)
     train, test = sets["train"], sets["id"]
-    if not isinstance(train, Images) or not isinstance(test, Images):
-        return _load(data, "test", shape)
+    made_here = isinstance(data, str) and not _is_imported(data)
+    if not made_here or not isinstance(train, Images) or not isinstance(test, Images):
+        return _load(data, title or "ood", shape)
+    assert isinstance(data, str)
     source = Source(train.name, train, test, None, int(train.labels.max()) + 1)
-    if named and "rule=" not in data:
-        source = replace(source, name="")  # what it is called by itself is of no account
+    if title and "rule=" not in data:
+        source = replace(source, name="")  # what it is called by itself does not matter
     made = load_outliers(data, source)
     assert isinstance(made, Images), "made of images"
     return made
@@ -131,17 +160,22 @@ def _imported(data: str) -> Data:
         except (Exception, SystemExit) as problem:
             sentence = f"Data set '{data}' could not be loaded: {describe(problem)}"
             raise UserError(sentence) from problem
-    if isinstance(found, Iterator):
+    return _readable_again(data, found)
+
+
+def _readable_again(name: str, data: Data) -> Data:
+    if isinstance(data, Iterator):
         raise UserError(
-            f"Data set '{data}' is an iterator, which can be read only once: use a data set, a "
+            f"Data set '{name}' is an iterator, which can be read only once: use a data set, a "
             "loader or a list of batches."
         )
-    return found  # type: ignore[no-any-return]
+    return data
 
 
 def _shape_of(name: str, data: Data) -> tuple[int, ...] | None:
     """The shape of an image in somebody's own data, if it holds images."""
-    inputs, _ = next(batches_of(name, data, 1), (None, None))
+    with torch.random.fork_rng(devices=[]):  # a loader that shuffles draws its order
+        inputs, _ = next(batches_of(name, data, 1), (None, None))
     if inputs is None or isinstance(inputs, Mapping) or inputs.dim() != 4:
         return None
     return tuple(inputs.shape[1:])
@@ -152,10 +186,10 @@ def _per_channel(
 ) -> NDArray[np.float32]:
     if channels is not None and len(numbers) not in (0, 1, channels):
         raise UserError(
-            f"--{what} has {len(numbers)} numbers, but the images have {channels} channels."
+            f"{what} has {len(numbers)} numbers, but the images have {channels} channels."
         )
     values = np.array(numbers or [default], dtype=np.float32)
     if not np.isfinite(values).all() or (what == "std" and (values <= 0).any()):
         allowed = "positive numbers" if what == "std" else "finite numbers"
-        raise UserError(f"--{what} takes {allowed}, got {', '.join(map(str, numbers))}.")
+        raise UserError(f"{what} takes {allowed}, got {', '.join(map(str, numbers))}.")
     return values[:, None, None]

@@ -1,0 +1,306 @@
+"""Evaluate a classifier, or its saved outputs: score detectors and conclude which is best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from oodometer.errors import UserError
+from oodometer.finding import Finding
+from oodometer.lab.asking.extract import extract
+from oodometer.lab.asking.models import load_model
+from oodometer.lab.asking.votes import summarize_votes
+from oodometer.lab.data.inputs import Data
+from oodometer.lab.data.own_data import OwnData, load_own_data
+from oodometer.needs import ENSEMBLE, Need
+from oodometer.outputs import Outputs, Refusal
+from oodometer.protocols.ranking.protocol import ranking
+from oodometer.protocols.spread.protocol import spread
+from oodometer.registry import Choice
+from oodometer.saved import load_outputs
+from oodometer.score_files import save_scores
+from oodometer.scores import Missing, ScoreTable, join_runs
+from oodometer.scoring import choices, needs_of, score
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Detectors = Literal["all"] | str | Sequence[str]
+PathLike = str | os.PathLike[str]
+Models = str | nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The scores of a classifier's detectors, what they allow to conclude, and what to know."""
+
+    table: ScoreTable
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()  # such as names that were guessed, or an accuracy near chance
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One line per run, detector and outlier set: every metric with its interval."""
+        return self.table.summary()
+
+    def save(self, folder: PathLike) -> list[Path]:
+        """Write summary.csv, summary.parquet and scores.parquet; return the files."""
+        place = Path(folder)
+        files = [place / name for name in ("summary.csv", "summary.parquet")]
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            self.summary.to_csv(files[0], index=False)
+            self.summary.to_parquet(files[1], index=False)
+        except OSError as problem:
+            raise UserError(f"Cannot write to '{place}': {problem.strerror or problem}.") from None
+        return [*files, save_scores(self.table, place / "scores.parquet")]
+
+
+def evaluate(
+    model: Models,
+    train: str | Data,
+    id: str | Data,
+    ood: str | Sequence[str] | Mapping[str, str | Data],
+    *,
+    weights: PathLike | Sequence[PathLike] = (),
+    detectors: Detectors = "all",
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+    head: str | None = None,
+    device: torch.device | str | None = None,
+    memory: int | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Score a trained classifier with every detector and compare the detectors.
+
+    `model` is a torch.nn.Module, several of them, or ``package.module:factory``, for which
+    `weights` names checkpoint files; several models or checkpoints count as one run each. `train`
+    is what the classifier was trained on, `id` held-out in-distribution data, and `ood` maps names
+    to outlier sets. Each is an array, a pair (inputs, labels), a data set or a loader, which go to
+    the model as they are, or the name or path of images, normalized by `mean` and `std`. `memory`
+    limits the bytes that a detector may hold on top of the outputs; `head` and `device` are those
+    of `extract`. Notes are kept in ``Evaluation.notes`` and passed to `notify` as they occur.
+    """
+    chosen = _comparable(detectors)
+    notes = _Notes(notify)
+    data = load_own_data(train, id, ood, mean, std)
+    files = [weights] if isinstance(weights, str | os.PathLike) else weights
+    runs = _runs(model, [Path(file) for file in files], data, notes)
+    together = [c.label for c in chosen if ENSEMBLE in c.detector.needs]
+    alone = [c.label for c in chosen if c.label not in together]
+    tables: dict[str, ScoreTable] = {}
+    answers: dict[str, dict[str, Tensor]] = {}
+    # One model after the other; of each, no more is kept than an ensemble needs.
+    for run, build in runs.items():
+        if len(runs) > 1:
+            notes.progress(f"run {len(answers) + 1} of {len(runs)}: {run}")
+        outputs = extract(
+            build(), data.batches(), needs=needs_of(alone) if alone else (), head=head,
+            device=device, lenient=True,
+        )  # fmt: skip
+        _require_held_out(outputs, "train", "id")
+        _note_accuracy(run, outputs["id"], notes)
+        if alone:
+            tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
+        answers[run] = {
+            name: part.logits[:1].clone() if name == "train" else part.logits
+            for name, part in outputs.items()
+            if together and part.logits is not None
+        }
+        del outputs  # before the next are made
+    if together:
+        tables = _with_ensemble(tables, answers, together)
+    table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
+    return _conclude(table, notes)
+
+
+def evaluate_outputs(
+    outputs: Mapping[str, Outputs | PathLike],
+    *,
+    detectors: Detectors = "all",
+    memory: int | None = None,
+    notify: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Score saved outputs of a classifier with every detector, and compare the detectors.
+
+    `outputs` maps "train", "id" and the names of outlier sets to Outputs, or to files that
+    `oodometer.saved.load_outputs` reads.
+    """
+    chosen = _comparable(detectors)
+    notes = _Notes(notify)
+    for name in ("train", "id"):
+        if name not in outputs:
+            raise UserError(f"Outputs need '{name}'; they hold {', '.join(outputs) or 'nothing'}.")
+    files = {name: Path(part) for name, part in outputs.items() if not isinstance(part, Outputs)}
+    loaded = load_outputs(files, notes.add) if files else {}
+    parts = {
+        name: part if isinstance(part, Outputs) else loaded[name]
+        for name, part in outputs.items()
+        if isinstance(part, Outputs) or name in loaded
+    }
+    _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
+    needs = {need for choice in chosen for need in choice.detector.needs}
+    explained = {
+        name: part.refusing(
+            {str(need): Refusal(_why_missing(need)) for need in needs - part.available}
+            | dict(part.refused)
+        )
+        for name, part in parts.items()
+    }
+    return _conclude(score(explained, detectors, train="train", id="id", memory=memory), notes)
+
+
+class _Notes:
+    """Collects notes and passes them on."""
+
+    def __init__(self, notify: Callable[[str], None] | None) -> None:
+        self.progress: Callable[[str], None] = notify or (lambda _: None)
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Keep a note, and pass it on."""
+        self.texts.append(text)
+        self.progress(text)
+
+
+def _comparable(detectors: Detectors) -> list[Choice]:
+    """Refuse detectors that all learn from outliers: the tables are about the others."""
+    chosen = choices(detectors)
+    if all(choice.detector.learns_from_outliers for choice in chosen):
+        raise UserError(
+            f"{', '.join(choice.label for choice in chosen)}: evaluate compares detectors that "
+            "have seen no outliers; name one of those too, such as max_softmax."
+        )
+    return chosen
+
+
+def _runs(
+    model: Models, weights: Sequence[Path], data: OwnData, notes: _Notes
+) -> dict[str, Callable[[], nn.Module]]:
+    """Run names and what builds the model of each; unfit files are refused before anything runs."""
+    if isinstance(model, str):
+        build = partial(load_model, model, data.shape, data.classes)
+        if not weights:
+            notes.add(f"no weights: '{model}' is used as constructed")
+            return {"": lambda: build(None)}
+        names = _run_names(weights)
+        for path in weights[1:]:
+            build(path)
+        return {name: partial(build, path) for name, path in zip(names, weights, strict=True)}
+    if weights:
+        raise UserError("weights are checkpoint files for a model given as package.module:factory.")
+    if isinstance(model, nn.Module):
+        return {"": lambda: model}
+    several = model if isinstance(model, Mapping) else dict(enumerate(model, 1))
+    for name, one in several.items():
+        if not isinstance(one, nn.Module):
+            raise UserError(f"Model '{name}' must be a torch.nn.Module, got {type(one).__name__}.")
+    if not several:
+        raise UserError("There is no model to evaluate: give at least one torch.nn.Module.")
+    return {str(name): partial(_same, one) for name, one in several.items()}
+
+
+def _same(model: nn.Module) -> nn.Module:
+    return model
+
+
+def _run_names(weights: Sequence[Path]) -> list[str]:
+    """Names of runs: those of their files, and as much of the path as distinguishes them."""
+    known = set()
+    for path in weights:
+        if path.resolve() in known:
+            raise UserError(f"weights name '{path}' twice.")
+        known.add(path.resolve())
+    for parts in range(1, 1 + max(len(path.parts) for path in weights)):
+        names = ["/".join((*path.parts[-parts:-1], path.stem)) for path in weights]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in weights]
+
+
+def _require_held_out(outputs: Mapping[str, Outputs], train: str, id: str) -> None:
+    """Refuse an ID set that is the training set."""
+    for what in ("features", "logits"):
+        one, other = (getattr(outputs[name], what) for name in ("train", "id"))
+        if one is not None and other is not None and torch.equal(one, other):
+            raise UserError(
+                f"'{train}' and '{id}' hold the same {what}: detectors must not be evaluated on "
+                "the data they are fitted to."
+            )
+
+
+def _why_missing(need: Need) -> str:
+    """Say why saved outputs lack what a detector needs."""
+    if need.beyond_outputs:
+        return "needs the model itself, not saved outputs"
+    return "weight and bias were not saved" if need.name == "head" else f"{need} were not saved"
+
+
+def _note_accuracy(run: str, outputs: Outputs, notes: _Notes) -> None:
+    """Point out a classifier that only guesses: its weights or inputs may be wrong."""
+    labels, logits = outputs.labels, outputs.logits
+    if labels is None or logits is None or not (labels >= 0).all() or logits.shape[1] < 2:
+        return
+    right = float((logits.argmax(1) == labels).double().mean())
+    most = float(labels.bincount().max() / len(labels))  # of one that always names the same class
+    if right <= max(most, 1.2 / logits.shape[1]) and len(labels) >= 20:
+        of = f" of {run}" if run else ""
+        notes.add(
+            f"the accuracy{of} on the ID data is {right:.1%}, no better than chance: check the "
+            "weights, the normalization and the order of the classes"
+        )
+
+
+def _with_ensemble(
+    tables: Mapping[str, ScoreTable],
+    answers: Mapping[str, Mapping[str, Tensor]],
+    detectors: Sequence[str],
+) -> dict[str, ScoreTable]:
+    """Add the scores of what all models say together to every run."""
+    if len(answers) > 1:
+        joint = _score_together(list(answers.values()), detectors)
+        if not tables:
+            return dict.fromkeys(answers, joint)
+        return {run: replace(t, rows=t.rows + joint.rows) for run, t in tables.items()}
+    why = "an ensemble needs several models or checkpoints of the same classifier."
+    if not tables:
+        raise UserError(f"No detector could be used: {why}")
+    missing = tuple(Missing(why, detector=label, lasting=True) for label in detectors)
+    return {run: replace(t, missing=t.missing + missing) for run, t in tables.items()}
+
+
+def _score_together(
+    answers: Sequence[Mapping[str, Tensor]], detectors: Sequence[str]
+) -> ScoreTable:
+    made = {}
+    for name in answers[0]:
+        logits = [answer[name] for answer in answers]
+        if len({part.shape for part in logits}) > 1:
+            raise UserError(
+                f"The models give logits of different shapes on '{name}': "
+                f"{', '.join(sorted({str(tuple(part.shape)) for part in logits}))}."
+            )
+        votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
+        made[name] = Outputs(logits[0], answers={ENSEMBLE: votes})
+    return score(made, detectors, train="train", id="id")
+
+
+def _conclude(table: ScoreTable, notes: _Notes) -> Evaluation:
+    compared = {row.detector for row in table.rows if row.default}
+    learned = sorted({row.detector for row in table.rows} - compared)
+    if learned:
+        notes.add(
+            f"{', '.join(learned)}: fitted with half of each outlier set, so not compared with the "
+            "other detectors; the scores are in the score table"
+        )
+    protocols = (ranking, spread) if len(table.runs) > 1 else (ranking,)
+    findings = tuple(conclude(table, np.random.default_rng(0)) for conclude in protocols)
+    return Evaluation(table, findings, tuple(notes.texts))
