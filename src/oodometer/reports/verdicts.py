@@ -21,18 +21,12 @@ class Badge:
 
 
 BADGES: dict[Verdict, Badge] = {
-    "holds": Badge(
-        "holds", "hold", "✓", "green", "supported by the data in every variation that was tried"
-    ),
-    "flips": Badge(
-        "unstable", "unstable", "⇄", "red", "depends on what was varied, such as the seed"
-    ),
+    "holds": Badge("holds", "hold", "✓", "green", "supported in every variation that was tried"),
+    "flips": Badge("unstable", "unstable", "⇄", "red", "depends on what was varied"),
     "warning": Badge(
         "warning", "warnings", "!", "red", "may invalidate results on this outlier set"
     ),
-    "undecided": Badge(
-        "undecided", "undecided", "?", "yellow", "not significant: the data do not settle it"
-    ),
+    "undecided": Badge("undecided", "undecided", "?", "yellow", "the data do not settle it"),
 }
 
 
