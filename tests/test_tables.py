@@ -184,7 +184,7 @@ def test_a_frame_is_read_like_a_file():
     ("text", "words"),
     [
         ("", "is empty"), ("a,b\n", "no lines below"), ("x\n1\n2\n", "could not be split"),
-        ("method,auroc\nmsp,abc\nknn,.9\nvim,.8\nodin,.7\n", "holds 'abc', which is no number"),
+        ("method,auroc\nmsp,abc\nknn,.9\nvim,.8\nodin,.7\n", "'abc', which is not a number"),
         ("method,auroc\nmsp,.9\n,.8\n", "Line 2 of the table names no detector"),
         ("method,fpr95\nmsp,.9\nknn,.8\nvim,50\n", "mixes 2 numbers up to 1 with 1 perc"),
         ("method,auroc\nmsp,190\nknn,80\n", "auroc of 190 is neither a .* percentage: msp on OOD"),

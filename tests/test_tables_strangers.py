@@ -85,7 +85,7 @@ def test_dresses_of_cells(tmp_path, cell, spread):
 
 def test_a_rank_or_a_gain_in_brackets_is_said_not_to_be_used(tmp_path):
     found = read(tmp_path, wide(cell="{:.2f} (+1.3)"))
-    assert "what cells say behind their number is no spread and not used: (+1.3)" in found.notes
+    assert "text after the numbers in cells is not a spread and is ignored: (+1.3)" in found.notes
     assert read_cell("91,2 (0,3)").spread == 0.3
 
 

@@ -290,7 +290,9 @@ def find(name: str | Callable[..., Scorer]) -> Detector:
         for card in DETECTORS.values():
             if card.build is name:
                 return card
-        raise UserError(f"{name!r} is no detector: decorate it with @detector, or give its name.")
+        raise UserError(
+            f"{name!r} is not a detector: decorate it with @detector, or give its name."
+        )
     module_name, colon, function = name.rpartition(":")
     if not colon:
         if name not in DETECTORS:

@@ -36,13 +36,14 @@ def runs_interval(
 
     Student's t, on the logit scale if the values have `bounds`, such as AUROC's (0, 1), widened
     towards the longer tail by Hall's correction for skewness (`skewness`), from 3 runs on. In
-    simulation of 2 to 30 runs 95% intervals cover 95% to 97% if the values are normal, 93% to
-    96% if they are AUROCs near 0.95 and `bounds` are given (without: 90% to 96%), 91% to 92%
-    with 2 to 5 runs and 94% to 96% with 10 and more if they are skewed like an exponential.
+    simulation of 2 to 30 runs 95% intervals cover 95% to 97% if the values are normal, 93% to 96%
+    if they are AUROCs near 0.95 and `bounds` are given (without: 90% to 96%), 91% to 92% with 2 to
+    5 runs and 94% to 96% with 10 and more if they are skewed like an exponential.
     `skewed_quantiles` has the table, and the price in width: on average 1.5, 1.3 and 1.1 times
-    Student's with 3, 5 and 10 normal values. No interval covers what no run shows: if one training
-    run in ten fails badly, five runs cover the mean in 60% of cases, thirty in 95%. For the
-    difference of two methods, less skewed than either, see `paired.difference_interval`.
+    Student's with 3, 5 and 10 normal values. No interval accounts for failures that occurred in
+    none of the runs: if one run in ten fails badly, five runs cover the mean in 60% of cases,
+    thirty in 95%. For the difference of two methods, less skewed than either, see
+    `paired.difference_interval`.
 
     One run shows no spread at all: the interval is `bounds`. Values that all agree give an interval
     without width, and the method says so.

@@ -58,7 +58,7 @@ class Cell(NamedTuple):
 
 @lru_cache(maxsize=_REMEMBERED)
 def is_gap(text: str) -> bool:
-    """Tell whether a cell says that there is no value.
+    """Return whether a cell says that there is no value.
 
     >>> [is_gap(text) for text in ("", " n/a ", "–", "0")]
     [True, True, True, False]
@@ -73,7 +73,7 @@ def is_gap(text: str) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def read_cell(text: str) -> Cell | None:
-    r"""Read one cell, or return None if it is no number.
+    r"""Read one cell, or return None if it is not a number.
 
     >>> read_cell("91,2 %")
     Cell(value=91.2, spread=None, percent=True, remark='')
@@ -102,7 +102,7 @@ def read_cell(text: str) -> Cell | None:
 
 
 def numeric_share(texts: Iterable[str]) -> float:
-    """Return the share of cells that are numbers, of those that are no gaps; 0 if all are gaps."""
+    """Return the share of cells that are numbers, of those that are not gaps; 0 if all are gaps."""
     given = list(texts)
     some = given[:: 1 + len(given) // _LOOKED_AT]
     filled = [text for text in some if not is_gap(text)]

@@ -147,9 +147,9 @@ def _decoded(content: bytes, path: Path) -> str:
     elif b"\0" in content and 4 * content[1::2].count(0) > len(content):
         encoding = "utf-16-le"  # without the mark that should begin it
     elif _NO_TEXT.search(content[:4096]):
-        raise UserError(f"'{path}' is no table in text form.")
+        raise UserError(f"'{path}' is not a text table.")
     elif b"\0" in content:
-        raise UserError(f"'{path}' holds zero bytes: it is no table in text form.")
+        raise UserError(f"'{path}' contains zero bytes: it is not a text table.")
     else:
         encoding = "utf-8-sig"
     try:

@@ -130,7 +130,8 @@ def _stacked(columns: Sequence[_Measured]) -> pd.DataFrame:
 def _notes_on_remarks(columns: Sequence[_Measured]) -> list[str]:
     remarks = dict.fromkeys(c.remark for column in columns for c in column.cells if c and c.remark)
     shown = ", ".join(list(remarks)[:3])
-    return [f"what cells say behind their number is no spread and not used: {shown}"] * bool(shown)
+    note = f"text after the numbers in cells is not a spread and is ignored: {shown}"
+    return [note] if shown else []
 
 
 def _notes_on_gaps(columns: Sequence[_Measured]) -> list[str]:
@@ -213,8 +214,8 @@ def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) ->
     wrong = [t for t, cell in zip(texts, cells, strict=True) if cell is None and not is_gap(t)]
     if wrong:
         raise UserError(
-            f"Column '{column}' holds '{wrong[0]}', which is no number, a mean±spread or an empty "
-            "cell; --columns ignore=COLUMN leaves it out."
+            f"Column '{column}' contains '{wrong[0]}', which is not a number, a mean±spread or an "
+            "empty cell; --columns ignore=COLUMN leaves it out."
         )
 
 
@@ -281,7 +282,7 @@ def _filled(
 def _merged(
     frame: pd.DataFrame, column: str, roles: Roles, notes: list[str]
 ) -> NDArray[np.object_]:
-    """Return the levels of a factor; merged cells, if lines could not be told apart without."""
+    """Return the levels of a factor; merged cells, if rows could not be distinguished otherwise."""
     texts = frame[column].to_numpy(dtype=object)
     labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
     labels = [c for c in labels if c not in (*roles.spreads.values(), *roles.covariates)]

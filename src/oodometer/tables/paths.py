@@ -91,7 +91,7 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
-    """Tell whether lines are told apart without the names of files; repeated lines may be in two.
+    """Return whether rows are distinct without file names; repeated rows may be in two.
 
     Only names and numbers of repeats tell lines apart: accuracies differ from file to file, too.
     """

@@ -150,8 +150,8 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
             wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
             if metric_named(column) and wrong:
                 raise UserError(
-                    f"Column '{column}' should hold results, but most of its cells are no numbers, "
-                    f"such as '{wrong[0]}'."
+                    f"Column '{column}' should contain results, but most of its cells are not "
+                    f"numbers, such as '{wrong[0]}'."
                 )
         pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
         if pairs:

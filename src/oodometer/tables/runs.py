@@ -81,7 +81,7 @@ def _with_named_repeats(long: Long) -> Long:
 
 
 def _with_named_jobs(long: Long) -> Long:
-    """Call the number of a job that does tell runs apart run: it is no condition."""
+    """Rename the job number that distinguishes runs to run: it is not a condition."""
     jobs = [name for name in long.factors if plain(name) in JOB_TITLES]
     if len(jobs) != 1 or "run" in long.frame.columns:
         return long
@@ -119,7 +119,7 @@ def _choose_factors(
 def _set_aside_alone(
     long: Long, wanted: Collection[str], notes: list[str]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return the lines, and the columns that need no look at other factors to be set aside."""
+    """Return the rows, and the columns that can be set aside without checking other factors."""
     frame = long.frame
     reasons: dict[str, str] = {}
     several = _levels(frame, "detector") > 1
@@ -147,7 +147,7 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
         return "determined by the outlier set"
     if several and not _is_shared(frame, column):
         return "differs from detector to detector"
-    return "numbers that are no settings" if _is_measured(frame, column) else ""
+    return "numbers that are not settings" if _is_measured(frame, column) else ""
 
 
 def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
@@ -230,7 +230,7 @@ def _is_shared(frame: pd.DataFrame, column: str) -> bool:
 
 
 def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
-    """Name columns that keep detectors from meeting, if lines are told apart without them.
+    """Name columns that prevent pairing of detectors, if rows are distinct without them.
 
     Such are the number of a job, its date or its commit: with them no two detectors were ever
     measured in the same run. The fewest columns stay that tell lines apart and let them meet.

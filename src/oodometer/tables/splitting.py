@@ -152,7 +152,7 @@ def numbered(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _with_long_name(row: list[str], width: int) -> list[str] | None:
-    """Join the words of a name in front of the numbers; None if what follows are no numbers."""
+    """Join the words of a name in front of the numbers; None if what follows are not numbers."""
     name, numbers = row[: len(row) - width + 1], row[len(row) - width + 1 :]
     if any(read_cell(cell) is None and not is_gap(cell) for cell in numbers):
         return None

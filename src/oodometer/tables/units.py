@@ -81,7 +81,7 @@ def _require_apart(metric: str, values: NDArray[np.float64], above: Mask, below:
 def _require_percent(
     long: pd.DataFrame, metric: str, above: Mask, below: Mask, signed: Mask
 ) -> None:
-    """Refuse where small numbers may be fractions: an error of 0.5 is 50 % or half a percent."""
+    """Refuse where small numbers may be fractions: an error of 0.5 is 50% or half a percent."""
     whole = above | below
     names = long["detector"].to_numpy()
     doubtful = [d for d in dict.fromkeys(names[below]) if not above[whole & (names == d)].any()]

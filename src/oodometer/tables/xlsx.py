@@ -201,6 +201,6 @@ def _spread(cells: dict[int, dict[int, str]], reference: str, used: list[int]) -
 
 
 def _without_margins(rows: Rows) -> Rows:
-    """Leave lines with one text above the table as such: they are no header."""
+    """Leave lines with one text above the table as such: they are not a header."""
     first = next((n for n, row in enumerate(rows) if sum(map(bool, row)) > 1), len(rows))
     return [*([" ".join(filter(None, row))] for row in rows[:first]), *rows[first:]]
