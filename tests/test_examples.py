@@ -74,7 +74,7 @@ def test_yaml_examples(text, tmp_path):
 
 def detector_example() -> str:
     (code,) = (b.values[0] for b in blocks("python") if "@om.detector" in b.values[0])
-    return code.split("\n\ntable = ")[0]
+    return code.split("\n\nresult = ")[0]
 
 
 @pytest.mark.parametrize("commands", blocks("sh"))
