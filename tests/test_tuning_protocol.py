@@ -8,10 +8,10 @@ from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
 from oodometer.metrics import auroc
 from oodometer.protocols import PROTOCOLS
-from oodometer.protocols.tuning.field import (
+from oodometer.protocols.tuning.cases import (
     TunedDetector,
-    TuningField,
-    tuning_field,
+    TuningCases,
+    tuning_cases,
 )
 from oodometer.protocols.tuning.protocol import _claim_sensitivity, tuning
 from oodometer.scores import ScoreRow, ScoreTable, validation_half
@@ -47,7 +47,7 @@ def judged(table):
 def test_a_better_setting_is_found_on_other_outliers():
     finding = judged(world({"knn": {"k=1": 0.0, "k=5": 2.0, "k=50": 0.2}}, runs=5))
     claim = finding.claims[0]
-    assert claim.verdict == "holds" and "for 1 of 1 detector" in claim.text
+    assert claim.verdict == "holds" and "improves 1 of 1 detector" in claim.text
     (row,) = finding.tables[0].rows
     # A shift of 2 is an AUROC of Phi(2 / sqrt 2) = 0.921; the default has 0.5.
     assert row[2] == pytest.approx(0.5, abs=0.05) and row[3] == pytest.approx(0.921, abs=0.02)
@@ -59,7 +59,7 @@ def test_a_better_setting_is_found_on_other_outliers():
 def test_equal_settings_gain_nothing_and_the_test_still_promises():
     grid = {f"k={k}": 0.5 for k in range(8)}
     finding = judged(world({"knn": grid, "vim": grid}, runs=6))
-    assert finding.claims[0].verdict == "undecided" and "for 0 of 2" in finding.claims[0].text
+    assert finding.claims[0].verdict == "undecided" and "improves 0 of 2" in finding.claims[0].text
     assert finding.claims[1].verdict == "holds"  # the best of eight equal settings looks better
     assert "promises" in finding.claims[1].text
     for row in finding.tables[0].rows:
@@ -106,7 +106,7 @@ def test_detectors_without_a_grid_and_learned_ones_take_no_part():
 
 def test_one_run_is_judged_by_its_outlier_sets():
     finding = judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, runs=1))
-    assert any("one training only" in caveat for caveat in finding.caveats)
+    assert any("a single training run" in caveat for caveat in finding.caveats)
 
 
 def test_what_cannot_be_tuned_is_refused():
@@ -140,7 +140,7 @@ def test_checkpoints_of_one_training_are_one_case():
     one, two = judged(table), judged(ScoreTable("id", rows, copied))
     assert one.tables[0].rows == two.tables[0].rows
     assert [c.evidence for c in one.claims] == [c.evidence for c in two.claims]
-    assert any("8 runs are looks at 4 trainings" in caveat for caveat in two.caveats)
+    assert any("8 runs are re-evaluations of 4 training runs" in caveat for caveat in two.caveats)
 
 
 def test_the_best_detector_is_told_only_beyond_chance():
@@ -162,7 +162,7 @@ def test_one_training_is_judged_by_its_samples():
         judged(world({"knn": grid, "vim": grid}, runs=1, sets=sets, seed=s)) for s in range(50)
     ]
     assert sum(f.claims[0].verdict != "undecided" for f in found) <= 7  # beyond 99 % of 5 %
-    assert all("In this one training" in f.claims[0].text for f in found)
+    assert all("In this training run" in f.claims[0].text for f in found)
     better = judged(world({"knn": grid | {"k=4": 3.0}}, runs=1, sets=sets))
     assert better.claims[0].verdict == "holds"
     gain = better.tables[0].rows[0][5]
@@ -173,7 +173,11 @@ def test_one_training_is_judged_by_its_samples():
         for data in ("id", *sets)
     ]
     told = judged(world({"knn": grid}, runs=1, sets=sets, extra=fixed)).claims[2]
-    assert told.verdict == "holds" and told.text.startswith("msp") and "one training" in told.text
+    assert (
+        told.verdict == "holds"
+        and told.text.startswith("msp")
+        and "in this training run" in told.text
+    )
 
 
 def test_equal_settings_that_differ_by_chance_are_no_dependence():
@@ -200,7 +204,7 @@ def test_equal_settings_that_differ_by_chance_are_no_dependence():
 
 def test_cases_of_one_training_are_its_outlier_sets_judged_on_the_other_half():
     made = world({"knn": {"k=1": 0.5, "k=5": 1.5}, "vim": {"d=1": 2.0, "d=2": 0.1}}, runs=1)
-    field = tuning_field(made)
+    field = tuning_cases(made)
     unseen = ~validation_half(SIZE)
     for detector, setting in zip(field.detectors, ("k=1", "d=1"), strict=True):
         rows = {r.dataset: r.scores for r in made.rows
@@ -218,7 +222,7 @@ def test_cases_of_one_training_are_its_outlier_sets_judged_on_the_other_half():
 def test_what_the_test_promises_is_told_against_the_default_and_against_tuning():
     (row,) = (found := judged(world({"knn": {"k=1": 0.0, "k=5": 2.0}}, runs=5))).tables[0].rows
     default, tuned, oracle = row[2:5]
-    assert f"{100 * (tuned - default):.1f} points on average" in found.claims[0].text
+    assert f"the mean gain is {100 * (tuned - default):.1f} points" in found.claims[0].text
     assert f"would promise {100 * (oracle - default):.1f} points" in found.claims[0].text
     assert f"promises {100 * (oracle - tuned):.1f} points more" in found.claims[1].text
     few = judged(world({"knn": {f"k={k}": 0.5 for k in range(4)}}, runs=2)).claims[1]
@@ -235,7 +239,7 @@ def test_a_dependence_is_the_largest_only_if_intervals_part():
     def claim(*others):
         first = detector("first", [0.30, 0.31, 0.32])
         made = (first, *(detector(f"other{n}", spans) for n, spans in enumerate(others)))
-        return _claim_sensitivity(TuningField(made, {}, {}, (), (), 3, True, 3, 2))
+        return _claim_sensitivity(TuningCases(made, {}, {}, (), (), 3, True, 3, 2))
 
     assert claim([0.20, 0.29, 0.23]).verdict == "undecided"
     told = claim([0.20, 0.21, 0.22])

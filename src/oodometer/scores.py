@@ -18,6 +18,7 @@ from oodometer.factors import Factor, by_title, names
 if TYPE_CHECKING:
     import pandas as pd
 
+LEARNED = "outliers"  # the setting that names the outlier set a detector was learned with
 Level = bool | int | float | str
 Cell = tuple[str, str, str, str]  # run, detector, setting, dataset
 
@@ -201,6 +202,16 @@ class ScoreTable:
     @cached_property
     def _defaults(self) -> dict[tuple[str, str, str], ScoreRow]:
         return {(row.run, row.detector, row.dataset): row for row in self.rows if row.default}
+
+    @cached_property
+    def learned_with(self) -> Mapping[str, str]:
+        """Settings that were learned with an outlier set -> its name, which may hold commas."""
+        settings = dict.fromkeys(row.setting for row in self.rows)
+        found = {}
+        for setting in (name for name in settings if name.startswith(f"{LEARNED}=")):
+            fitting = [n for n in self.ood if f"{setting},".startswith(f"{LEARNED}={n},")]
+            found[setting] = max(fitting, key=len, default="")
+        return found
 
     @property
     def factor_names(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from oodometer.registry import (
     choose,
     setting_text,
 )
-from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
+from oodometer.scores import LEARNED, Missing, ScoreRow, ScoreTable, validation_half
 
 LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
@@ -195,7 +195,7 @@ def _learned(
     failed: list[_Failed] = []
     tried: list[Mapping[str, Setting]] = []
     for outliers, own in itertools.product([n for n in tests if n != id], settings):
-        values: Mapping[str, Setting] = {"outliers": outliers, **own}
+        values: Mapping[str, Setting] = {LEARNED: outliers, **own}
         tried.append(values)
         sides = Validation(halves[id], halves[outliers], outliers)
         fit = partial(choice.detector.fit, train, validation=sides, **own)

@@ -17,8 +17,6 @@ from oodometer.stats.averaging import average_over_looks, average_over_sets
 from oodometer.stats.comparison import Placements
 from oodometer.stats.ranks import rank_matrix
 
-LEARNED = "outliers="  # how the setting of a detector begins that was learned with an outlier set
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreCases:
@@ -105,7 +103,7 @@ def score_cases(table: ScoreTable) -> ScoreCases:
                     complete, shared_samples=table.same_samples
                 )
     ranked = [d for d in table.detectors if all((d, ood) in by_run for ood in table.ood)]
-    if all(row.setting.startswith(LEARNED) for row in table.rows):
+    if all(row.setting in table.learned_with for row in table.rows):
         raise UserError(
             f"All detectors here learn from outliers ({', '.join(table.detectors)}): OD-test is "
             "for them, and a comparison with others needs some that have seen none."

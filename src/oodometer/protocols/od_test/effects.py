@@ -26,7 +26,7 @@ FEWEST_SETS = 4  # outlier sets for an interval: with 3, tests at 5 % err in 10 
 class Effect:
     """A number per experiment, on one or more sources; its mean over experiments is of interest.
 
-    Three things vary: the outlier sets, the ID test samples, and the trainings if there are more.
+    Outlier sets, ID test samples and, if there are several, training runs vary.
     """
 
     sources: tuple[Source, ...]
@@ -76,7 +76,7 @@ class Effect:
 
     @cached_property
     def _parts(self) -> list[tuple[float, float]]:
-        """Variances of the mean with their degrees of freedom: sets, samples, trainings."""
+        """Variances of the mean with their degrees of freedom: sets, samples, training runs."""
         parts = [self._over_sets()]
         for source, outcome in zip(self.sources, self.outcomes, strict=True):
             weight = len(source.experiments) / self.cells.size

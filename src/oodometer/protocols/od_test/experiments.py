@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.score_cases import LEARNED
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.od_test.threshold import (
     Fit,
@@ -51,7 +50,7 @@ class Source:
     """All experiments on one source."""
 
     name: str
-    runs: tuple[str, ...]  # trainings: checkpoints of one are averaged
+    runs: tuple[str, ...]  # training runs: re-evaluations of one are averaged
     experiments: tuple[Experiment, ...]
     methods: Mapping[str, Method]
     incomplete: tuple[str, ...]  # methods that lack some scores
@@ -80,24 +79,19 @@ def experiment(
     found: dict[str, list[_Found]] = {}
     seen: dict[str, None] = {}  # methods, in order
     for detector, grid, default in _grids(table, runs, needed):
-        for name, choices in _methods(detector, grid, default, sets).items():
+        for name, choices in _methods(detector, grid, default, sets, table.learned_with).items():
             seen[name] = None
             if all(choices.values()):
                 found.setdefault(name, []).append(
-                    _one_run(grid, choices, table.id, experiments, fit, rng)
+                    _one_run(grid, choices, table, experiments, fit, rng)
                 )
     whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
-    trainings = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
+    training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
     return Source(
         table.id,
-        trainings.names,
+        training_runs.names,
         tuple(experiments),
-        {
-            name: _method(
-                [_mean_look([parts[run] for run in looks]) for looks in trainings.members]
-            )
-            for name, parts in whole.items()
-        },
+        {name: _method(parts, training_runs) for name, parts in whole.items()},
         tuple(name for name in seen if name not in whole),
         min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
         table.same_samples,
@@ -128,15 +122,18 @@ def _grids(
 
 
 def _methods(
-    detector: str, grid: _Grid, default: str, sets: Sequence[str]
+    detector: str,
+    grid: _Grid,
+    default: str,
+    sets: Sequence[str],
+    learned_with: Mapping[str, str],
 ) -> dict[str, dict[str, list[str]]]:
     """The detector as it is, and tuned if it has a grid: settings to choose from on each set.
 
     A setting that was learned with an outlier set takes part with that validation set only.
     """
-    teachers = {setting: _learned_with(setting, cells) for setting, cells in grid.items()}
-    learned = {name: [s for s, teacher in teachers.items() if teacher == name] for name in sets}
-    if any(setting.startswith(LEARNED) for setting in (default, *grid)):
+    if any(setting in learned_with for setting in (default, *grid)):
+        learned = {name: [s for s in grid if learned_with.get(s) == name] for name in sets}
         whole = learned
         plain = {name: settings[:1] for name, settings in learned.items()}
     else:
@@ -146,22 +143,16 @@ def _methods(
     return {detector: plain} | ({detector + TUNED: whole} if several else {})
 
 
-def _learned_with(setting: str, names: Iterable[str]) -> str:
-    """The outlier set that a setting was learned with, or ""; names may hold commas."""
-    fitting = [name for name in names if f"{setting},".startswith(f"{LEARNED}{name},")]
-    return max(fitting, key=len, default="")
-
-
 def _one_run(
     grid: _Grid,
     choices: _Choices,
-    id_set: str,
+    table: ScoreTable,
     experiments: Sequence[Experiment],
     fit: Fit,
     rng: np.random.Generator,
 ) -> _Found:
     """All experiments with one method in one run."""
-    rules = {}
+    id_set, rules = table.id, {}
     for name, settings in choices.items():
         setting = settings[0] if len(settings) == 1 else _tuned(grid, settings, id_set, name)
         groups = _balanced(grid[setting][id_set].validation, grid[setting][name].validation)
@@ -174,7 +165,7 @@ def _one_run(
         "two": _tested(grid, [(rules[test], test) for _, test in experiments], id_set),
     }
     fixed = {setting for options in choices.values() for setting in options}
-    if len(fixed) == 1 and not (setting := fixed.pop()).startswith(LEARNED):
+    if len(fixed) == 1 and (setting := fixed.pop()) not in table.learned_with:
         rule = (setting, accepting_threshold(grid[setting][id_set].validation))
         found["none"] = _tested(grid, [(rule, test) for _, test in experiments], id_set)
     return found
@@ -214,8 +205,8 @@ def _tested(
     return np.array([done[step] for step in plan]), share / len(plan)
 
 
-def _mean_look(parts: Sequence[_Found]) -> _Found:
-    """The mean over several looks at one training."""
+def _mean_of(parts: Sequence[_Found]) -> _Found:
+    """The mean over several re-evaluations of one training run."""
     if len(parts) == 1:
         return parts[0]
     means: _Found = {}
@@ -223,7 +214,7 @@ def _mean_look(parts: Sequence[_Found]) -> _Found:
         if all(way in part for part in parts):
             accuracy = np.mean([part[way][0] for part in parts], axis=0)
             accepted = [part[way][1] for part in parts]
-            # Looks at different numbers of samples may be parts of each other: the smallest counts.
+            # Different numbers of samples may be parts of each other: the smallest counts.
             same = len({shares.size for shares in accepted}) == 1
             means[way] = (
                 accuracy,
@@ -232,8 +223,9 @@ def _mean_look(parts: Sequence[_Found]) -> _Found:
     return means
 
 
-def _method(parts: Sequence[_Found]) -> Method:
-    """Put the trainings together."""
+def _method(by_run: Sequence[_Found], training_runs: TrainingRuns) -> Method:
+    """Put the training runs together."""
+    parts = [_mean_of([by_run[run] for run in members]) for members in training_runs.members]
     outcomes = {
         way: Outcome(
             np.array([part[way][0] for part in parts]), tuple(part[way][1] for part in parts)

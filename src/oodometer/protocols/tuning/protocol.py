@@ -34,7 +34,7 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
 )
-from oodometer.protocols.tuning.field import TuningField, tuning_field
+from oodometer.protocols.tuning.cases import TuningCases, tuning_cases
 from oodometer.protocols.tuning.views import (
     CHOICES,
     choice_table,
@@ -52,42 +52,42 @@ from oodometer.stats.tuning import cross_fitted_range
 
 def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare each detector's default with settings chosen on other outliers, and on the test."""
-    field = tuning_field(table)
-    differences = _gains(field, rng)
+    cases = tuning_cases(table)
+    differences = _gains(cases, rng)
     return Finding(
         protocol="tuning",
-        title="What does tuning gain, and what does it only promise?",
+        title="What does tuning gain, and how much of it is optimism?",
         question="Does a setting that is good against some outliers stay good against others?",
         claims=(
-            _claim_gain(field, differences),
-            _claim_optimism(field),
-            *_claim_winner(field, rng),
-            _claim_sensitivity(field),
+            _claim_gain(cases, differences),
+            _claim_optimism(cases),
+            *_claim_winner(cases, rng),
+            _claim_sensitivity(cases),
         ),
-        tables=(gain_table(field, differences), choice_table(field)),
-        series=(gains(field, rng), *curves(field), *setting_intervals(field, rng)),
-        caveats=_caveats(field),
+        tables=(gain_table(cases, differences), choice_table(cases)),
+        series=(gains(cases, rng), *curves(cases), *setting_intervals(cases, rng)),
+        caveats=_caveats(cases),
         missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
         facts=(
-            ("detectors with a grid", str(len(field.detectors))),
-            ("runs", str(field.runs)),
-            *((("trainings", str(field.units)),) if field.are_trainings else ()),
-            ("outlier sets", str(field.sets)),
+            ("detectors with a grid", str(len(cases.detectors))),
+            ("runs", str(cases.runs)),
+            *((("training runs", str(cases.count)),) if cases.are_runs else ()),
+            ("outlier sets", str(cases.sets)),
         ),
     )
 
 
-def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference]:
+def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference]:
     """Tuned less default of every detector, with adjusted p values.
 
-    By trainings; one training is judged by its samples, as outlier sets share ID samples and
-    what settings were chosen on: as cases they told equal settings apart on 45 of 100 pages.
+    By training runs; a single one is judged by its samples, as outlier sets share ID samples and
+    what settings were chosen on: as cases, they made equal settings differ on 45 of 100 pages.
     """
-    if field.are_trainings:
-        return paired_differences({d.name: (d.tuned, d.default) for d in field.detectors}, rng)
+    if cases.are_runs:
+        return paired_differences({d.name: (d.tuned, d.default) for d in cases.detectors}, rng)
     found = {
         d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
-        for d in field.detectors
+        for d in cases.detectors
     }
     adjusted = holm([difference.p_value for difference in found.values()])
     return {
@@ -96,45 +96,45 @@ def _gains(field: TuningField, rng: np.random.Generator) -> dict[str, Difference
     }
 
 
-def _claim_gain(field: TuningField, differences: Mapping[str, Difference]) -> Claim:
+def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference]) -> Claim:
     """For how many detectors is tuning on other outliers worth it?"""
     sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
     better = [name for name, d in sure.items() if d.value > 0]
     worse = [name for name, d in sure.items() if d.value < 0]
-    mean = _mean(field, "tuned", "default")
-    promise = float(np.mean([(d.oracle - d.default).mean() for d in field.detectors]))
+    mean = _mean(cases, "tuned", "default")
+    promise = float(np.mean([(d.oracle - d.default).mean() for d in cases.detectors]))
     verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
-    lost = f" and loses for {len(worse)}" if worse else ""
+    lost = f" and harms {len(worse)}" if worse else ""
     shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
     return Claim(
-        f"{_where(field)}uning on other outliers gains beyond chance for {len(better)} of "
-        f"{count(len(differences), 'detector')}{lost}, {points(mean.value)} on average; choosing "
-        f"on the test outliers themselves would promise {points(promise)}.",
+        f"{_where(cases)}uning on other outliers significantly improves {len(better)} of "
+        f"{count(len(differences), 'detector')}{lost}; the mean gain is {points(mean.value)}, and "
+        f"tuning on the test outliers would promise {points(promise)}.",
         verdict,
         f"mean gain {points_between(*mean)}; "
         + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
     )
 
 
-def _claim_optimism(field: TuningField) -> Claim:
+def _claim_optimism(cases: TuningCases) -> Claim:
     """How much does choosing on the test promise that honest tuning does not give?"""
-    mean = _mean(field, "oracle", "tuned")
-    most = max(field.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
+    mean = _mean(cases, "oracle", "tuned")
+    most = max(cases.detectors, key=lambda d: float((d.oracle - d.tuned).mean()))
     return Claim(
-        f"Choosing on the test outliers promises {points(mean.value)} more than honest tuning "
-        f"gives, on average over {count(len(field.detectors), 'detector')}; for {most.name} it is "
+        f"Tuning on the test outliers promises {points(mean.value)} more than honest tuning "
+        f"gives, on average over {count(len(cases.detectors), 'detector')}; for {most.name} it is "
         f"{points(float((most.oracle - most.tuned).mean()))}.",
         "holds" if mean.low > 0 else "undecided",
-        f"mean {points_between(*mean)} {_over(field)}; by its nature it is not negative",
+        f"mean {points_between(*mean)} {_over(cases)}; by its nature it is not negative",
     )
 
 
-def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
+def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
     """Is the best detector the same however settings are chosen?"""
-    if len(field.detectors) + len(field.fixed) < 2:
+    if len(cases.detectors) + len(cases.fixed) < 2:
         return []
     values: dict[str, dict[str, Floats]] = {
-        label: {d.name: getattr(d, choice) for d in field.detectors} | dict(field.fixed)
+        label: {d.name: getattr(d, choice) for d in cases.detectors} | dict(cases.fixed)
         for choice, label in CHOICES.items()
     }
     places = {
@@ -143,13 +143,13 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
     }
     many = comparisons(places)
     samples = {
-        label: {d.name: d.samples[choice] for d in field.detectors} | dict(field.fixed_samples)
+        label: {d.name: d.samples[choice] for d in cases.detectors} | dict(cases.fixed_samples)
         for choice, label in CHOICES.items()
-        if not field.are_trainings
+        if not cases.are_runs
     }
 
     def compare(label: str, other: str, first: str) -> Difference:
-        if not field.are_trainings:
+        if not cases.are_runs:
             return auroc_difference(samples[label][other], samples[label][first], LEVEL)
         return paired_difference(values[label][other], values[label][first], many, rng)
 
@@ -161,30 +161,30 @@ def _claim_winner(field: TuningField, rng: np.random.Generator) -> list[Claim]:
         if len(names) == 1
         else f"Which detector is best depends on how settings are chosen: {listing(names)}"
     )
-    if not field.are_trainings:
-        text += ", in this one training"
+    if not cases.are_runs:
+        text += ", in this training run"
     if verdict == "undecided":
         tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
         whom = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
         text += (
-            f", but it cannot be told from {whom}"
+            f", but does not differ significantly from {whom}"
             if len(names) == 1
-            else ", but the leads may be chance"
+            else ", but the leads are not significant"
         )
-    told = (f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held)
-    return [Claim(f"{text}.", verdict, "; ".join(told))]
+    firsts = (f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held)
+    return [Claim(f"{text}.", verdict, "; ".join(firsts))]
 
 
-def _claim_sensitivity(field: TuningField) -> Claim:
+def _claim_sensitivity(cases: TuningCases) -> Claim:
     """Which detector depends most on its setting?"""
-    ordered = sorted(field.detectors, key=lambda d: -d.spread)
+    ordered = sorted(cases.detectors, key=lambda d: -d.spread)
     first = ordered[0]
     intervals = {
         d.name: difference_interval(span, np.zeros_like(span), level=LEVEL)
         for d in ordered
         if len(span := cross_fitted_range(np.array(list(d.curve.values())))) >= FEWEST_FOR_T
     }
-    surely = (
+    differ = (
         len(ordered) > 1
         and len(intervals) == len(ordered)
         and intervals[first.name].low > max(intervals[d.name].high for d in ordered[1:])
@@ -193,66 +193,67 @@ def _claim_sensitivity(field: TuningField) -> Claim:
     evidence = "; ".join(parts) or "the only detector with a grid"
     if first.name in intervals:
         again = points_between(*intervals[first.name])
-        evidence += f"; in a training that did not choose best and worst, {first.name} {again}"
+        evidence += f"; in runs that did not choose best and worst, {first.name} {again}"
     return Claim(
         f"{first.name} depends most on its setting: its best and worst of {len(first.curve)} "
         f"differ by {points(first.spread)} of AUROC here.",
-        "holds" if surely else "undecided",
+        "holds" if differ else "undecided",
         evidence,
     )
 
 
-def _mean(field: TuningField, one: str, other: str) -> Estimate:
+def _mean(cases: TuningCases, one: str, other: str) -> Estimate:
     """Mean over detectors of one choice less another, with its interval."""
-    if field.are_trainings:
-        parts = [getattr(d, one) - getattr(d, other) for d in field.detectors]
+    if cases.are_runs:
+        parts = [getattr(d, one) - getattr(d, other) for d in cases.detectors]
         values = np.mean(parts, axis=0)
         return difference_interval(values, np.zeros_like(values), level=LEVEL)
     first, second = (
-        average_over_detectors([d.samples[choice] for d in field.detectors])
+        average_over_detectors([d.samples[choice] for d in cases.detectors])
         for choice in (one, other)
     )
     return Estimate(*auroc_difference(first, second, LEVEL)[:3])
 
 
-def _where(field: TuningField) -> str:
-    """Begin a sentence about tuning: one training does not speak of others."""
-    return "T" if field.are_trainings else "In this one training, t"
+def _where(cases: TuningCases) -> str:
+    """Begin a sentence about tuning: a single training run says nothing about others."""
+    return "T" if cases.are_runs else "In this training run, t"
 
 
-def _over(field: TuningField) -> str:
+def _over(cases: TuningCases) -> str:
     """What intervals are about."""
-    if field.are_trainings:
-        return f"over {count(field.units, 'training')}"
-    return f"over {count(field.sets, 'outlier set')}, for other samples and this one training"
+    if cases.are_runs:
+        return f"over {count(cases.count, 'training run')}"
+    return f"over {count(cases.sets, 'outlier set')}, for other samples and this training run"
 
 
-def _caveats(field: TuningField) -> tuple[str, ...]:
+def _caveats(cases: TuningCases) -> tuple[str, ...]:
     caveats = [
         "Each outlier set is the test once, and settings are chosen by mean AUROC on all others; "
-        "half of the ID samples serve the choice, the other half the test.",
+        "one half of the ID samples is used for the choice, the other for the test.",
         "P values are adjusted by Holm's rule for "
-        f"{count(len(field.detectors), 'detector')} and judged at {SIGNIFICANT:.0%}.",
+        f"{count(len(cases.detectors), 'detector')}; the significance level is {SIGNIFICANT:.0%}.",
     ]
-    if field.runs > field.units and field.are_trainings:
+    if cases.runs > cases.count and cases.are_runs:
         caveats.append(
-            f"{count(field.runs, 'run')} are looks at {count(field.units, 'training')}, such as "
-            "checkpoints: the mean of those of one training is one case."
+            f"{count(cases.runs, 'run')} are re-evaluations of "
+            f"{count(cases.count, 'training run')}, such as checkpoints: the mean over those of "
+            "one training run is one case."
         )
-    if not field.are_trainings:
+    if not cases.are_runs:
         caveats.append(
-            "There is one training only: intervals and p values are for other test samples, and "
+            "There is a single training run: intervals and p values are for other test samples; "
             "nothing can be said about retraining."
         )
-    if field.are_trainings and field.units == FEWEST_FOR_T - 1:
-        caveats.append(TWO_CASES.format(count(field.units, field.unit)))
-    if field.fixed:
-        caveats.append(f"Without a grid: {listing(list(field.fixed))}.")
-    if field.learned:
-        caveats.append(f"Learned from outliers, and not tuned here: {listing(field.learned)}.")
-    if field.left_out:
-        caveats.append(f"Left out, because most runs lack scores: {listing(field.left_out)}.")
-    lacking = [d.name for d in field.detectors if d.incomplete]
+    if cases.are_runs and cases.count == FEWEST_FOR_T - 1:
+        caveats.append(TWO_CASES.format(count(cases.count, cases.case)))
+    if cases.fixed:
+        caveats.append(f"Without a grid: {listing(list(cases.fixed))}.")
+    if cases.learned:
+        caveats.append(f"Learned from outliers, and not tuned here: {listing(cases.learned)}.")
+    if cases.left_out:
+        caveats.append(f"Left out, because most runs lack scores: {listing(cases.left_out)}.")
+    lacking = [d.name for d in cases.detectors if d.incomplete]
     if lacking:
         caveats.append(f"Some settings lack scores in some runs, of {listing(lacking)}.")
     return tuple(caveats)

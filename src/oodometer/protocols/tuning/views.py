@@ -11,7 +11,7 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, count
-from oodometer.protocols.tuning.field import TunedDetector, TuningField
+from oodometer.protocols.tuning.cases import TunedDetector, TuningCases
 from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.paired import difference_interval
@@ -21,10 +21,10 @@ WIDE = 100.0  # times the smallest: then the axis is logarithmic
 CHOICES = {"default": "default", "tuned": "tuned on other outliers", "oracle": "chosen on the test"}
 
 
-def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Table:
-    """AUROC of every choice, what tuning gains, and what only the test would promise."""
+def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Table:
+    """AUROC of every choice, what tuning gains, and what only the test outliers would promise."""
     rows: list[tuple[TableCell, ...]] = []
-    for detector in sorted(field.detectors, key=lambda d: -float(d.tuned.mean())):
+    for detector in sorted(cases.detectors, key=lambda d: -float(d.tuned.mean())):
         gain = differences[detector.name]
         optimism = _optimism(detector)
         # It is no less than 0, and no more than 1.
@@ -41,28 +41,28 @@ def gain_table(field: TuningField, differences: Mapping[str, Difference]) -> Tab
         )
     return Table(
         "gains",
-        f"AUROC by choice of setting, mean over {count(field.units, field.unit)}",
+        f"AUROC by choice of setting, mean over {count(cases.count, cases.case)}",
         ("detector", "settings", *CHOICES.values(), "gain of tuning", "adjusted p",
-         "further promise"),
+         "optimism"),
         tuple(rows),
-        "Gain: tuned less default. Further promise: what choosing on the test outliers themselves "
-        "would add to that, and nobody gets. 95 % intervals"
-        + ("." if field.are_trainings else ", for other samples and this one training."),
+        "Gain: tuned − default. Optimism: extra gain from tuning on the test outliers. 95 % "
+        "intervals"
+        + ("." if cases.are_runs else ", for other samples and this training run."),
     )  # fmt: skip
 
 
 def _optimism(detector: TunedDetector) -> Estimate:
-    """What choosing on the test promises beyond honest tuning."""
+    """What tuning on the test outliers promises beyond honest tuning."""
     if not detector.samples:
         return difference_interval(detector.oracle, detector.tuned, level=LEVEL)
     samples = detector.samples
     return Estimate(*auroc_difference(samples["oracle"], samples["tuned"], LEVEL)[:3])
 
 
-def choice_table(field: TuningField) -> Table:
+def choice_table(cases: TuningCases) -> Table:
     """Which setting is chosen, and how often."""
     rows: list[tuple[TableCell, ...]] = []
-    for detector in field.detectors:
+    for detector in cases.detectors:
         times = len(detector.choices)
         cells: list[TableCell] = [detector.usual("default")[0]]
         for choice in ("tuned", "oracle"):
@@ -78,37 +78,37 @@ def choice_table(field: TuningField) -> Table:
     )
 
 
-def gains(field: TuningField, rng: np.random.Generator) -> Series:
+def gains(cases: TuningCases, rng: np.random.Generator) -> Series:
     """AUROC of every detector by choice of setting."""
     points: list[Mapping[str, Value]] = [
         {
             "label": detector.name,
-            "group": told,
+            "group": group,
             **(
                 _point(getattr(detector, choice), rng)
-                if field.are_trainings
+                if cases.are_runs
                 else mean_auroc(detector.samples[choice], LEVEL)._asdict()
             ),
         }
-        for choice, told in CHOICES.items()
-        for detector in field.detectors
+        for choice, group in CHOICES.items()
+        for detector in cases.detectors
     ]
     return Series(
         "intervals",
         "gains",
         "AUROC by choice of setting",
-        f"Mean AUROC over {count(field.units, field.unit)} with 95 % interval, for "
-        f"{count(len(field.detectors), 'detector')}: default, tuned on other outliers, chosen on "
+        f"Mean AUROC over {count(cases.count, cases.case)} with 95 % interval, for "
+        f"{count(len(cases.detectors), 'detector')}: default, tuned on other outliers, chosen on "
         "the test.",
         "AUROC",
         tuple(points),
     )
 
 
-def curves(field: TuningField) -> list[Series]:
+def curves(cases: TuningCases) -> list[Series]:
     """AUROC against the number that a grid varies, a line per combination of its other settings."""
     points: list[Mapping[str, Value]] = []
-    for detector in field.detectors:
+    for detector in cases.detectors:
         lines = _lines(detector)
         if lines is None:
             continue
@@ -137,10 +137,10 @@ def curves(field: TuningField) -> list[Series]:
     ]
 
 
-def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Series]:
+def setting_intervals(cases: TuningCases, rng: np.random.Generator) -> list[Series]:
     """AUROC of every setting, a picture per detector whose grid has no line."""
     found = []
-    for detector in field.detectors:
+    for detector in cases.detectors:
         if _lines(detector) is not None:
             continue
         parts = _varied(detector)
@@ -157,8 +157,8 @@ def setting_intervals(field: TuningField, rng: np.random.Generator) -> list[Seri
                 "intervals",
                 f"settings-{detector.name}",
                 f"AUROC of every setting of {detector.name}",
-                "Mean AUROC over outlier sets, with 95 % interval over trainings where there are "
-                "several.",
+                "Mean AUROC over outlier sets, with 95 % interval over training runs where there "
+                "are several.",
                 "AUROC",
                 tuple(points),
             )
