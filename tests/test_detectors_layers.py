@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import oodometer as om
-from oodometer.detectors import perturbation, sampling
 from oodometer.errors import UserError
-from oodometer.lab.asking.probes import PROBES, dropout, pixels
-from oodometer.lab.asking.probes import perturbation as asked
+from oodometer.lab.asking.probes import PROBES
 from oodometer.needs import parse_needs
 from oodometer.outputs import Outputs, View
 from oodometer.registry import DETECTORS, Detector, Scorer, choose
@@ -226,13 +224,19 @@ def test_nac_counts_training_samples_by_brute_force() -> None:
 
 
 def test_the_probes_ask_for_the_whole_grid() -> None:
-    assert perturbation.TEMPERATURES == asked.TEMPERATURES
-    assert perturbation.ODIN_STEPS == asked.ODIN_STEPS
-    assert perturbation.FINE_TEMPERATURES == asked.FINE_TEMPERATURES
-    assert perturbation.FINE_STEPS == asked.FINE_STEPS
-    assert perturbation.MAHALANOBIS_STEPS == asked.MAHALANOBIS_STEPS
-    assert max(DETECTORS["knn_svm"].grid["k"]) == pixels.NEIGHBORS
-    assert sampling.SAMPLES == dropout.SAMPLES
+    readers = {
+        "odin": "odin",
+        "odin_fine": "odin_fine",
+        "mahalanobis_perturbed": "mahalanobis",
+        "mc_dropout": "mc_dropout",
+        "mutual_information": "mc_dropout",
+    }
+    for name, probe in readers.items():
+        assert DETECTORS[name].grid == PROBES[probe].grid
+    assert set(DETECTORS["knn_svm"].grid["k"]) <= set(PROBES["pixel_neighbors"].grid["k"])
+    assert {probe for probe, card in PROBES.items() if card.grid} == {
+        *readers.values(), "pixel_neighbors"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

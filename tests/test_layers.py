@@ -16,6 +16,7 @@ PACKAGE = Path(oodometer.__file__).parent
 # Each part of the package and all that it may import of the others, nearest the ground first.
 MAY_IMPORT = {
     "errors": set(),
+    "grids": set(),
     "factors": set(),
     "calls": {"errors"},
     "imports": {"errors"},
@@ -32,7 +33,7 @@ MAY_IMPORT = {
     "tables": {"errors", "factors", "results"},
     "registry": {"errors", "calls", "imports", "needs", "outputs"},
     "stats": {"errors", "metrics"},
-    "detectors": {"errors", "needs", "outputs", "registry"},
+    "detectors": {"errors", "grids", "needs", "outputs", "registry"},
     "scoring": {"errors", "calls", "needs", "outputs", "registry", "scores", "detectors"},
     "testing": {
         "errors",
@@ -57,6 +58,7 @@ MAY_IMPORT = {
     "lab": {
         "errors",
         "calls",
+        "grids",
         "imports",
         "metrics",
         "needs",

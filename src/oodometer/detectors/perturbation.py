@@ -16,15 +16,15 @@ from oodometer.detectors._arrays import by_rows, precise
 from oodometer.detectors._checks import require_range, require_two_classes
 from oodometer.detectors._shared import posterior
 from oodometer.errors import UserError
+from oodometer.grids import (
+    FINE_STEPS,
+    FINE_TEMPERATURES,
+    MAHALANOBIS_STEPS,
+    ODIN_STEPS,
+    TEMPERATURES,
+)
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
-
-TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
-ODIN_STEPS = (0.0, 0.00035, 0.0007, 0.0014, 0.0028)
-# Those of OD-test (Shafaei et al. 2019).
-FINE_TEMPERATURES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-FINE_STEPS = tuple(round(0.0002 * place, 4) for place in range(21))
-MAHALANOBIS_STEPS = (0.0, 0.0005, 0.001, 0.0014, 0.002, 0.005, 0.01)
 
 
 def place_of(detector: str, setting: str, value: float, asked: Sequence[float]) -> int:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from oodometer.detectors._arrays import precise
 from oodometer.detectors.perturbation import place_of
+from oodometer.grids import DROPOUT_SAMPLES as SAMPLES
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
-SAMPLES = (7, 15, 30)
 _ENTROPY, _INFORMATION = 0, 1  # the columns of the probes
 
 

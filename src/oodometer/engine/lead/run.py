@@ -180,10 +180,13 @@ def run_study(
 
 def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     """What every training will take, with all that follows from it."""
+    from oodometer.lab.asking.probes import PROBES  # loads PyTorch
+
+    keeping = {Need("probe", name) for name, probe in PROBES.items() if probe.keeps_inputs}
     costs = {}
     for run in made.runs:
         size, detectors = sizes[run.label], len(run.scores)
-        keeps = Need("probe", "pixel_neighbors") in run.probes
+        keeps = not keeping.isdisjoint(run.probes)
         costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
         for rival in run.rivals.values():
             costs[rival.label] = estimate(rival.spec, _size_of_sides(rival, size), 0)

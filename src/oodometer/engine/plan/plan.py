@@ -302,8 +302,7 @@ def _probe_keys(need: Need, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[st
     if need == LAYERS:
         of_training = True
     elif (probe := PROBES.get(need.name)) is not None:
-        module = probe.ask.__module__.removeprefix("oodometer.").replace(".", "/")
-        modules += [module, "lab/asking/probes/_question"]
+        modules += probe.modules
         learns, of_training = probe.learner is not None, probe.of_training
     else:
         return {}

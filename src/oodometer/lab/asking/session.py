@@ -32,7 +32,6 @@ from oodometer.lab.data.inputs import (
 from oodometer.outputs import Outputs
 
 _PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
-_ANY_LAYOUT = {"rankfeat"}  # probes that gain from the fast layout, too
 
 
 class Session:
@@ -82,8 +81,7 @@ class Session:
         with ExitStack() as opened:
             self._place, self._dtype = opened.enter_context(evaluation_mode(model, device))
             unmade = any(map(is_lazy, model.parameters()))
-            slow = self._request.layers or self._request.probes.keys() - _ANY_LAYOUT
-            if self._place.type == "cpu" and not (slow or unmade):
+            if self._place.type == "cpu" and self._request.any_layout and not unmade:
                 opened.enter_context(fast_layout(model))
             self._opened: ExitStack | None = opened.pop_all()
 

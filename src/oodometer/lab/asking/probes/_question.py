@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -54,18 +53,6 @@ class Learner(Protocol):
 
     def learned(self, train: Outputs) -> tuple[State, Tensor | None]:
         """Return what was learned, and the probe's values of the training samples, if any."""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A way to ask a classifier: ``ask(question, state)`` returns one float tensor, (n, ...)."""
-
-    ask: Callable[[Question, State], Tensor]
-    wants: frozenset[str] = field(default_factory=frozenset)  # "graph", "stages", "prefix"
-    learner: Callable[[], Learner] | None = None  # for those that learn from the training data
-    needs_head: bool = False  # reads features, so the model must have a linear head
-    of_training: bool = False  # whether detectors read it of the training data too
-    only_by_name: bool = False  # too costly to be meant by "all"
 
 
 def rows_gradient(values: Tensor, source: Tensor) -> Tensor:

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from oodometer.errors import UserError
+from oodometer.grids import DROPOUT_SAMPLES as SAMPLES
 from oodometer.lab.asking.dropping import DropoutCalls, Kind
+from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State
 from oodometer.lab.asking.replay import Prefix, replaced
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.inputs import size_of
 
-SAMPLES = (7, 15, 30)  # the detectors hold the same values in their grids; a test compares them
 _SEED = 20160  # of the thinned networks: the same ones for every batch, data set and model
 _ALPHA = -1.7580993408473766  # what SELU tends to, where alpha dropout puts dropped units
 
@@ -26,6 +27,7 @@ def dropouts(model: nn.Module) -> list[_DropoutNd]:
     return [m for m in model.modules() if isinstance(m, _DropoutNd) and m.p > 0]
 
 
+@probe(wants={"prefix"}, grid={"samples": SAMPLES})
 def mc_dropout(question: Question, state: State) -> Tensor:
     """(n, numbers of samples, 2): how unsure and how much of two minds thinned networks are.
 

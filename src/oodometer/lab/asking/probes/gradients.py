@@ -11,11 +11,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from oodometer.errors import UserError
 from oodometer.lab.asking.forward import listening
+from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State
 
 _BYTES = 256 * 2**20  # for the gradients of several samples at a time
 
 
+@probe(needs_head=True)
 def gradient_uncertainty(question: Question, state: State) -> Tensor:
     """(n,): the length of the gradient by all weights when every class is the target.
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from oodometer.errors import UserError
 from oodometer.lab.asking.forward import answering
+from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise
 from oodometer.lab.asking.replay import replaced
 from oodometer.lab.asking.stages import as_matrix, first_tensor, with_first
@@ -38,28 +39,6 @@ def gram_rows(matrix: Tensor) -> Tensor:
             sums.append(total.sign() * total.abs() ** (1 / power))
         parts.append(torch.stack(sums, dim=1) * own.mT * largest)
     return torch.cat(parts)
-
-
-def gram(question: Question, state: State) -> Tensor:
-    """(n, stages, powers): how far Gram row sums lie outside the range of the predicted class.
-
-    sum over channels of max(low - g, 0) / |low + 1e-6| + max(g - high, 0) / |high + 1e-6|
-    (Sastry and Oore 2020, arXiv:1912.12510), low and high the extremes over the training samples
-    that are predicted as the class. A class that is never predicted has those of the samples
-    labelled so, one without these those of all.
-    """
-    group = question.answer.logits.argmax(1)
-    found = []
-    for stage, matrix in question.subject.matrices(question.answer).items():
-        rows = precise(gram_rows(matrix))
-        low, high = (state[f"{stage}/{side}"].to(rows.device)[group] for side in ("low", "high"))
-        found.append(_outside(low, high, rows).sum(2))
-    return torch.stack(found, dim=1)
-
-
-def _outside(low: Tensor, high: Tensor, rows: Tensor) -> Tensor:
-    below = (low - rows).relu() / (low + 1e-6).abs()
-    return below + (rows - high).relu() / (high + 1e-6).abs()
 
 
 class ClassRanges:
@@ -121,6 +100,29 @@ class ClassRanges:
         return state, left_out
 
 
+@probe(wants={"stages"}, learner=ClassRanges, of_training=True)
+def gram(question: Question, state: State) -> Tensor:
+    """(n, stages, powers): how far Gram row sums lie outside the range of the predicted class.
+
+    sum over channels of max(low - g, 0) / |low + 1e-6| + max(g - high, 0) / |high + 1e-6|
+    (Sastry and Oore 2020, arXiv:1912.12510), low and high the extremes over the training samples
+    that are predicted as the class. A class that is never predicted has those of the samples
+    labelled so, one without these those of all.
+    """
+    group = question.answer.logits.argmax(1)
+    found = []
+    for stage, matrix in question.subject.matrices(question.answer).items():
+        rows = precise(gram_rows(matrix))
+        low, high = (state[f"{stage}/{side}"].to(rows.device)[group] for side in ("low", "high"))
+        found.append(_outside(low, high, rows).sum(2))
+    return torch.stack(found, dim=1)
+
+
+def _outside(low: Tensor, high: Tensor, rows: Tensor) -> Tensor:
+    below = (low - rows).relu() / (low + 1e-6).abs()
+    return below + (rows - high).relu() / (high + 1e-6).abs()
+
+
 def _two_ends(
     rows: Tensor, places: Tensor, known: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
@@ -154,6 +156,7 @@ def _add_left_out(total: Tensor, values: Tensor, places: Tensor) -> None:
             total[:, power].index_add_(0, place[power], gap[power])
 
 
+@probe(wants={"graph", "stages"}, of_training=True)
 def nac(question: Question, state: State) -> Tensor:
     """(n, neurons): activation times gradient of every channel of every stage, in their order.
 
@@ -177,6 +180,7 @@ def nac(question: Question, state: State) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
+@probe(wants={"stages"}, any_layout=True)
 def rankfeat(question: Question, state: State) -> Tensor:
     """(n, stages, classes): the logits when a stage lacks its leading singular direction.
 

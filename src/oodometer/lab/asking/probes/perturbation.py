@@ -15,20 +15,21 @@ import torch
 from torch import Tensor
 
 from oodometer.errors import UserError
+from oodometer.grids import (
+    FINE_STEPS,
+    FINE_TEMPERATURES,
+    MAHALANOBIS_STEPS,
+    ODIN_STEPS,
+    TEMPERATURES,
+)
+from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise, rows_gradient
 
 if TYPE_CHECKING:
     from oodometer.outputs import Outputs
 
-# The detectors hold the same values in their grids; a test compares them.
-TEMPERATURES = (1.0, 10.0, 100.0, 1000.0)
-ODIN_STEPS = (0.0, 0.00035, 0.0007, 0.0014, 0.0028)
-# Those of OD-test (Shafaei et al. 2019, arXiv:1809.04729).
-FINE_TEMPERATURES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
-FINE_STEPS = tuple(round(0.0002 * place, 4) for place in range(21))
-MAHALANOBIS_STEPS = (0.0, 0.0005, 0.001, 0.0014, 0.002, 0.005, 0.01)
 
-
+@probe(wants={"graph"}, grid={"temperature": TEMPERATURES, "step": ODIN_STEPS})
 def odin(question: Question, state: State) -> Tensor:
     """(n, temperatures, steps): how far the mean of the other classes lies above the top class.
 
@@ -41,6 +42,11 @@ def odin(question: Question, state: State) -> Tensor:
     return _moved("odin", question, TEMPERATURES, ODIN_STEPS)
 
 
+@probe(
+    wants={"graph"},
+    only_by_name=True,
+    grid={"temperature": FINE_TEMPERATURES, "step": FINE_STEPS},
+)
 def odin_fine(question: Question, state: State) -> Tensor:
     """(n, temperatures, steps): as `odin`, at the 10 temperatures and 21 steps of OD-test."""
     return _moved("odin_fine", question, FINE_TEMPERATURES, FINE_STEPS)
@@ -75,35 +81,6 @@ def _gap(logits: Tensor, temperature: float) -> Tensor:
     top, place = exact.max(dim=1, keepdim=True)
     rest = ((exact - top) / temperature).scatter(1, place, -torch.inf)
     return temperature * (rest.logsumexp(1) - math.log(logits.shape[1] - 1))
-
-
-def mahalanobis(question: Question, state: State) -> Tensor:
-    """(n, steps): squared Mahalanobis distance to the nearest class mean, closer by one step.
-
-    At x - step * sign(gradient by x of the distance) (Lee et al. 2018, arXiv:1807.03888), with
-    features as they enter the head. The mean that is nearest at x gives the gradient; at the
-    moved point, the nearest one counts again. One backward pass, one forward pass per step.
-    """
-    source, answer = question.source("mahalanobis")
-    with torch.enable_grad():
-        direction = _sign(rows_gradient(_distance(answer.features, state), source))
-    columns = []
-    for step in MAHALANOBIS_STEPS:
-        features = answer.features.detach()
-        if step:
-            features = question.again(source.detach() - step * direction).features
-        columns.append(_distance(features, state))
-    return torch.stack(columns, dim=1)
-
-
-def _distance(features: Tensor, state: State) -> Tensor:
-    """Squared distance to the nearest mean in coordinates in which the covariance is one."""
-    exact = precise(features)
-    origin, whiten, means = (state[key].to(exact.device) for key in ("origin", "whiten", "means"))
-    points = (exact - origin) @ whiten
-    order = means.square().sum(1) / 2 - points.detach() @ means.T
-    gap = points - means[order.argmin(1)]
-    return gap.square().sum(1)
 
 
 class ClassMeans:
@@ -144,3 +121,33 @@ class ClassMeans:
         lowest = variances[good].amin() if bool(good.any()) else 1.0
         whiten = directions / torch.where(good, variances, lowest).sqrt() / spread[:, None]
         return {"origin": origin, "whiten": whiten, "means": means @ whiten}, None
+
+
+@probe(wants={"graph"}, learner=ClassMeans, needs_head=True, grid={"step": MAHALANOBIS_STEPS})
+def mahalanobis(question: Question, state: State) -> Tensor:
+    """(n, steps): squared Mahalanobis distance to the nearest class mean, closer by one step.
+
+    At x - step * sign(gradient by x of the distance) (Lee et al. 2018, arXiv:1807.03888), with
+    features as they enter the head. The mean that is nearest at x gives the gradient; at the
+    moved point, the nearest one counts again. One backward pass, one forward pass per step.
+    """
+    source, answer = question.source("mahalanobis")
+    with torch.enable_grad():
+        direction = _sign(rows_gradient(_distance(answer.features, state), source))
+    columns = []
+    for step in MAHALANOBIS_STEPS:
+        features = answer.features.detach()
+        if step:
+            features = question.again(source.detach() - step * direction).features
+        columns.append(_distance(features, state))
+    return torch.stack(columns, dim=1)
+
+
+def _distance(features: Tensor, state: State) -> Tensor:
+    """Squared distance to the nearest mean in coordinates in which the covariance is one."""
+    exact = precise(features)
+    origin, whiten, means = (state[key].to(exact.device) for key in ("origin", "whiten", "means"))
+    points = (exact - origin) @ whiten
+    order = means.square().sum(1) / 2 - points.detach() @ means.T
+    gap = points - means[order.argmin(1)]
+    return gap.square().sum(1)

@@ -6,15 +6,52 @@ import torch
 from torch import Tensor
 
 from oodometer.errors import UserError
+from oodometer.grids import PIXEL_NEIGHBORS
+from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise
 from oodometer.outputs import Outputs
 
-NEIGHBORS = 8  # the largest k of the detector; a test compares them
+NEIGHBORS = max(PIXEL_NEIGHBORS)
 _MOST_BYTES = 2 * 2**30  # of training inputs that are kept
 _TILE = 8192  # training inputs that are compared at once
 _SPARE = 8  # neighbours that are measured besides, because float32 may have swapped some
 
 
+class TrainingPixels:
+    """Keeps the training inputs."""
+
+    def __init__(self) -> None:
+        self._parts: list[Tensor] = []
+        self._bytes = 0
+        self._sum: Tensor | None = None
+
+    def see(self, question: Question) -> None:
+        """Keep a batch; refuse more of them than memory should hold."""
+        part = _flat(question).cpu().clone()
+        self._bytes += part.numel() * part.element_size()
+        if self._bytes > _MOST_BYTES:
+            self._parts.clear()
+            raise UserError(
+                "Probe 'pixel_neighbors' keeps all training inputs, and these take more than "
+                f"{_MOST_BYTES / 2**30:g} GiB: give it fewer or smaller ones."
+            )
+        self._parts.append(part)
+        # Batch by batch: the sum in float64 of all of them would first copy all of them.
+        total = precise(part).sum(0)
+        self._sum = total if self._sum is None else self._sum + total
+
+    def learned(self, train: Outputs) -> tuple[State, None]:
+        """Return the training inputs, around their mean, where float32 has the most digits."""
+        assert self._sum is not None
+        bank = torch.cat(self._parts)
+        self._parts.clear()
+        origin = (self._sum / len(bank)).to(bank)
+        bank -= origin
+        squares = torch.linalg.vector_norm(bank, dim=1).square()
+        return {"bank": bank, "squares": squares, "origin": origin}, None
+
+
+@probe(learner=TrainingPixels, keeps_inputs=True, grid={"k": PIXEL_NEIGHBORS})
 def pixel_neighbors(question: Question, state: State) -> Tensor:
     """(n, 8): distances to the nearest training inputs, nearest first.
 
@@ -61,37 +98,3 @@ def _flat(question: Question) -> Tensor:
         f"Probe 'pixel_neighbors' needs distances between inputs: those of data set "
         f"'{question.dataset}' are not one tensor of floats or bytes."
     )
-
-
-class TrainingPixels:
-    """Keeps the training inputs."""
-
-    def __init__(self) -> None:
-        self._parts: list[Tensor] = []
-        self._bytes = 0
-        self._sum: Tensor | None = None
-
-    def see(self, question: Question) -> None:
-        """Keep a batch; refuse more of them than memory should hold."""
-        part = _flat(question).cpu().clone()
-        self._bytes += part.numel() * part.element_size()
-        if self._bytes > _MOST_BYTES:
-            self._parts.clear()
-            raise UserError(
-                "Probe 'pixel_neighbors' keeps all training inputs, and these take more than "
-                f"{_MOST_BYTES / 2**30:g} GiB: give it fewer or smaller ones."
-            )
-        self._parts.append(part)
-        # Batch by batch: the sum in float64 of all of them would first copy all of them.
-        total = precise(part).sum(0)
-        self._sum = total if self._sum is None else self._sum + total
-
-    def learned(self, train: Outputs) -> tuple[State, None]:
-        """Return the training inputs, around their mean, where float32 has the most digits."""
-        assert self._sum is not None
-        bank = torch.cat(self._parts)
-        self._parts.clear()
-        origin = (self._sum / len(bank)).to(bank)
-        bank -= origin
-        squares = torch.linalg.vector_norm(bank, dim=1).square()
-        return {"bank": bank, "squares": squares, "origin": origin}, None
