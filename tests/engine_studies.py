@@ -14,7 +14,7 @@ from oodometer.scores import Missing
 from oodometer.study import Study, parse_study
 
 DETECTORS = ["max_softmax", "energy", "knn(k=3)", "mahalanobis"]
-_NO_RESULTS = {"studies", "plans", "claims", "reports", "unfinished"}
+_NO_RESULTS = {"studies", "plans", "claims", "reports", "runners", "unfinished"}
 
 
 def make_study(data: str, **changes: object) -> Study:

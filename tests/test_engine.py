@@ -14,8 +14,8 @@ from engine_studies import DETECTORS, make_study, payloads, run_here
 
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
-from oodometer.engine.lead.runner import Progress
 from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work import train as training
 from oodometer.engine.work.codecs import (
     arrays_to_bytes,

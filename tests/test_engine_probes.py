@@ -15,11 +15,11 @@ import torch
 from engine_studies import make_study, payloads, run_here, run_inside
 
 from oodometer.engine.lead.run import count_done, make_plan, read_contents
-from oodometer.engine.lead.runner import Progress
 from oodometer.engine.plan.study_index import find_finished, record_plan
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.survey import find_prunable, prune
 from oodometer.engine.upkeep.verify import recompute
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work import ask as probing
 from oodometer.engine.work.codecs import array_to_text, bytes_to_arrays, bytes_to_table
 from oodometer.engine.work.data import read_data

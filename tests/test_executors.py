@@ -20,8 +20,8 @@ from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool, processor_seconds
 from oodometer.engine.lead.run import run_study
-from oodometer.engine.lead.runner import Progress
 from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
 from oodometer.study import load_study
 

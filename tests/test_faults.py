@@ -20,9 +20,10 @@ from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead import runner as running
 from oodometer.engine.lead.run import check_device, run_study
-from oodometer.engine.lead.runner import Progress, Settings
+from oodometer.engine.lead.runner import Settings
 from oodometer.engine.lead.tasks import warm_up
 from oodometer.engine.stores import FolderStore, StoreError
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
 from oodometer.study import Study, load_study
 

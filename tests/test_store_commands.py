@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,13 @@ from oodometer.engine.lead.run import make_plan, read_contents, run_study
 from oodometer.engine.plan.study_index import find_finished, record_plan, studies_in
 from oodometer.engine.stores import KINDS, FolderStore, Store, open_store, this_owner
 from oodometer.engine.upkeep.survey import find_prunable, prune, survey
+from oodometer.engine.upkeep.watch import (
+    CurrentTask,
+    Progress,
+    RunnerReport,
+    read_reports,
+    write_report,
+)
 from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays, bytes_to_table
 from oodometer.errors import UserError
 from oodometer.study import Study, parse_study
@@ -136,10 +144,35 @@ def test_status_tells_who_works_on_what(store, made):
     code, text = run("status", store.folder)
     assert code == 0
     assert "study more: not finished: train 2 of 3, extract 6 of 9, score 8 of 12" in text
-    assert f"in work: train-abc by process {os.getpid()} on " in text
+    assert f"claimed: train-abc by process {os.getpid()} on " in text
     assert re.search(r"renewed \d+ s ago$", text, re.MULTILINE)
-    assert "1 half-written files, which count for nothing: scores/ab/abcd" in text
-    assert "1 files that are not the store's: scores/.DS_Store" in text
+    assert "1 incomplete files, which are ignored: scores/ab/abcd" in text
+    assert "1 files that do not belong to the store: scores/.DS_Store" in text
+
+
+def test_status_shows_what_runners_report(store):
+    task = CurrentTask("seed=1", "score", ("energy", "knn", "vim", "she"), 2.5)
+    progress = Progress((1, 2), (1, 2), (3, 8), failed=1, seconds_left=300.0)
+    report = RunnerReport(
+        this_owner(), "tiny", "abc", time.time() - 200, progress, (task,), ("run a: it diverged",)
+    )
+    write_report(report, store)
+    lines = run("status", store.folder)[1].splitlines()
+    (first,) = [place for place, line in enumerate(lines) if line.startswith("running: ")]
+    assert re.fullmatch(
+        rf"running: study tiny by process {os.getpid()} on \S+, for 3 min: train 1 of 2, "
+        r"extract 1 of 2, score 3 of 8, 1 failed, about 5 min left; updated \d s ago",
+        lines[first],
+    )
+    assert lines[first + 1] == "  score energy, knn, vim and 1 more, run seed=1 (2 s)"
+    assert lines[first + 2] == "  failed: run a: it diverged"
+    write_report(replace(report, owner="killed", started=0.0), store)
+    for path in (store.folder / "runners").iterdir():
+        if b"killed" in path.read_bytes():
+            os.utime(path, (0, 0))
+    assert "ago, whose process has ended" in run("status", store.folder)[1]
+    run("prune", store.folder)
+    assert len(list(read_reports(store))) == 1
 
 
 def test_status_tells_failures_and_earlier_versions(store, made):
@@ -188,7 +221,7 @@ def test_show_tells_how_a_result_came_about(folder, store, place):
         "epochs: 1",
     ):
         assert f"  {part}" in text, part
-    assert "whole, sha256" in text
+    assert "intact, sha256" in text
     parents = store.record("scores", key)["made_from"]["parents"]
     assert len(parents) == 2
     for parent in parents:
@@ -225,10 +258,10 @@ def test_show_tells_damage(store):
     key = next(store.keys("models"))
     path = store.folder / "models" / key[:2] / key
     path.write_bytes(b"")
-    assert "damaged: the next run makes it again" in run("show", key, "--store", store.folder)[1]
+    assert "damaged: the next run recomputes it" in run("show", key, "--store", store.folder)[1]
     path.with_suffix(".json").write_text("{")
     code, text = run("show", key, "--store", store.folder)
-    assert code == 2 and "has no readable record; the next run makes it again" in text
+    assert code == 2 and "has no readable record; the next run recomputes it" in text
 
 
 # ---- prune -------------------------------------------------------------------------------------
@@ -336,7 +369,9 @@ def test_where_the_needs_of_a_study_are_not_known_nothing_goes(folder, store, ki
     (folder / kind / key[:2] / f"{key}.json").write_text("{")
     before = everything(folder)
     code, text = run("prune", folder)
-    assert code == 0 and "what study tiny needs is not known, so no results are removed" in text
+    assert (
+        code == 0 and "study tiny was planned by another version, so no results are removed" in text
+    )
     assert everything(folder) == before
 
 
@@ -351,10 +386,10 @@ def test_a_study_that_is_not_there_cannot_be_forgotten(folder):
 def test_verify_makes_all_again_and_changes_nothing(folder):
     before = everything(folder)
     code, text = run("verify", folder, "--sample", 1000)
-    assert (code, text.splitlines()[-1]) == (0, "made again: 16 the same bytes, 0 different"), text
+    assert (code, text.splitlines()[-1]) == (0, "recomputed: 16 identical, 0 different"), text
     assert everything(folder) == before
     code, text = run("verify", in_an_object_store(folder), "--sample", 3)
-    assert code == 0 and "made again: 3 the same bytes" in text
+    assert code == 0 and "recomputed: 3 identical" in text
 
 
 @pytest.mark.parametrize("kind", ["models", "outputs", "scores", "tables", "findings"])
@@ -380,7 +415,7 @@ def test_verify_names_what_comes_out_otherwise(store, kind):
     arrays[name].flat[0] += 1
     store.save(kind, key, arrays_to_bytes(arrays), record["made_from"])
     code, text = run("verify", store.folder, "--sample", 1000)
-    assert code == 1 and "right, 0 wrong" in text
+    assert code == 1 and "correct, 0 wrong" in text
     line = next(line for line in text.splitlines() if f"({kind} {key})" in line)
     assert line.startswith("different: ") and f"run {record['made_from']['run']}" in line
     assert f"{name} differs in 1 of {arrays[name].size} numbers, by up to 1" in line
@@ -393,15 +428,15 @@ def test_verify_tells_what_it_cannot_make_again(store, made):
         code, text = run("verify", store.folder, "--sample", 5)
     finally:
         (made / "away.npz").rename(data)
-    assert code == 0 and "not made again: 5, because: " in text and "stripes.npz" in text
-    assert "made again: 0 the same bytes, 0 different" in text
+    assert code == 0 and "not recomputed: 5, because: " in text and "stripes.npz" in text
+    assert "recomputed: 0 identical, 0 different" in text
 
 
 def test_the_sample_is_chosen_by_its_seed(folder, store):
     for key in list(store.keys("plans")):
         store.discard("plans", key)
     code, text = run("verify", folder, "--sample", 4, "--seed", 3)
-    assert code == 0 and "not made again: 4" in text
+    assert code == 0 and "not recomputed: 4" in text
 
 
 def test_the_table_is_for_everybody(store):

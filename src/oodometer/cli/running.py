@@ -1,4 +1,4 @@
-"""How a running study shows itself, and how it is stopped."""
+"""Show the progress of a running study, and stop it cleanly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from oodometer.engine.lead.runner import Progress
+    from oodometer.engine.upkeep.watch import Progress
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
 SECONDS_BETWEEN_EQUAL_LINES = 60.0  # while nothing is finished
@@ -26,7 +26,7 @@ RESUME = "run the same command again to resume."
 
 
 class Display:
-    """Shows progress: bars on a terminal, else a line now and then."""
+    """Shows progress: bars on a terminal, otherwise a line now and then."""
 
     def __init__(self, name: str, screen: Console) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -57,7 +57,7 @@ class Display:
         self._bars.stop()
 
     def tell(self, sentence: str) -> None:
-        """Say something that the user should know."""
+        """Print a message above the bars, or as a line of its own."""
         if self._screen.is_terminal:
             self._bars.console.print(sentence, highlight=False)
         else:
@@ -69,38 +69,35 @@ class Display:
         if self._screen.is_terminal:
             self._draw(state)
         elif (silent := time.monotonic() - self._last_line) >= SECONDS_BETWEEN_LINES:
-            counts = ", ".join(f"{stage} {done}/{of}" for stage, (done, of) in _stages(state))
+            counts = ", ".join(f"{stage} {done}/{of}" for stage, (done, of) in state.stages.items())
             if counts == self._last_counts and silent < SECONDS_BETWEEN_EQUAL_LINES:
                 return
             self._last_line, self._last_counts = time.monotonic(), counts
-            notes = "".join(f", {note}" for note in _notes(state))
+            notes = "".join(f", {note}" for note in progress_notes(state))
             self.tell(f"study {self._name}: {counts}{notes}")
 
     def _draw(self, state: Progress) -> None:
         if "" in self._stages:
             self._bars.remove_task(self._stages.pop(""))
-            for stage, _ in _stages(state):
+            for stage in state.stages:
                 self._stages[stage] = self._bars.add_task(stage, total=None, note="")
-        for stage, (done, wanted) in _stages(state):
-            note = ", ".join(_notes(state)) if stage == "score" else ""
+        for stage, (done, wanted) in state.stages.items():
+            note = ", ".join(progress_notes(state)) if stage == "score" else ""
             self._bars.update(self._stages[stage], completed=done, total=wanted, note=note)
 
 
-def _stages(state: Progress) -> list[tuple[str, tuple[int, int]]]:
-    return [("train", state.train), ("extract", state.extract), ("score", state.score)]
-
-
-def _notes(state: Progress) -> Iterator[str]:
+def progress_notes(state: Progress) -> Iterator[str]:
+    """Failures, runs of other runners, time left: whatever there is to say."""
     if state.failed:
         yield f"{state.failed} failed"
     if state.elsewhere:
         yield f"{state.elsewhere} with another runner"
     if state.seconds_left is not None:
-        yield f"about {_duration(state.seconds_left)} left"
+        yield f"about {duration(state.seconds_left)} left"
 
 
-def _duration(seconds: float) -> str:
-    """Say a duration in the unit that suits it."""
+def duration(seconds: float) -> str:
+    """Write a duration in the unit that suits it."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -108,19 +105,19 @@ def _duration(seconds: float) -> str:
 
 
 def summary(state: Progress | None) -> str:
-    """Say what was made and what was found; None: the study was finished before."""
+    """Say what was made and what was reused; None: the study was finished before."""
     if state is None:
-        return "everything was in the store"
-    names = ("trainings", "extractions", "scores")
+        return "all results were already in the store"
+    names = ("training runs", "extractions", "scores")
     made = ", ".join(f"{n} {name}" for n, name in zip(state.made, names, strict=True))
     names = ("models", "extractions", "scores")
     there = ", ".join(f"{n} {name}" for n, name in zip(state.found, names, strict=True) if n)
-    words = f"made: {made}" + (f"; found in the store: {there}" if there else "")
+    words = f"made: {made}" + (f"; reused from the store: {there}" if there else "")
     return words + (f"; failed: {state.failed}" if state.failed else "")
 
 
 class _Stopped(KeyboardInterrupt):
-    """Somebody asked the study to stop, by Ctrl-C or SIGTERM."""
+    """The user asked the study to stop, by Ctrl-C or SIGTERM."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -129,7 +126,7 @@ class _Stopped(KeyboardInterrupt):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end what runs here tidily; a second one ends it at once."""
+    """Stop cleanly on Ctrl-C and SIGTERM; a second signal ends the process at once."""
 
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         os._exit(128 + number)

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oodometer.cli.common import app, console, open_existing
+from oodometer.cli.running import duration, progress_notes
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
     from oodometer.engine.stores import Kind, Store
     from oodometer.engine.upkeep.survey import StudyState
+    from oodometer.engine.upkeep.watch import RunnerReport
 
-StoreAddress = Annotated[str, typer.Argument(help="A folder, or an address such as s3://...")]
+StoreAddress = Annotated[str, typer.Argument(help="A folder, or a URL such as s3://bucket/name.")]
 
 
 @app.command()
 def status(store: StoreAddress) -> None:
-    """Say what a store holds, how far its studies are, and who is working on them."""
+    """Show what a store holds, the progress of its studies, and who is working on them."""
     from rich.table import Table
 
     from oodometer.engine.upkeep.survey import survey
@@ -36,23 +38,24 @@ def status(store: StoreAddress) -> None:
     screen.print(kinds)
     for state in found.studies:
         typer.echo(_describe(state))
+    for report in found.runners:
+        _echo_report(report)
     for claim in found.claims:
-        machine, process, *_ = [*claim.owner.split(":"), "?"]
-        ended = ", whose process is gone" if claim.stale else ""
+        ended = ", whose process has ended" if claim.stale else ""
         typer.echo(
-            f"in work: {claim.name} by process {process} on {machine.split('.')[0]}, "
-            f"renewed {claim.age:.0f} s ago{ended}"
+            f"claimed: {claim.name} by {_owner(claim.owner)}, "
+            f"renewed {duration(claim.age)} ago{ended}"
         )
-    _tell_files("half-written files, which count for nothing", found.halves)
-    _tell_files("files that are not the store's", found.strays)
+    _echo_files("incomplete files, which are ignored", found.halves)
+    _echo_files("files that do not belong to the store", found.strays)
 
 
 @app.command()
 def show(
-    digest: Annotated[str, typer.Argument(help="The digest of a result, or how it begins.")],
-    store: Annotated[str, typer.Option(help="Where it is kept.")] = "oodometer-store",
+    digest: Annotated[str, typer.Argument(help="A result's digest, or a unique prefix.")],
+    store: Annotated[str, typer.Option(help="Where the result is stored.")] = "oodometer-store",
 ) -> None:
-    """Say how a result came about: specification, parents, versions, machine, time, seed."""
+    """Show a result's provenance: specification, inputs, versions, machine, time and seed."""
     from oodometer.engine.stores import DamagedError
     from oodometer.engine.upkeep.find import find_artefacts, parents_of
 
@@ -61,12 +64,12 @@ def show(
         try:
             record = opened.record(kind, key)
         except DamagedError as problem:
-            raise UserError(f"{problem}; the next run makes it again.") from None
+            raise UserError(f"{problem}; the next run recomputes it.") from None
         try:
             opened.view(kind, key)
-            state = "whole"
+            state = "intact"
         except DamagedError:
-            state = "damaged: the next run makes it again"
+            state = "damaged: the next run recomputes it"
         typer.echo(f"{kind} {key}")
         size = int(str(record["bytes"]))
         typer.echo(f"  content: {_size(size)}, {state}, sha256 {record['sha256']}")
@@ -81,22 +84,22 @@ def show(
 @app.command()
 def verify(
     store: StoreAddress,
-    sample: Annotated[int, typer.Option(min=0, help="How many results to make again.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the choice of the sample.")] = 0,
+    sample: Annotated[int, typer.Option(min=0, help="Number of results to recompute.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for choosing them.")] = 0,
 ) -> None:
-    """Check every checksum, make a random sample again, and compare it byte by byte."""
+    """Check every checksum, then recompute a random sample and compare it byte by byte."""
     import numpy as np
 
     from oodometer.engine.upkeep.verify import check_all, recompute
 
     opened = open_existing(store)
-    whole = damaged = 0
+    intact = damaged = 0
     for (kind, key), problem in check_all(opened):
-        whole += not problem
+        intact += not problem
         if problem:
             damaged += 1
             typer.echo(f"damaged: {problem}; {_drop(opened, kind, key)}")
-    typer.echo(f"checksums: {whole:,} right, {damaged:,} wrong")
+    typer.echo(f"checksums: {intact:,} correct, {damaged:,} wrong")
     different = 0
     if sample:
         again = recompute(opened, sample, np.random.default_rng(seed))
@@ -110,8 +113,8 @@ def verify(
         for _, reason in again.impossible:
             reasons[reason] = reasons.get(reason, 0) + 1
         for reason, count in reasons.items():
-            typer.echo(f"not made again: {count}, because: {reason}")
-        typer.echo(f"made again: {len(again.same)} the same bytes, {different} different")
+            typer.echo(f"not recomputed: {count}, because: {reason}")
+        typer.echo(f"recomputed: {len(again.same)} identical, {different} different")
     if damaged or different:
         raise typer.Exit(1)
 
@@ -119,22 +122,22 @@ def verify(
 @app.command()
 def prune(
     store: StoreAddress,
-    dry_run: Annotated[bool, typer.Option(help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Only show what would be removed.")] = False,
     superseded: Annotated[
-        bool, typer.Option(help="Also what only earlier versions of finished studies need.")
+        bool, typer.Option(help="Also remove what only earlier versions of finished studies need.")
     ] = False,
     forget: Annotated[
-        list[str] | None, typer.Option(help="Also a study of this name, and what only it needs.")
+        list[str] | None, typer.Option(help="Also remove this study, and what only it needs.")
     ] = None,
 ) -> None:
-    """Remove what no study of the store needs. A finished study keeps all that it is made of."""
+    """Remove what no study of the store needs. Finished studies keep all their results."""
     from oodometer.engine.upkeep import survey
 
     opened = open_existing(store)
     found = survey.find_prunable(opened, superseded=superseded, forget=forget or ())
     for name in found.unknown:
         typer.echo(
-            f"what study {name} needs is not known, so no results are removed: run it once more"
+            f"study {name} was planned by another version, so no results are removed: run it again"
         )
     for kind, sizes in found.artefacts.items():
         if sizes:
@@ -150,12 +153,35 @@ def prune(
 
 
 def _drop(store: Store, kind: Kind, key: str) -> str:
-    """Forget a damaged artefact, so that it cannot be taken for there; say what follows."""
+    """Remove a damaged artefact, so that it is not used; say what happens next."""
     try:
         store.discard(kind, key)
     except UserError as problem:
-        return f"it stays: {problem}"
-    return "the next run makes it again"
+        return f"it could not be removed: {problem}"
+    return "the next run recomputes it"
+
+
+def _echo_report(report: RunnerReport) -> None:
+    """Print how far a runner is and what its workers do."""
+    stages = (f"{name} {done} of {all}" for name, (done, all) in report.progress.stages.items())
+    parts = ", ".join((*stages, *progress_notes(report.progress)))
+    ended = ", whose process has ended" if report.stale else ""
+    typer.echo(
+        f"running: study {report.study} by {_owner(report.owner)}, "
+        f"for {duration(time.time() - report.started)}: {parts}; "
+        f"updated {duration(report.age)} ago{ended}"
+    )
+    for task in report.tasks:
+        what = f"{task.stage} {', '.join(task.detectors[:3])}".strip()
+        more = f" and {len(task.detectors) - 3} more" if len(task.detectors) > 3 else ""
+        typer.echo(f"  {what}{more}, run {task.run} ({duration(task.seconds)})")
+    for failure in report.failures:
+        typer.echo(f"  failed: {failure}")
+
+
+def _owner(owner: str) -> str:
+    machine, process, *_ = [*owner.split(":"), "?"]
+    return f"process {process} on {machine.split('.')[0]}"
 
 
 def _describe(state: StudyState) -> str:
@@ -166,7 +192,7 @@ def _describe(state: StudyState) -> str:
     return f"study {state.name}: {done}{': ' if stages else ''}{stages}{failed}{earlier}"
 
 
-def _tell_files(what: str, files: Mapping[str, object]) -> None:
+def _echo_files(what: str, files: Mapping[str, object]) -> None:
     if files:
         names = ", ".join(sorted(files)[:3])
         typer.echo(f"{len(files):,} {what}: {names}{', ...' if len(files) > 3 else ''}")

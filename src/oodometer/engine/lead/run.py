@@ -17,13 +17,14 @@ from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead.collect import collect, conclude
 from oodometer.engine.lead.estimates import Cost, DataSize, estimate
-from oodometer.engine.lead.runner import Progress, Runner, Settings
+from oodometer.engine.lead.runner import Runner, Settings
 from oodometer.engine.lead.tasks import forget, lend, warm_up
 from oodometer.engine.plan.artefacts import Stage, count_present, present
 from oodometer.engine.plan.plan import DataContent, Plan, RunPlan, plan
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.outliers import load_outliers
@@ -166,8 +167,10 @@ def run_study(
         drop_damaged(made, store)
         costs = _costs(made, sizes)
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
-            leader = Runner(made, store, executor, costs, settings, progress=progress, tell=tell)
-            missing = leader.run()
+            runner = Runner(
+                made, store, executor, costs, settings, key=planned, progress=progress, tell=tell
+            )
+            missing = runner.run()
             collected = collect(made, store, missing)
             if collected is not None:
                 break

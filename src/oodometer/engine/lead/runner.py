@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from oodometer.engine.executors import Ended, Executor, Resources, Task
@@ -15,6 +16,16 @@ from oodometer.engine.lead.schedule import Job, Piece, Schedule
 from oodometer.engine.plan.artefacts import Artefact, Has, lacking_detectors, present
 from oodometer.engine.plan.plan import Plan, RunPlan
 from oodometer.engine.stores import DamagedError, Store, StoreError, this_owner
+from oodometer.engine.upkeep.watch import (
+    MOST_FAILURES,
+    SECONDS_BETWEEN_REPORTS,
+    CurrentTask,
+    Progress,
+    RunnerReport,
+    remove_report,
+    sweep_reports,
+    write_report,
+)
 from oodometer.engine.work.failures import failure_key, remember_failure
 from oodometer.scores import Missing
 
@@ -34,20 +45,6 @@ class Settings:
     memory: int | None = None  # bytes that tasks may take together
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a study is: what is done and what is wanted of each stage, whoever did it."""
-
-    train: tuple[int, int] = (0, 0)  # models
-    extract: tuple[int, int] = (0, 0)  # runs
-    score: tuple[int, int] = (0, 0)  # detectors, over all runs
-    found: tuple[int, int, int] = (0, 0, 0)  # of each stage, what was in the store before
-    made: tuple[int, int, int] = (0, 0, 0)  # trainings, extractions and scores of this runner
-    failed: int = 0
-    elsewhere: int = 0  # runs that another runner works on
-    seconds_left: float | None = None
-
-
 class Runner:
     """One execution of a plan."""
 
@@ -59,13 +56,14 @@ class Runner:
         costs: Mapping[str, Cost],
         settings: Settings,
         *,
+        key: str,
         progress: Callable[[Progress], None],
         tell: Callable[[str], None],
     ) -> None:
         self.plan, self.store, self.executor, self.settings = plan, store, executor, settings
         self.missing: list[Missing] = []
         self._made: Counter[str] = Counter()
-        self._report = progress
+        self._key, self._report = key, progress
         self._owner = this_owner()
         self._durations = Durations()
         has = present(plan.artefacts, store)
@@ -87,6 +85,7 @@ class Runner:
         self._claims: dict[str, Job] = {}
         self._started: dict[str, float] = {}
         self._last_look = self._last_renewal = time.monotonic()
+        self._last_report, self._began = -math.inf, time.time()
 
     def run(self) -> list[Missing]:
         """Do all that can be done; return what could not."""
@@ -104,11 +103,14 @@ class Runner:
                 self._look_around()
                 for job in schedule.close_done():
                     self._release(job)
-                self._report(self._progress())
+                self._tell_progress()
             # A runner may be killed between its last result and the release of its claim.
             with contextlib.suppress(StoreError):  # those of another user, which harm nobody
                 self.store.sweep_claims()
+                sweep_reports(self.store)
         finally:
+            with contextlib.suppress(StoreError):
+                remove_report(self._owner, self.store)
             for name in self._claims:
                 self.store.release(name, self._owner)
         return self.missing
@@ -314,6 +316,31 @@ class Runner:
                 job.waiting += piece.detectors
             self._release(job)
             job.elsewhere = True
+
+    def _tell_progress(self) -> None:
+        """Show progress, and now and then write it into the store, for whoever follows."""
+        progress, now = self._progress(), time.monotonic()
+        self._report(progress)
+        if now - self._last_report < SECONDS_BETWEEN_REPORTS:
+            return
+        self._last_report = now
+        failures = [str(p) for p in self.missing if not p.setting and not p.lasting]
+        report = RunnerReport(
+            self._owner,
+            self.plan.study.name,
+            self._key,
+            self._began,
+            progress,
+            tuple(self._current_tasks(now)),
+            tuple(failures[-MOST_FAILURES:]),
+        )
+        with contextlib.suppress(StoreError):  # results matter: they say so if they cannot be kept
+            write_report(report, self.store)
+
+    def _current_tasks(self, now: float) -> Iterator[CurrentTask]:
+        for name, piece in self._schedule.under_way.items():
+            seconds = round(now - self._started.get(name, now), 1)
+            yield CurrentTask(piece.job.run.label, piece.stage, piece.detectors, seconds)
 
     def _progress(self) -> Progress:
         now = time.monotonic()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from oodometer.engine.lead.estimates import Cost, Durations
+from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.keys import digest
 from oodometer.engine.plan.plan import RunPlan
 
@@ -57,6 +58,11 @@ class Piece:
     job: Job
     detectors: tuple[str, ...] = ()
     trains: bool = False  # and not only extracts
+
+    @property
+    def stage(self) -> Stage:
+        """What it is about."""
+        return "score" if self.detectors else "train" if self.trains else "extract"
 
     @property
     def name(self) -> str:

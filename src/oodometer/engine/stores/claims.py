@@ -39,7 +39,12 @@ class Claim:
     @property
     def stale(self) -> bool:
         """Its owner is known to be gone, or has been silent for far longer than agreed."""
-        return owner_is_gone(self.owner) or self.age > max(10 * self.seconds, 600.0)
+        return is_silent(self.owner, self.age, self.seconds)
+
+
+def is_silent(owner: str, age: float, seconds: float) -> bool:
+    """Whether an owner who should be heard every `seconds` is gone, or silent for far longer."""
+    return owner_is_gone(owner) or age > max(10 * seconds, 600.0)
 
 
 class Claims:

@@ -11,6 +11,7 @@ from oodometer.engine.plan.study_index import PlanRecord, read_plan
 from oodometer.engine.stores import KINDS, Claim, DamagedError, Kind, Store
 from oodometer.engine.stores.base import File
 from oodometer.engine.stores.claims import Claims
+from oodometer.engine.upkeep.watch import RunnerReport, read_reports, sweep_reports
 from oodometer.errors import unknown
 
 _LEFT_BEHIND = 3600.0  # seconds after which a half-written file is nobody's
@@ -33,6 +34,7 @@ class Survey:
 
     sizes: Mapping[Kind, Mapping[str, int]]  # bytes of every artefact
     studies: tuple[StudyState, ...]  # the latest version of each, latest last
+    runners: tuple[RunnerReport, ...]
     claims: tuple[Claim, ...]
     halves: Mapping[str, File]  # payloads without a record and files without a name
     strays: Mapping[str, File]  # files that no version of this program wrote
@@ -63,7 +65,8 @@ def survey(store: Store) -> Survey:
             failed = sum(key in sizes["failures"] for key in record.failures.values())
         earlier = sum(other.name == name for other in versions) - 1
         states.append(StudyState(name, bool(version.outcomes), stages, failed, earlier))
-    return Survey(sizes, tuple(states), tuple(store.claims()), halves, strays)
+    runners, claims = tuple(read_reports(store)), tuple(store.claims())
+    return Survey(sizes, tuple(states), runners, claims, halves, strays)
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,7 @@ def prune(store: Store, found: Prunable) -> None:
         store.remove_file(path)
     for claim in found.claims:
         Claims(store).remove(claim)
+    sweep_reports(store)
 
 
 def _listed(
