@@ -21,8 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from oodometer.engine.lead.run import make_plan, run_study
-from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.plan.plan import Plan, plan
 from oodometer.engine.plan.study_index import record_plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import FolderStore, MemoryStore, Store
 from oodometer.engine.upkeep.survey import survey
 from oodometer.engine.work.codecs import (

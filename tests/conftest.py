@@ -11,6 +11,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 import oodometer.detectors  # noqa: F401 - importing registers them
+from oodometer.lab.detector_models import MODELS
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS
 
@@ -25,11 +26,13 @@ collect_ignore = ["oracles"]  # a script that needs another library, in an envir
 
 @pytest.fixture(autouse=True)
 def _own_detectors_stay_in_their_test() -> Iterator[None]:
-    """Forget the detectors that a test registers: some of them crash, and "all" would mean them."""
-    known = dict(DETECTORS)
+    """Forget the detectors and models that a test registers: some crash, and "all" means them."""
+    known, models = dict(DETECTORS), dict(MODELS)
     yield
     DETECTORS.clear()
     DETECTORS.update(known)
+    MODELS.clear()
+    MODELS.update(models)
 
 
 @pytest.fixture

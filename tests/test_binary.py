@@ -25,7 +25,7 @@ from oodometer.engine.work.failures import remember_failure
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Images, Samples, Tokens
 from oodometer.lab.data.sources import Source
-from oodometer.lab.detector_models.binary import Against, binary_source, binary_spec
+from oodometer.lab.detector_models.binary import binary_source, binary_spec
 from oodometer.lab.training.schedules import make_stopping
 from oodometer.lab.training.train import Training
 from oodometer.needs import Need, parse_needs
@@ -58,8 +58,7 @@ def known(**changes: object) -> Source:
 
 
 def sides(source: Source, outliers: Samples, *, balanced: bool = True, **spec: object) -> Source:
-    against = Against(outliers.name, balanced, TrainSpec(data="a", **spec))
-    return binary_source(source, outliers, against)
+    return binary_source(source, TrainSpec(data="a", **spec), outliers, balanced=balanced)
 
 
 def test_known_are_all_but_the_test_half_and_outliers_the_validation_half():
@@ -241,8 +240,8 @@ def test_scores_are_the_log_odds_of_the_network_in_the_store(folder, tmp_path):
     study = make_study(folder)
     table = table_of(run_inside(study, store), store)
     (only,) = plan(study).runs
-    rival = only.rivals[Need("model", "binary", "dark")]
-    arrays = bytes_to_arrays(store.load("models", rival.model))
+    model = only.models[Need("model", "binary", "dark")]
+    arrays = bytes_to_arrays(store.load("models", model.model))
     weights = {n.removeprefix("weights/"): v for n, v in arrays.items() if n.startswith("weights/")}
     layers = [weights[name].astype(np.float64) for name in weights if name.endswith("weight")]
     biases = [weights[name].astype(np.float64) for name in weights if name.endswith("bias")]
@@ -273,7 +272,7 @@ def test_a_study_has_the_same_bytes_again_and_all_of_it_is_accounted_for(folder,
     run_inside(study, second)
     made = plan(study)
     assert [training.label for training in made.trainings[1:]] == [
-        f"{made.runs[0].label}, against {name}" for name in ("bright", "dark")
+        f"{made.runs[0].label}, model binary against {name}" for name in ("bright", "dark")
     ]
     for kind in ("models", "outputs", "probes", "scores"):
         keys = set(first.keys(kind))
@@ -314,7 +313,7 @@ def test_a_new_outlier_set_trains_one_more_network_and_no_other(folder, tmp_path
 def test_what_has_no_part_in_it_shares_its_networks(folder, field, levels):
     made = plan(make_study(folder, factors=[{"field": field, "levels": levels}]))
     one, two = made.runs
-    assert one.rivals == two.rivals
+    assert one.models == two.models
     assert len(made.trainings) == 4, "each is one task"
 
 
@@ -334,8 +333,8 @@ def test_what_has_no_part_in_it_shares_its_networks(folder, field, levels):
 )
 def test_what_has_a_part_in_it_trains_others(folder, field, levels):
     made = plan(make_study(folder, factors=[{"field": field, "levels": levels}]))
-    rivals = made.trainings[len(made.runs) :]
-    assert len({rival.model for rival in rivals}) == len(rivals) == 4
+    models = made.trainings[len(made.runs) :]
+    assert len({model.model for model in models}) == len(models) == 4
 
 
 def test_the_same_outliers_under_two_names_are_learned_once(folder, tmp_path):
@@ -366,7 +365,7 @@ def test_a_set_that_is_too_small_to_learn_from_leaves_the_others(folder, tmp_pat
 
 def test_what_its_networks_cannot_do_is_said_before_anything_is_trained(folder):
     base = {"epochs": 40, "schedule": "cosine(warm_up=30)"}
-    with pytest.raises(UserError, match="binary_network cannot be trained: .* training has 29"):
+    with pytest.raises(UserError, match="Model 'binary' cannot be trained: .* training has 29"):
         plan(make_study(folder, base=base))
     plan(make_study(folder, base=base, detectors=["max_softmax"]))
 
@@ -374,9 +373,9 @@ def test_what_its_networks_cannot_do_is_said_before_anything_is_trained(folder):
 def test_a_network_tells_what_it_has_learned(folder, tmp_path):
     study, store = make_study(folder, base={"train_size": 50}), FolderStore(tmp_path / "store")
     run_inside(study, store)
-    rival = plan(study).runs[0].rivals[Need("model", "binary", "dark")]
-    told = store.record("models", rival.model)["made_from"]["learned to tell"]
-    assert told == {"outliers": "dark", "balanced": True, "train_size": 50, "validation": 0.0}
+    model = plan(study).runs[0].models[Need("model", "binary", "dark")]
+    told = store.record("models", model.model)["made_from"]["detector model"]
+    assert told == {"name": "binary", "outliers": "dark", "train_size": 50, "validation": 0.0}
 
 
 def test_unbalanced_is_another_network(folder):
@@ -392,9 +391,9 @@ def test_unbalanced_is_another_network(folder):
 def test_lost_networks_are_trained_again(folder, tmp_path):
     study, store = make_study(folder), FolderStore(tmp_path / "store")
     run_inside(study, store)
-    rival = plan(study).runs[0].rivals[Need("model", "binary", "bright")]
+    model = plan(study).runs[0].models[Need("model", "binary", "bright")]
     kept = {key: store.load("models", key) for key in store.keys("models")}
-    for kind, key in (("models", rival.model), ("outputs", rival.outputs["dark"])):
+    for kind, key in (("models", model.model), ("probes", model.answers["dark"])):
         store.discard(kind, key)
         run_inside(study, store)
         assert store.has(kind, key)
@@ -414,7 +413,8 @@ def test_one_that_fails_is_told_and_tried_again(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Training, "run_epoch", fail)
     told = {(part.run, part.detector): part.reason for part in run_inside(study, store).missing}
     assert (
-        told[label, "binary_network"] == f"it needs run {label}, against bright too, which failed."
+        told[label, "binary_network"]
+        == f"it needs run {label}, model binary against bright too, which failed."
     )
     monkeypatch.setattr(Training, "run_epoch", train)
     outcome = run_inside(study, store)
@@ -426,9 +426,9 @@ def test_an_old_failure_says_nothing_about_what_is_there(folder, tmp_path):
     study, store = make_study(folder), FolderStore(tmp_path / "store")
     run_inside(study, store)
     (only,) = plan(study).runs
-    rival = only.rivals[Need("model", "binary", "dark")]
+    model = only.models[Need("model", "binary", "dark")]
     # Another runner failed for lack of memory, while this one went on.
-    remember_failure(store, rival, Missing("MemoryError", run=rival.label))
+    remember_failure(store, model, Missing("MemoryError", run=model.label))
     for part in only.artefacts:
         if part.kind in ("probes", "scores"):
             store.discard(part.kind, part.key)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from oodometer.engine.plan.plan import DataContent, _training_key
+from oodometer.engine.plan.trainings import DataContent, training_key
 from oodometer.errors import UserError
 from oodometer.lab.data import splits
 from oodometer.lab.data.cards import CARDS
@@ -284,7 +284,7 @@ def test_on_real_cifar10():
 def test_keys_cover_what_is_validated_on_and_not_where_files_lie():
     def key(aside: str = "", **changes: object) -> str:
         content = DataContent("x", "train", "test", {}, validation=aside)
-        return _training_key(TrainSpec(**({"data": "x", "network": "mlp"} | changes)), content)
+        return training_key(TrainSpec(**({"data": "x", "network": "mlp"} | changes)), content)
 
     assert key() == key(split="od_test") != key("aside")
     assert key("aside") != key("other")

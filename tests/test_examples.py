@@ -72,8 +72,9 @@ def test_yaml_examples(text, tmp_path):
     assert load_study(path).runs()
 
 
-def detector_example() -> str:
-    (code,) = (b.values[0] for b in blocks("python") if "@om.detector" in b.values[0])
+def example(mark: str) -> str:
+    """The one Python example that has a mark in it."""
+    (code,) = (b.values[0] for b in blocks("python") if mark in b.values[0])
     return code.split("\n\nresult = ")[0]
 
 
@@ -91,7 +92,8 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
         # As written, but no longer than a test should take.
         quick = re.sub(r"epochs: \d+", "epochs: 1", text)
         Path(f"{name}.yaml").write_text(quick.replace("detectors: all", "detectors: [knn]"))
-    Path("my_detectors.py").write_text(detector_example())
+    Path("my_detectors.py").write_text(example("def feature_norm"))
+    Path("my_autoencoder.py").write_text(example("def my_autoencoder"))
     for line in commands.splitlines():
         words = shlex.split(line, comments=True)
         assert words[0] in ("make", "git", "oodometer"), f"an example that no test runs: {line}"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
-from oodometer.engine.plan.plan import DataContent, plan
+from oodometer.engine.plan.plan import plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore
 from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.errors import UserError

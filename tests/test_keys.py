@@ -11,7 +11,8 @@ import pytest
 
 from oodometer.engine.lead.run import make_plan, read_contents
 from oodometer.engine.plan import keys
-from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.plan.plan import Plan, plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.needs import Need
 from oodometer.scoring import choices
 from oodometer.study import Study, load_study, parse_study

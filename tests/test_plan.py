@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from oodometer.engine.plan.plan import DataContent, Plan, plan
+from oodometer.engine.plan.plan import Plan, plan
 from oodometer.engine.plan.study_index import read_plan, record_plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore
 from oodometer.engine.work.failures import failure_key
 from oodometer.scoring import choices

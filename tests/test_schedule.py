@@ -9,7 +9,8 @@ import pytest
 from oodometer.engine.lead import estimates
 from oodometer.engine.lead.estimates import Cost, DataSize, Durations, estimate
 from oodometer.engine.lead.schedule import Job, Schedule
-from oodometer.engine.plan.plan import DataContent, RunPlan
+from oodometer.engine.plan.plan import RunPlan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.errors import UserError
 from oodometer.study import TrainSpec
 
@@ -60,7 +61,10 @@ def job(label: str, training: str, seconds: float, detectors: int = 4) -> Job:
     scores = {name: {"set": f"{label}{name}"} for name in names}
     spec = TrainSpec(data="x", network="mlp")
     content = DataContent("x", "", "", {})
-    run = RunPlan(label, spec, {}, content, training, {}, label, "", {}, "", scores)
+    run = RunPlan(
+        label=label, spec=spec, levels={}, content=content, training=training,
+        checkpoints={"last": label}, train_outputs="", outputs={}, scores=scores,
+    )  # fmt: skip
     return Job(run, Cost(seconds, 1.0, 10), waiting=names)
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from oodometer.finding import Finding
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.session import Session
+    from oodometer.lab.detector_models import detector_model
+    from oodometer.lab.training.task import Batch, Task
     from oodometer.outputs import Head, Outputs, View
     from oodometer.registry import Detector, Scorer, detector
     from oodometer.reports import report
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Batch": "lab.training.task",
     "Detector": "registry",
     "Evaluation": "evaluation",
     "Factor": "study",
@@ -40,11 +43,13 @@ _HOME = {
     "SetInfo": "scores",
     "Scorer": "registry",
     "Study": "study",
+    "Task": "lab.training.task",
     "TrainSpec": "study",
     "UserError": "errors",
     "View": "outputs",
     "analyze": "analysis",
     "detector": "registry",
+    "detector_model": "lab.detector_models",
     "diagnose": "diagnosis",
     "evaluate": "evaluation",
     "evaluate_outputs": "evaluation",
@@ -59,6 +64,7 @@ _HOME = {
 _MODULES = ("metrics", "stats")
 
 __all__ = [
+    "Batch",
     "Detector",
     "Evaluation",
     "Factor",
@@ -71,11 +77,13 @@ __all__ = [
     "Session",
     "SetInfo",
     "Study",
+    "Task",
     "TrainSpec",
     "UserError",
     "View",
     "analyze",
     "detector",
+    "detector_model",
     "diagnose",
     "evaluate",
     "evaluate_outputs",

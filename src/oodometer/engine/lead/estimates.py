@@ -6,8 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from oodometer.study import TrainSpec
+
+if TYPE_CHECKING:
+    from oodometer.lab.training.task import Task
 
 # Python with PyTorch, before it has read any data.
 BYTES_OF_A_WORKER = 350 * 2**20
@@ -46,13 +50,19 @@ class Cost:
 
 
 def estimate(
-    spec: TrainSpec, size: DataSize, detectors: int, *, keeps_inputs: bool = False
+    spec: TrainSpec,
+    size: DataSize,
+    detectors: int,
+    *,
+    task: Task | None = None,
+    keeps_inputs: bool = False,
 ) -> Cost:
     """Estimate a run's cost from its epochs, its data and its network.
 
-    `keeps_inputs`: a probe compares with all training inputs, as floats.
+    `task` is what it learns, if not to classify. `keeps_inputs`: a probe compares with all
+    training inputs, as floats.
     """
-    network = _network_size(spec.network, spec.width, size.shape, size.classes)
+    network = _network_size(spec.network, spec.width, size.shape, size.classes, task)
     samples = size.train if spec.train_size is None else min(size.train, spec.train_size)
     batch = min(spec.batch_size, samples)
     training = (
@@ -77,13 +87,13 @@ def _steps(samples: int, batch: int) -> int:
 
 @cache
 def _network_size(
-    name: str, width: int | None, shape: tuple[int, ...], classes: int
+    name: str, width: int | None, shape: tuple[int, ...], classes: int, task: Task | None = None
 ) -> NetworkSize:
     """Measure a network by sending one sample of no content through it, on no device at all."""
     import torch
     from torch import nn
 
-    from oodometer.lab.training.networks import build_network
+    from oodometer.lab.training.task import CLASSIFIER
 
     products = activations = features = 0
 
@@ -100,7 +110,8 @@ def _network_size(
 
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("meta"):
-            model = build_network(name, shape, classes, width).eval()
+            spec = TrainSpec(data="-", network=name, width=width)
+            model = (task or CLASSIFIER).network(spec, shape, classes).eval()
             leaves = [module for module in model.modules() if not list(module.children())]
             for module in leaves:
                 module.register_forward_hook(count)

@@ -20,8 +20,10 @@ from oodometer.engine.lead.estimates import Cost, DataSize, estimate
 from oodometer.engine.lead.runner import Runner, Settings
 from oodometer.engine.lead.tasks import forget, lend, warm_up
 from oodometer.engine.plan.artefacts import Stage, count_present, present
-from oodometer.engine.plan.plan import DataContent, Plan, RunPlan, plan
+from oodometer.engine.plan.models import ModelPlan
+from oodometer.engine.plan.plan import Plan, plan
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged
 from oodometer.engine.upkeep.watch import Progress
@@ -107,14 +109,23 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
     for spec, _ in study.runs().values():
         check_spec(spec)
     made = plan(study, contents, choices(study.detectors))
-    for spec in dict.fromkeys(rival.spec for run in made.runs for rival in run.rivals.values()):
-        try:
-            check_spec(spec, validated=True)
-        except UserError as problem:
-            raise UserError(
-                f"The networks of binary_network cannot be trained: {problem}"
-            ) from None
+    for run in made.runs:
+        for model in run.models.values():
+            _check_model(model)
     return made
+
+
+def _check_model(model: ModelPlan) -> None:
+    from oodometer.lab.detector_models import find_model
+    from oodometer.lab.training.train import check_spec
+
+    card = find_model(model.name)
+    # A source of its own sets samples aside as it likes.
+    validated = card.source is not None or bool(model.content.validation)
+    try:
+        check_spec(model.spec, task=card.task, validated=validated)
+    except UserError as problem:
+        raise UserError(f"Model '{model.name}' cannot be trained: {problem}") from None
 
 
 def _check_protocols(study: Study) -> None:
@@ -184,6 +195,7 @@ def run_study(
 def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     """What every training will take, with all that follows from it."""
     from oodometer.lab.asking.probes import PROBES  # loads PyTorch
+    from oodometer.lab.detector_models import find_model
 
     keeping = {Need("probe", name) for name, probe in PROBES.items() if probe.keeps_inputs}
     costs = {}
@@ -191,18 +203,18 @@ def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
         size, detectors = sizes[run.label], len(run.scores)
         keeps = not keeping.isdisjoint(run.probes)
         costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
-        for rival in run.rivals.values():
-            costs[rival.label] = estimate(rival.spec, _size_of_sides(rival, size), 0)
+        for model in run.models.values():
+            task = find_model(model.name).task
+            costs[model.label] = estimate(model.spec, _size_of_model(model, size), 0, task=task)
     return costs
 
 
-def _size_of_sides(rival: RunPlan, size: DataSize) -> DataSize:
-    """How much a network reads that learns to tell outliers: a copy of both sides besides."""
-    against = rival.against
-    assert against is not None, "a rival is trained against something"
-    known = min(size.train, against.spec.train_size or size.train)
-    strange = rival.content.sizes[against.outliers] // 2
-    samples = 2 * max(known, strange) if against.balanced else known + strange
+def _size_of_model(model: ModelPlan, size: DataSize) -> DataSize:
+    """How much a model reads: if it is trained against outliers, at most a copy of both sides."""
+    if not model.outliers:
+        return size
+    known = min(size.train, model.portion.train_size or size.train)
+    samples = 2 * max(known, model.content.sizes[model.outliers])
     # As floats, four bytes each, if one side has them; what is read counts twice in an estimate.
     copied = 4 * samples * math.prod(size.shape) // 2
     return replace(size, train=samples, classes=2, bytes=size.bytes + copied)

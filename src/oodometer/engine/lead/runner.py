@@ -14,7 +14,8 @@ from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost, Durations
 from oodometer.engine.lead.schedule import Job, Piece, Schedule
 from oodometer.engine.plan.artefacts import Artefact, Has, lacking_detectors, present
-from oodometer.engine.plan.plan import Plan, RunPlan
+from oodometer.engine.plan.plan import Plan
+from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import DamagedError, Store, StoreError, this_owner
 from oodometer.engine.upkeep.watch import (
     MOST_FAILURES,
@@ -198,7 +199,7 @@ class Runner:
         units = {"train": job.cost.training, "extract": job.cost.extraction}
         for kind, seconds in report.seconds.items():
             self._made[kind.partition(" ")[0]] += 1
-            name = f"train {job.run.spec.network}" if kind == "train" else kind
+            name = f"train {job.run.network}" if kind == "train" else kind
             self._durations.note(name, units.get(kind, 1.0), seconds)
         failed = {p.detector for p in report.missing if not p.setting and not p.lasting}
         for label in set(piece.detectors or ("",)) - failed:
@@ -212,7 +213,7 @@ class Runner:
             self._note_model(job)
             self._prepared.add(job.run.label)
 
-    def _mend(self, run: RunPlan, label: str) -> None:
+    def _mend(self, run: TrainingPlan, label: str) -> None:
         """Forget an earlier failure of what is done now."""
         key = failure_key(run, label)
         if key in self._failures:
@@ -279,7 +280,7 @@ class Runner:
             except DamagedError:
                 continue
             if isinstance(seconds, int | float):
-                name = f"train {job.run.spec.network}"
+                name = f"train {job.run.network}"
                 self._durations.note(name, job.cost.training, float(seconds))
 
     def _look_around(self) -> None:
@@ -358,7 +359,7 @@ class Runner:
         )
 
 
-def _training_claim(run: RunPlan) -> str:
+def _training_claim(run: TrainingPlan) -> str:
     return f"train-{run.training}"
 
 

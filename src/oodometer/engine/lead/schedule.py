@@ -11,14 +11,14 @@ from functools import cached_property
 from oodometer.engine.lead.estimates import Cost, Durations
 from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.keys import digest
-from oodometer.engine.plan.plan import RunPlan
+from oodometer.engine.plan.trainings import TrainingPlan
 
 
 @dataclass(eq=False)
 class Job:
     """What is left to do of one run."""
 
-    run: RunPlan
+    run: TrainingPlan
     cost: Cost
     trained: bool = False  # its model is in the store
     prepared: bool = False  # what the model says about all data sets, too
@@ -196,4 +196,4 @@ class Schedule:
         return self._training_seconds(job) or 0.0, job.cost.training
 
     def _training_seconds(self, job: Job) -> float | None:
-        return self.durations.guess(f"train {job.run.spec.network}", job.cost.training)
+        return self.durations.guess(f"train {job.run.network}", job.cost.training)

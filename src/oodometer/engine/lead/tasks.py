@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oodometer.engine.plan.plan import RunPlan
+from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import Store, StoreError, open_store
 from oodometer.engine.work.data import forget_data
 from oodometer.scores import Missing
 
 if TYPE_CHECKING:
-    from oodometer.engine.work.worker import RunWorker
+    from oodometer.engine.work.network import NetworkWorker
 
 
 @dataclass(frozen=True)
 class Work:
     """One run, and all that a worker has to know to do it."""
 
-    run: RunPlan
+    run: TrainingPlan
     ood: tuple[str, ...]  # outlier sets as the study names them
     detectors: tuple[str, ...]  # as the study names them
     store: str  # its address
@@ -50,7 +50,7 @@ def score(work: Work, labels: tuple[str, ...]) -> Report:
     return _report(work, lambda worker: worker.score(labels))
 
 
-def _report(work: Work, do: Callable[[RunWorker], list[Missing]]) -> Report:
+def _report(work: Work, do: Callable[[NetworkWorker], list[Missing]]) -> Report:
     try:
         worker = _worker(work)
         worker.seconds.clear()
@@ -62,20 +62,21 @@ def _report(work: Work, do: Callable[[RunWorker], list[Missing]]) -> Report:
 
 # A process keeps the worker of the run that it did last: what was just extracted is scored from
 # memory. It keeps the store, too.
-_workers: dict[tuple[str, ...], RunWorker] = {}
+_workers: dict[tuple[str, ...], NetworkWorker] = {}
 _stores: dict[str, Store] = {}
 
 
-def _worker(work: Work) -> RunWorker:
-    from oodometer.engine.work.worker import RunWorker
+def _worker(work: Work) -> NetworkWorker:
+    from oodometer.engine.work.worker import open_worker
 
-    key = (work.store, work.device, work.run.label, *work.run.outputs.values(), *work.detectors)
+    asked = (part.key for part in work.run.artefacts if part.stage == "extract")
+    key = (work.store, work.device, work.run.label, *asked, *work.detectors)
     if key not in _workers:
         _workers.clear()
         if work.store not in _stores:
             _stores[work.store] = open_store(work.store)
         store = _stores[work.store]
-        _workers[key] = RunWorker(work.run, work.ood, work.detectors, store, work.device)
+        _workers[key] = open_worker(work.run, work.ood, work.detectors, store, work.device)
     return _workers[key]
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from oodometer.engine.plan.keys import digest
 from oodometer.engine.stores import KINDS, Kind, Store
-from oodometer.needs import Need
 
 if TYPE_CHECKING:
     from oodometer.engine.plan.plan import RunPlan
+    from oodometer.engine.plan.trainings import TrainingPlan
 
 Stage = Literal["train", "extract", "score"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
@@ -73,29 +73,25 @@ def artefacts_of(run: RunPlan) -> Iterator[Artefact]:
     for dataset, key in run.output_keys.items():
         yield Artefact("outputs", key, "extract", about("", dataset), (run.model,))
     for need, keys in run.probes.items():
-        others = run.made_of_others(need)
+        if need in run.models:  # an artefact of the model
+            continue
         for dataset, key in keys.items():
-            parents = _probe_parents(run, need, dataset)
-            stage: Stage = "score" if others else "extract"
+            if need.of_classifier:
+                stage: Stage = "extract"
+                parents: tuple[str, ...] = (run.model,)
+            else:
+                stage, parents = "score", tuple(m.outputs[dataset] for m in run.ensemble)
             yield Artefact("probes", key, stage, about(str(need), dataset), parents)
     for detector, keys in run.scores.items():
-        probes = [run.probes[need] for need in run.needs.get(detector, ()) if need in run.probes]
+        probes = [run.probes[need] for need in run.needs.get(detector, ())]
         for dataset, key in keys.items():
             read = [by_set[each] for by_set in probes for each in ("", dataset) if each in by_set]
             parents = (run.train_outputs, run.outputs[dataset], *read)
             yield Artefact("scores", key, "score", about(detector, dataset), parents)
 
 
-def _probe_parents(run: RunPlan, need: Need, dataset: str) -> tuple[str, ...]:
-    if need in run.rivals:
-        return (run.rivals[need].outputs[dataset],)
-    if run.made_of_others(need):
-        return tuple(member.outputs[dataset] for member in run.ensemble)
-    return (run.model,)
-
-
-def model_of(run: RunPlan, checkpoint: int | str, key: str) -> Artefact:
-    """The weights of a run's training at one of its checkpoints."""
+def model_of(run: TrainingPlan, checkpoint: int | str, key: str) -> Artefact:
+    """The weights of a network at one of its checkpoints."""
     return Artefact("models", key, "train", About(run.label, str(checkpoint)))
 
 
@@ -122,7 +118,7 @@ def count_present(artefacts: Iterable[Artefact], has: Has) -> dict[Stage, tuple[
     return {stage: (sum(there.values()), len(there)) for stage, there in counted.items()}
 
 
-def lacking_detectors(run: RunPlan, has: Has) -> list[str]:
+def lacking_detectors(run: TrainingPlan, has: Has) -> list[str]:
     """Detectors that lack scores, or something else that only scoring makes."""
     lacking = {a.key for a in run.artefacts if a.stage == "score" and not has(a)}
     detectors = {

@@ -10,7 +10,8 @@ from importlib.metadata import entry_points
 
 from oodometer.engine.plan.artefacts import About, Artefact, Stage, failure_key
 from oodometer.engine.plan.keys import digest, package_version
-from oodometer.engine.plan.plan import DataContent, Plan
+from oodometer.engine.plan.plan import Plan
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import DamagedError, Kind, Store, StoreError
 from oodometer.finding import Finding, from_json
 from oodometer.scores import Missing

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer.engine.plan.artefacts import MADE_BY_RUNS, Artefact, model_of
-from oodometer.engine.plan.plan import Plan, RunPlan
+from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import read_plan
+from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import KINDS, DamagedError, Kind, MemoryStore, Store, StoreError
 from oodometer.engine.stores.base import File
 from oodometer.engine.work.codecs import bytes_to_arrays
@@ -56,7 +57,7 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     code of now; otherwise they are counted as impossible, with the reason.
     """
     plans, reasons = _plans(store)
-    makers: dict[Part, tuple[int, RunPlan, Artefact]] = {}  # number of the plan, the run
+    makers: dict[Part, tuple[int, TrainingPlan, Artefact]] = {}  # number of the plan, the run
     for number, made in enumerate(plans):
         for run in made.trainings:
             for artefact in run.artefacts:
@@ -112,10 +113,10 @@ def _plans(store: Store) -> tuple[list[Plan], list[str]]:
 
 
 def _make_again(
-    made: Plan, run: RunPlan, group: list[Artefact], store: Store
+    made: Plan, run: TrainingPlan, group: list[Artefact], store: Store
 ) -> tuple[MemoryStore, str]:
     """Make artefacts of a run again, all of one kind, from what the store holds besides them."""
-    from oodometer.engine.work.worker import RunWorker
+    from oodometer.engine.work.worker import open_worker
 
     hidden: set[Part] = {(artefact.kind, artefact.key) for artefact in group}
     if group[0].stage == "train":  # from the start, not from a later checkpoint
@@ -124,7 +125,7 @@ def _make_again(
         hidden.add(("progress", run.progress))
     layer = _Layer(store, {path for part in hidden for path in _paths(*part)})
     device = _device(store, group[0])
-    worker = RunWorker(run, made.study.ood, made.named_detectors, layer, device)
+    worker = open_worker(run, made.study.ood, made.named_detectors, layer, device)
     try:
         failures = worker.make(group)
     except StoreError:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
 from oodometer.lab.asking.layout import has_fast_layout
 from oodometer.lab.asking.probes import PROBES
@@ -60,7 +60,7 @@ class Asker:
     def prepare_for(self, detector: str) -> None:
         """Make what other networks say to a detector, where the store lacks it."""
         run, store = self._run, self._worker.store
-        needs = [need for need in run.needs.get(detector, ()) if run.made_of_others(need)]
+        needs = [need for need in run.needs.get(detector, ()) if not need.of_classifier]
         keys = [key for need in needs for key in run.probes[need].values()]
         self._try(self._wanted(key for key in keys if not store.has("probes", key))[1])
 
@@ -106,8 +106,6 @@ class Asker:
                 other = extract(model, {name: samples.batches()})[name]
             # These features do not give these logits, so there is no head that joins them.
             made = Outputs(made.logits, other.features, made.labels)
-        if self._run.against is not None:  # nobody asks for more
-            made = Outputs(made.logits, labels=made.labels)
         self._save_plain(name, made, started)
         self._worker.spent("extract", started)
         return made
@@ -139,8 +137,6 @@ class Asker:
 
     def _answer(self, need: Need, name: str) -> Mapping[str, NDArray[Any]]:
         """Values, or why there are none, from memory, the store or the network."""
-        if need not in self._run.probes:
-            raise unknown("probe", need.name, PROBES)
         key = self._run.probes[need].get(name)
         if key is None:  # nobody reads it of the training set
             return {}
@@ -160,12 +156,10 @@ class Asker:
         Plain outputs on the data sets `plain` are kept from the same passes, where these give the
         bytes that a plain pass gives.
         """
-        own = {n: names for n, names in wanted.items() if not self._run.made_of_others(n)}
+        own = {need: names for need, names in wanted.items() if need.of_classifier}
         for need, names in wanted.items():
             for name in () if need in own else names:
-                started = time.monotonic()
-                made = self._votes(name) if need == ENSEMBLE else self._odds(need, name)
-                self._save(need, name, made, started)
+                self._hear(need, name)
         alone = self._ask(own, plain)
         # What is refused on one data set is not asked of those behind it: each for itself, then.
         for name, needs in alone.items():
@@ -218,6 +212,15 @@ class Asker:
         forward = self._run.spec.features == "forward"
         return forward and not has_fast_layout(self._worker.model())
 
+    def _hear(self, need: Need, name: str) -> None:
+        """Keep what other networks say about a data set."""
+        started = time.monotonic()
+        if need == ENSEMBLE:
+            self._save(need, name, self._votes(name), started)
+        else:
+            answers = self._worker.answers_of(self._run.models[need], name)
+            self._arrays[self._run.probes[need][name]] = dict(answers)
+
     def _votes(self, name: str) -> dict[str, NDArray[Any]]:
         """What all runs of the group say together about a data set."""
         members = {member.outputs[name]: member for member in self._run.ensemble}
@@ -229,12 +232,6 @@ class Asker:
         logits = [part.logits for part in outputs if part.logits is not None]
         votes = summarize_votes(torch.stack(logits)).to(logits[0].dtype)
         return {"values": votes.numpy()}
-
-    def _odds(self, need: Need, name: str) -> dict[str, NDArray[Any]]:
-        """Log odds of being outliers, by the network that was trained to tell these."""
-        logits = self._worker.outputs_of(self._run.rivals[need], name).logits
-        assert logits is not None and logits.shape[1] == 2
-        return {"values": (logits[:, 1] - logits[:, 0]).numpy()}
 
     def _save(self, need: Need, name: str, arrays: dict[str, NDArray[Any]], started: float) -> None:
         key = self._run.probes[need][name]

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from oodometer.engine.plan.plan import DataContent
+from oodometer.engine.plan.trainings import DataContent
 from oodometer.errors import UserError
 from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.study import TrainSpec
@@ -65,6 +66,16 @@ def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunD
             raise UserError("The data changed while the study was running: start it again.")
         _kept[key] = data
         return data
+
+
+def fitted_samples(spec: TrainSpec, source: Source) -> Samples:
+    """What detectors are fitted to: what was trained on, as labelled, or what validates."""
+    trained, aside = split_portions(spec, source.train, source.classes)
+    if spec.fitted_on == "train":
+        return trained
+    validating = source.validation if aside is None else aside
+    assert validating is not None, "a plan without validation samples is refused"
+    return validating
 
 
 def forget_data() -> None:

@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from oodometer.engine.plan.artefacts import About, Artefact, model_of
-from oodometer.engine.plan.plan import checkpoint_key
+from oodometer.engine.plan.trainings import checkpoint_key
 from oodometer.engine.stores import StoreError
 from oodometer.errors import UserError
 from oodometer.lab.data.sources import Source
-from oodometer.lab.training.task import CLASSIFIER
 from oodometer.lab.training.train import Training, stopped_before
 
 if TYPE_CHECKING:
-    from oodometer.engine.work.worker import RunWorker
+    from oodometer.engine.work.network import NetworkWorker
 
 SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is lost by a kill
 
@@ -27,8 +26,8 @@ SECONDS_BETWEEN_SNAPSHOTS = 10.0  # of an unfinished training; less than this is
 class Trainer:
     """Trains for the run that a worker does."""
 
-    def __init__(self, worker: RunWorker) -> None:
-        self._worker, self._run = worker, worker.run
+    def __init__(self, worker: NetworkWorker) -> None:
+        self._worker, self._run = worker, worker.plan
 
     def network(self, source: Source) -> nn.Module:
         """The trained network of the run, from the store or training."""
@@ -36,7 +35,7 @@ class Trainer:
         arrays = self._worker.load("models", run.model) or self._train(source)
         if all(store.has("models", key) for key in run.checkpoints.values()):
             store.discard("progress", run.progress)  # left by a kill at the very end
-        model = CLASSIFIER.fresh_network(run.spec, source.train.shape, source.classes)
+        model = self._worker.task.fresh_network(run.spec, source.train.shape, source.classes)
         model.load_state_dict(
             {
                 name.removeprefix("weights/"): torch.from_numpy(value)
@@ -55,6 +54,7 @@ class Trainer:
             run.spec,
             source.train,
             source.classes,
+            task=self._worker.task,
             validation=source.validation,
             checkpoints=run.checkpoints,
             device=self._worker.device,

@@ -1,1 +1,13 @@
-"""Networks that are trained for a detector."""
+"""Networks that are trained for detection, one file each."""
+
+from oodometer.lab.detector_models import binary  # noqa: F401 - importing registers it
+from oodometer.lab.detector_models.answers import answers_of
+from oodometer.lab.detector_models.cards import (
+    MODELS,
+    DetectorModel,
+    detector_model,
+    find_model,
+    portion,
+)
+
+__all__ = ["MODELS", "DetectorModel", "answers_of", "detector_model", "find_model", "portion"]

@@ -6,15 +6,19 @@ BinClass of Shafaei et al. 2019, arXiv:1809.04729.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from oodometer.errors import UserError
 from oodometer.lab.data.portions import portion_rows, split_portions
 from oodometer.lab.data.samples import Images, Samples, Tokens
 from oodometer.lab.data.sources import Source
+from oodometer.lab.detector_models.cards import detector_model
+from oodometer.lab.training.task import CLASSIFIER
 from oodometer.scores import validation_half
 from oodometer.study import TrainSpec
 
@@ -22,25 +26,6 @@ FEWEST_OUTLIERS = 4  # in a set: half is for testing, of the others one is held 
 _HELD_OUT = 0.2  # of either side, by which the epoch is chosen
 _MOST_EPOCHS = 29
 _GOOD_ENOUGH = "reached(on=validation_accuracy, value=0.9999)"
-
-
-@dataclass(frozen=True)
-class Against:
-    """What a network learns to tell from the known data, and how much each side weighs."""
-
-    outliers: str  # name of the outlier set
-    balanced: bool  # samples of the smaller side are repeated until both are as many
-    spec: TrainSpec  # of the classifier whose task, data and network these are
-
-    @property
-    def in_words(self) -> dict[str, object]:
-        """What the specification of the binary network does not tell."""
-        return {
-            "outliers": self.outliers,
-            "balanced": self.balanced,
-            "train_size": self.spec.train_size,
-            "validation": self.spec.validation,
-        }
 
 
 def binary_spec(spec: TrainSpec) -> TrainSpec:
@@ -66,30 +51,61 @@ def binary_spec(spec: TrainSpec) -> TrainSpec:
     )
 
 
-def binary_source(source: Source, outliers: Samples, against: Against) -> Source:
+def binary_source(
+    source: Source, spec: TrainSpec, outliers: Samples | None, *, balanced: bool
+) -> Source:
     """The two sides as a data set: known samples have the label 0, outliers 1.
 
     Known are the classifier's samples, those that it validates on too, and the validation half of
     the test set; the outliers are the validation half of theirs. A fifth of either side is held
-    out.
+    out. If `balanced`, samples of the smaller side are repeated until both are as many.
     """
+    assert outliers is not None, "it is trained against outliers"
     if len(outliers) < FEWEST_OUTLIERS:
         raise UserError(
             f"A network cannot learn outliers from half of the {len(outliers)} of "
             f"'{outliers.name}': it needs a set of at least {FEWEST_OUTLIERS}."
         )
-    spec = against.spec.model_copy(update={"label_noise": "none"})
     trained, aside = split_portions(spec, source.train, source.classes)
     validating = source.validation if aside is None else aside
     known = [part for part in (trained, validating, _learned_half(source.test)) if part is not None]
     parts = [*known, _learned_half(outliers)]
     labels = np.repeat([0] * len(known) + [1], [len(part) for part in parts]).astype(np.int64)
     rows, held_out = _divided(spec, labels)
-    if against.balanced:
+    if balanced:
         rows, held_out = (_balanced(part, labels) for part in (rows, held_out))
     test = replace(source.test, labels=np.zeros(len(source.test), np.int64))
     train, validation = (_gathered(parts, part, labels[part]) for part in (rows, held_out))
     return Source(source.name, train, test, None, classes=2, validation=validation)
+
+
+def _log_odds(model: nn.Module, inputs: Tensor) -> Tensor:
+    logits: Tensor = model(inputs)
+    return logits[:, 1] - logits[:, 0]
+
+
+@detector_model(
+    task=CLASSIFIER,
+    per="outliers",
+    spec=binary_spec,
+    source=partial(binary_source, balanced=True),
+    fewest_outliers=FEWEST_OUTLIERS,
+)
+def binary(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Log odds of being an outlier."""
+    return _log_odds(model, inputs)
+
+
+@detector_model(
+    task=CLASSIFIER,
+    per="outliers",
+    spec=binary_spec,
+    source=partial(binary_source, balanced=False),
+    fewest_outliers=FEWEST_OUTLIERS,
+)
+def binary_unbalanced(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Log odds of being an outlier, by a network that learned from both sides as they are."""
+    return _log_odds(model, inputs)
 
 
 def _learned_half(samples: Samples) -> Samples:

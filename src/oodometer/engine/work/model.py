@@ -1,0 +1,71 @@
+"""Train a detector model and ask it about the data sets of the runs that need it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from oodometer.engine.plan.models import ModelPlan
+from oodometer.engine.stores import Store
+from oodometer.engine.work.data import fitted_samples
+from oodometer.engine.work.network import NetworkWorker
+from oodometer.lab.data.samples import Samples
+from oodometer.lab.data.sources import Source
+from oodometer.lab.detector_models import answers_of, find_model
+from oodometer.scoring import choices
+
+
+class ModelWorker(NetworkWorker):
+    """Does one detector model."""
+
+    def __init__(
+        self,
+        model: ModelPlan,
+        ood: Sequence[str],
+        detectors: Sequence[str],
+        store: Store,
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(model, ood, detectors, store, device)
+        choices(detectors)  # imports the files of users, which register their models
+        self._plan, self._card = model, find_model(model.name)
+        self.task = self._card.task
+
+    def source(self) -> Source:
+        """What the model learns from."""
+        return self._source
+
+    @cached_property
+    def _source(self) -> Source:
+        data, plan = self.data(), self._plan
+        if self._card.source is None:
+            return data.source
+        outliers = data.outliers[plan.outliers] if plan.outliers else None
+        return self._card.source(data.source, plan.portion, outliers)
+
+    def fitted_on(self) -> Samples:
+        """What detectors are fitted to."""
+        return fitted_samples(self._plan.portion, self.data().source)
+
+    def ask(self, keys: Iterable[str], *, lenient: bool) -> None:
+        """Ask the model for its answers."""
+        wanted = set(keys)
+        for name, key in self._plan.answers.items():
+            if key in wanted:
+                self._make(name)
+
+    def answers(self, name: str) -> dict[str, NDArray[Any]]:
+        """What the model says about a data set, from the store or the model."""
+        return self.load("probes", self._plan.answers[name]) or self._make(name)
+
+    def _make(self, name: str) -> dict[str, NDArray[Any]]:
+        model = self.model()
+        started = time.monotonic()
+        arrays = {"values": answers_of(self._card, model, self.samples(name)).numpy()}
+        self.save(self.artefact("probes", self._plan.answers[name]), arrays, started)
+        self.spent("extract", started)
+        return arrays
