@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from oodometer.errors import UserError
-from oodometer.stats.averaging import average_over_looks, average_over_sets
+from oodometer.stats.averaging import average_re_evaluations, average_over_sets
 from oodometer.stats.comparison import Placements, auroc_difference, mean_auroc
 
 
@@ -90,7 +90,7 @@ def test_looks_at_different_numbers_of_samples_are_as_certain_as_the_smallest():
     rng = np.random.default_rng(7)
     runs = [(rng.normal(size=n), rng.normal(1.0, size=n)) for n in (40, 10)]
     placed = Placements.of_runs(runs, shared_samples=False)
-    one = average_over_looks(placed, [[0, 1]])
+    one = average_re_evaluations(placed, [[0, 1]])
     assert one.values == pytest.approx([placed.values.mean()])
     assert one.id_sizes.tolist() == one.ood_sizes.tolist() == [10]
     alone = Placements.of_runs(runs[1:])

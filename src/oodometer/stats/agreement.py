@@ -51,7 +51,7 @@ def kendall_w(
 ) -> Concordance:
     """Agreement of n blocks (columns) on the order of k detectors (rows), corrected for ties.
 
-    W = chi^2 / (n (k - 1)) with Friedman's chi^2, whose p value this has too. Its expectation is
+    W = chi^2 / (n (k - 1)) with Friedman's chi^2, whose p-value this has too. Its expectation is
     1 / n if the orders have nothing to do with each other. Kendall & Babington Smith 1939.
     """
     test = friedman(values, rng=rng, higher_is_better=higher_is_better, resamples=resamples)

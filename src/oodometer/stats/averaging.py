@@ -1,4 +1,4 @@
-"""AUROC averaged over outlier sets, or over looks, in the form that comparisons over runs take."""
+"""AUROC averaged over outlier sets or re-evaluations, in the form for comparisons over runs."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def average_over_detectors(detectors: Sequence[Placements]) -> Placements:
     )
 
 
-def average_over_looks(placed: Placements, looks: Sequence[Sequence[int]]) -> Placements:
-    """Placements with one run per training: the mean over those that are looks at the same one.
+def average_re_evaluations(placed: Placements, members: Sequence[Sequence[int]]) -> Placements:
+    """Placements of training runs: the mean over the re-evaluations (`members`) of each.
 
-    A sample's placement is its mean over the looks, such as checkpoints, of one training. Looks at
-    different numbers of samples may be parts of each other; the deviations of the smallest, the
-    least certain, then stand for those of the mean.
+    A sample's placement is its mean over the re-evaluations, such as checkpoints. If these differ
+    in their number of samples, the deviations of the smallest, the least certain, stand for those
+    of the mean.
     """
-    if all(len(own) == 1 for own in looks):
+    if all(len(own) == 1 for own in members):
         return placed
     values = placed.values
     averaged = []
     for samples, sizes in ((placed.id, placed.id_sizes), (placed.ood, placed.ood_sizes)):
         parts = np.split(samples, np.cumsum(sizes)[:-1])
-        averaged.append([_mean_look([parts[run] for run in own], values[own]) for own in looks])
+        averaged.append([_mean([parts[run] for run in own], values[own]) for own in members])
     id_parts, ood_parts = averaged
     return Placements(
         id=np.concatenate(id_parts),
@@ -75,7 +75,7 @@ def average_over_looks(placed: Placements, looks: Sequence[Sequence[int]]) -> Pl
     )
 
 
-def _mean_look(parts: Sequence[Floats], values: Floats) -> Floats:
+def _mean(parts: Sequence[Floats], values: Floats) -> Floats:
     if len({part.size for part in parts}) == 1:
         return np.asarray(np.mean(parts, axis=0))
     smallest = int(np.argmin([part.size for part in parts]))

@@ -230,7 +230,7 @@ def against_best(p_values: ArrayLike) -> Floats:
     Whoever is best by chance has been compared with everybody: the family is all k (k - 1) / 2
     pairs. Holm's rule for the k - 1 alone would tell equal methods apart in 6% of cases with
     k = 3, 13% with 10 and 20% with 20. But if the best beats even the nearest of the others,
-    the largest p value says so for all of them: none is adjusted to more than that.
+    the largest p-value says so for all of them: none is adjusted to more than that.
     """
     given = _p_values(p_values)
     if not given.size:
@@ -240,10 +240,10 @@ def against_best(p_values: ArrayLike) -> Floats:
 
 
 def over_families(families: Sequence[ArrayLike]) -> list[Floats]:
-    """Adjust p values that are adjusted within their families for the number of families, too.
+    """Adjust p-values that are adjusted within their families for the number of families, too.
 
     Holm's rule for families: each of m is tested at its m-th part of the level, and one of which
-    all are rejected leaves its part to the others. Of families with one p value each it is `holm`.
+    all are rejected leaves its part to the others. Of families with one p-value each it is `holm`.
     """
     given = [_p_values(family) for family in families]
     many = len(given)

@@ -48,7 +48,7 @@ def friedman(
     """Friedman's rank test of k methods (rows) over n blocks (columns), ties allowed.
 
     chi^2 = (k - 1) sum over methods (R - n (k + 1) / 2)^2 / (sum of r^2 - n k (k + 1)^2 / 4), where
-    r are the ranks within blocks and R their sums. Its p value comes from permuting the ranks
+    r are the ranks within blocks and R their sums. Its p-value comes from permuting the ranks
     within blocks, since chi-squared and F are far off for few blocks: three methods in the same
     order in two blocks have p = 1/6, and F says 0. Large tables: Iman & Davenport 1980.
     """

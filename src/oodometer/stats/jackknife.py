@@ -82,7 +82,7 @@ class PositiveStatistic:
 
 
 def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Difference:
-    """How many times the one statistic is the other, with interval and p value.
+    """How many times the one statistic is the other, with interval and p-value.
 
     Paired where both leave out the same units, otherwise as independent. Where nothing varies, the
     interval is everything.

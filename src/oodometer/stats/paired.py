@@ -133,7 +133,7 @@ def t_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
     """Student's paired t test of the mean of a - b, for so few runs that no permutation test can.
 
     It takes the differences to be normal, which a few runs cannot show. Differences that are the
-    same in every run leave t undefined; their p value is then that of `sign_flip_test`, 2^(1 - n),
+    same in every run leave t undefined; their p-value is then that of `sign_flip_test`, 2^(1 - n),
     and unless that is below 1 - level they have no interval.
     """
     first, second = paired_values(a, b)

@@ -18,7 +18,7 @@ ROUNDING = 1e-12  # of the larger mean: a spread below is none
 
 
 def welch(a: Summary, b: Summary, level: float = 0.95) -> Difference:
-    """Mean of a - b with Welch's t interval and two-sided p value, for independent runs.
+    """Mean of a - b with Welch's t interval and two-sided p-value, for independent runs.
 
     t = (mean a - mean b) / sqrt(va + vb), v = spread^2 / runs, with Satterthwaite's degrees of
     freedom (va + vb)^2 / (va^2 / (na - 1) + vb^2 / (nb - 1)) (Welch 1947). Runs that a and b share

@@ -13,7 +13,7 @@ from oodometer.factors import Factor
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable
-from oodometer.stats.averaging import average_over_looks, average_over_sets
+from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements
 from oodometer.stats.ranks import rank_matrix
 
@@ -111,7 +111,7 @@ def score_cases(table: ScoreTable) -> ScoreCases:
     if not ranked or not table.ood:
         raise UserError("No detector has scores in every run on every outlier set.")
     placements = {
-        cell: average_over_looks(placed, [list(own) for own in training_runs.members])
+        cell: average_re_evaluations(placed, [list(own) for own in training_runs.members])
         for cell, placed in by_run.items()
     }
     overall = {d: average_over_sets([placements[d, ood] for ood in table.ood]) for d in ranked}

@@ -15,7 +15,7 @@ from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable, validation_half
-from oodometer.stats.averaging import average_over_looks, average_over_sets
+from oodometer.stats.averaging import average_re_evaluations, average_over_sets
 from oodometer.stats.comparison import Placements
 from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
 
@@ -219,7 +219,7 @@ def _placed(lines: list[Judged], shared: bool) -> Placements:
     """Samples of the runs of one training run: their mean over runs and outlier sets."""
     runs = [list(range(len(lines)))]
     sets = [Placements.of_runs(pairs, shared_samples=shared) for pairs in zip(*lines, strict=True)]
-    return average_over_sets([average_over_looks(placed, runs) for placed in sets])
+    return average_over_sets([average_re_evaluations(placed, runs) for placed in sets])
 
 
 def _half(scores: Floats) -> NDArray[np.bool_]:
