@@ -194,7 +194,7 @@ def test_findings_refuse_what_cannot_be_shown():
         Series("heatmap", "s", "S", "", "v", ({"row": "a"},))
     with pytest.raises(UserError, match="contains value=nan"):
         Series("heatmap", "s", "S", "", "v", ({"row": "a", "column": "b", "value": float("nan")},))
-    with pytest.raises(UserError, match="has kind 'pie'"):
+    with pytest.raises(UserError, match="Unknown kind of series 's': 'pie'"):
         Series("pie", "s", "S", "", "v", ())
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from oodometer.errors import UserError
-from oodometer.stats.averaging import average_re_evaluations, average_over_sets
+from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements, auroc_difference, mean_auroc
 
 

@@ -15,7 +15,7 @@ from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable, validation_half
-from oodometer.stats.averaging import average_re_evaluations, average_over_sets
+from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements
 from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
 
