@@ -17,6 +17,7 @@ PACKAGE = Path(oodometer.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
     "grids": set(),
+    "whitening": set(),
     "factors": set(),
     "calls": {"errors"},
     "imports": {"errors"},
@@ -33,7 +34,7 @@ MAY_IMPORT = {
     "tables": {"errors", "factors", "results"},
     "registry": {"errors", "calls", "imports", "needs", "outputs"},
     "stats": {"errors", "metrics"},
-    "detectors": {"errors", "grids", "needs", "outputs", "registry"},
+    "detectors": {"errors", "grids", "whitening", "needs", "outputs", "registry"},
     "scoring": {"errors", "calls", "needs", "outputs", "registry", "scores", "detectors"},
     "testing": {
         "errors",
@@ -59,6 +60,7 @@ MAY_IMPORT = {
         "errors",
         "calls",
         "grids",
+        "whitening",
         "imports",
         "metrics",
         "needs",

@@ -11,7 +11,6 @@ from oodometer.detectors._arrays import blocks, by_rows, precise
 from oodometer.detectors._checks import require_labelled, require_range, usable_neighbors
 from oodometer.detectors._gaussians import (
     FlatGaussian,
-    Gaussians,
     around_everything,
     class_moments,
     per_class,
@@ -23,6 +22,7 @@ from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
 from oodometer.detectors._shared import once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
+from oodometer.whitening import Gaussians
 
 _KNN_GRID = (50, 100, 200, 500, 1000)
 _LOF_GRID = (10, 20, 50)

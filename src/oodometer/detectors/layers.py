@@ -9,11 +9,12 @@ from torch import Tensor
 
 from oodometer.detectors._arrays import blocks, by_rows, energy_of, precise
 from oodometer.detectors._checks import require_labelled, require_range, usable_neighbors
-from oodometer.detectors._gaussians import Gaussians, around_classes, moments
+from oodometer.detectors._gaussians import moments
 from oodometer.detectors._neighbors import Neighbors, on_unit_sphere
 from oodometer.errors import UserError
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
+from oodometer.whitening import Gaussians, around_classes
 
 _NEIGHBORS = (1, 10, 50, 200)
 

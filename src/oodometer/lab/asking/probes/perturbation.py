@@ -24,6 +24,7 @@ from oodometer.grids import (
 )
 from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise, rows_gradient
+from oodometer.whitening import Gaussians, Moments, around_classes
 
 if TYPE_CHECKING:
     from oodometer.outputs import Outputs
@@ -99,28 +100,15 @@ class ClassMeans:
                 f"{len(train)} labels are -1 (no known class)."
             )
         rows = train.features[known].double()
-        _, group = torch.unique(train.labels[known], return_inverse=True)
+        _, group, sizes = torch.unique(train.labels[known], return_inverse=True, return_counts=True)
+        rounding = 4 * torch.finfo(train.features.dtype).eps * rows.square().mean(0).sqrt()
         origin = rows.mean(0)
         rows -= origin
-        count = int(group.max()) + 1
-        sums = rows.new_zeros((count, rows.shape[1])).index_add_(0, group, rows)
-        means = sums / torch.bincount(group)[:, None]
+        sums = rows.new_zeros((len(sizes), rows.shape[1])).index_add_(0, group, rows)
+        means = sums / sizes[:, None]
         rows -= means[group]
-        spread = rows.square().mean(0).sqrt()
-        # A direction without spread has no variance to divide by and gets the smallest one that
-        # there is, as in the detector of the same name.
-        rounding = 4 * torch.finfo(train.features.dtype).eps * train.features.abs().amax(0).double()
-        alive = spread > rounding
-        spread = torch.where(alive, spread, spread[alive].amin() if bool(alive.any()) else 1.0)
-        variances, directions = torch.linalg.eigh(
-            rows.T @ rows / len(rows) / spread / spread[:, None]
-        )
-        least = variances.amax() * len(spread) * torch.finfo(torch.float64).eps
-        noise = (rounding / spread)[alive].amax().square() if bool(alive.any()) else least
-        good = variances > torch.maximum(least, noise)
-        lowest = variances[good].amin() if bool(good.any()) else 1.0
-        whiten = directions / torch.where(good, variances, lowest).sqrt() / spread[:, None]
-        return {"origin": origin, "whiten": whiten, "means": means @ whiten}, None
+        within = rows.T @ rows / len(rows)
+        return vars(around_classes(Moments(origin, means, sizes, within, rounding))), None
 
 
 @probe(wants={"graph"}, learner=ClassMeans, needs_head=True, grid={"step": MAHALANOBIS_STEPS})
@@ -144,10 +132,7 @@ def mahalanobis(question: Question, state: State) -> Tensor:
 
 
 def _distance(features: Tensor, state: State) -> Tensor:
-    """Squared distance to the nearest mean in coordinates in which the covariance is one."""
-    exact = precise(features)
-    origin, whiten, means = (state[key].to(exact.device) for key in ("origin", "whiten", "means"))
-    points = (exact - origin) @ whiten
-    order = means.square().sum(1) / 2 - points.detach() @ means.T
-    gap = points - means[order.argmin(1)]
-    return gap.square().sum(1)
+    """Squared Mahalanobis distance to the nearest mean."""
+    rows = precise(features)
+    fitted = Gaussians(**{key: value.to(rows.device) for key, value in state.items()})
+    return fitted.squared_distance(rows)
