@@ -203,7 +203,7 @@ def test_a_failed_training_leaves_the_others(tiny_npz, store):
     outcome = run_here(study, store)
     assert [part.run for part in outcome.missing] == ["learning_rate=1e+30"]
     assert "diverged" in outcome.missing[0].reason
-    assert dict(outcome.findings[0].facts)["trainings"] == "1 of 2"
+    assert dict(outcome.findings[0].facts)["training runs"] == "1 of 2"
 
 
 def test_nothing_at_all_is_an_error(study, store):

@@ -93,19 +93,20 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """Parts of the package that a file imports, anywhere in it."""
-    names = set()
+def imported(path: Path, below: str = "") -> set[str]:
+    """Parts of the package, or of one part of it, that a file imports, anywhere in it."""
+    package = f"oodometer.{below}".rstrip(".")
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            if node.module == "oodometer":
-                names |= {alias.name for alias in node.names}
-            elif (node.module or "").startswith("oodometer."):
-                names.add(node.module.split(".")[1])
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
-            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("oodometer.")}
-    return names
+            modules |= {alias.name for alias in node.names}
+    inside = (
+        name.removeprefix(f"{package}.") for name in modules if name.startswith(f"{package}.")
+    )
+    return {name.split(".")[0] for name in inside}
 
 
 FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if part_of(path) not in SHELL]
@@ -117,6 +118,18 @@ def test_imports_point_down(path):
     assert part in MAY_IMPORT, f"say in MAY_IMPORT what {part} may import"
     wrong = imported(path) - MAY_IMPORT[part] - {part}
     assert not wrong, f"{part} must not import {', '.join(sorted(wrong))}"
+
+
+PROTOCOLS = [path for path in FILES if len(path.relative_to(PACKAGE).parts) > 2
+             and part_of(path) == "protocols"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PROTOCOLS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_protocols_import_no_sibling(path):
+    """A protocol imports `common` and its own package; `common` imports no protocol."""
+    own = path.relative_to(PACKAGE).parts[1]
+    wrong = imported(path, below="protocols") - {"common", own}
+    assert not wrong, f"protocols/{own} must not import {', '.join(sorted(wrong))}"
 
 
 def test_the_rule_itself_has_no_circle():

@@ -45,10 +45,13 @@ def test_a_clear_winner_is_named_and_holds():
     finding = conclude(world({"weak": 0.5, "best": 3.0, "max_softmax": 1.0}))
     first, ahead = finding.claims[:2]
     assert first.text.startswith("best has the highest mean AUROC") and first.verdict == "holds"
-    assert "in all 9 trainings" in first.text
-    assert ahead.text == "best is ahead of every other detector." and ahead.verdict == "holds"
+    assert "in all 9 training runs" in first.text
+    assert (
+        ahead.text == "best is significantly ahead of every other detector."
+        and ahead.verdict == "holds"
+    )
     assert any(
-        c.text == "best beats max_softmax on near in all 9 trainings." for c in finding.claims
+        c.text == "best beats max_softmax on near in all 9 training runs." for c in finding.claims
     )
     assert finding.tables[1].rows[0][:3] == ("best", 9, 1.0)
 
@@ -58,7 +61,7 @@ def test_identical_detectors_are_never_told_apart():
     twins = tuple(ScoreRow(r.run, "b", "", r.dataset, np.exp(r.scores)) for r in table.rows)
     finding = conclude(ScoreTable("id", (*table.rows, *twins), table.runs))
     assert finding.claims[1] == Claim(
-        "a cannot be told apart from b.", "undecided", finding.claims[1].evidence
+        "a does not differ significantly from b.", "undecided", finding.claims[1].evidence
     )
     assert [row[1:] for row in finding.tables[1].rows] == [(9, 1.5, "1.5")] * 2
 
@@ -86,8 +89,8 @@ def test_what_depends_on_the_training_flips():
     factors = [c for c in finding.claims if c.text.startswith("Changing only the")]
     assert [c.verdict for c in factors] == ["flips", "undecided"]
     assert factors[0].text.startswith("Changing only the seed")
-    assert "the optimizer" in factors[1].text and "within chance" in factors[1].text
-    assert sum("9 pairs of trainings" in c.text for c in factors) == 2
+    assert "the optimizer" in factors[1].text and "not significant" in factors[1].text
+    assert sum("9 pairs of training runs" in c.text for c in factors) == 2
 
 
 def test_a_condition_that_turns_the_order_is_named_and_chance_is_not():
@@ -154,7 +157,7 @@ def test_one_training_says_so():
 
 def test_one_detector_and_nothing_to_compare():
     finding = conclude(world({"a": 1.0}, sets=("far",)))
-    (claim,) = finding.claims
+    claim, *_ = finding.claims
     assert claim.text.startswith("a, the only detector here") and claim.verdict == "undecided"
     table = world({"a": 1.0}, drop=(("seed=0, optimizer=0", "a", "id"),))
     with pytest.raises(UserError, match="No detector has scores in every run"):
@@ -209,11 +212,11 @@ def test_a_better_detector_on_one_set_flips_only_beyond_chance():
         )
         return conclude(ScoreTable("id", rows, table.runs)).claims
 
-    (beaten,) = (c for c in with_set(1.9) if "best everywhere" in c.text)
-    assert beaten.verdict == "flips" and "near (b)" in beaten.text
+    (beaten,) = (c for c in with_set(1.9) if "b beats a on near" in c.text)
+    assert beaten.verdict == "flips"
     (first,) = (c for c in with_set(0.2) if "on any outlier set" in c.text)
     assert first.verdict == "holds"
-    (close,) = (c for c in with_set(1.05) if "within chance" in c.text)
+    (close,) = (c for c in with_set(1.05) if "but not significantly" in c.text)
     assert close.verdict == "undecided"
 
 
@@ -271,10 +274,10 @@ def test_looks_at_one_training_are_one_case():
         called += finding.claims[1].verdict == "holds"
         covered += sum(row[1].low <= truth <= row[1].high for row in finding.tables[0].rows)
     assert called <= 13 and covered >= 180  # 5 and 190; beyond 99.9 % of the binomial
-    assert dict(finding.facts)["trainings"] == "8"
-    assert "of 8 trainings" in finding.claims[0].text
-    assert "mean over 8 trainings" in finding.tables[0].title
-    assert any("32 runs are looks at 8 trainings" in line for line in finding.caveats)
+    assert dict(finding.facts)["training runs"] == "8"
+    assert "of 8 training runs" in finding.claims[0].text
+    assert "mean over 8 training runs" in finding.tables[0].title
+    assert any("32 runs are re-evaluations of 8 training runs" in line for line in finding.caveats)
     epoch = next(c for c in finding.claims if "Changing only the epoch" in c.text)
     assert "48 pairs of runs" in epoch.text
 
@@ -298,7 +301,7 @@ def test_looks_at_fewer_samples_make_nothing_more_certain():
     finding = conclude(sized)
     part = finding.tables[0].rows[0]
     assert part[1].high - part[1].low > full[1].high - full[1].low
-    assert any("3 runs are looks at one training" in line for line in finding.caveats)
+    assert any("3 runs are re-evaluations of 1 training run," in line for line in finding.caveats)
 
 
 def test_one_training_never_speaks_of_another():
@@ -310,7 +313,10 @@ def test_one_training_never_speaks_of_another():
         )  # fmt: skip
         assert "another training" not in to_json(finding) and "trainings" not in finding.question
         assert [table.name for table in finding.tables] == ["auroc"]
-        assert finding.claims[1].text == "b is ahead of every other detector in this training."
+        assert (
+            finding.claims[1].text
+            == "b is significantly ahead of every other detector in this training run."
+        )
         # Six pairs of looks at one training are one case, whatever they show.
         assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)
     assert [series.name for series in finding.series] == ["auroc", "ranks", "factors"]

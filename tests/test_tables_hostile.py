@@ -188,7 +188,7 @@ def test_several_metrics_give_one_finding_on_their_agreement():
         for o in ("a", "b")
     ]
     findings = analyze(pd.DataFrame(lines))
-    assert [finding.protocol for finding in findings] == ["standing", "metric_agreement"]
+    assert [finding.protocol for finding in findings] == ["ranking", "metric_agreement"]
     first, orders = findings[1].claims
     other = "in other runs it may be another."
     assert first.text == f"AUROC and FPR@95TPR both put mds first; {other}"

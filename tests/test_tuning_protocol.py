@@ -117,7 +117,7 @@ def test_what_cannot_be_tuned_is_refused():
 
 
 def test_studies_can_name_it():
-    assert PROTOCOLS["tuning"] is tuning and "standing" in PROTOCOLS
+    assert PROTOCOLS["tuning"].of_scores is tuning and "standing" not in PROTOCOLS
 
 
 def test_curves_have_a_line_per_other_setting_and_a_logarithmic_axis_if_wide():

@@ -7,7 +7,7 @@ import scipy.stats
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
-from oodometer.protocols.standing.unpaired import separate_runs, stated_spreads
+from oodometer.protocols.ranking.unpaired import separate_runs, stated_spreads
 from oodometer.results import Results
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.summary import Summary, mean_interval
@@ -55,7 +55,7 @@ def test_seeds_of_each_detector_s_own_are_compared_by_welch():
     frame = own_runs({"a": 0.90, "b": 0.85, "c": 0.80}, np.random.default_rng(1))
     (finding,) = analyze(frame)
     assert [c.verdict for c in finding.claims] == ["holds", "holds"]
-    assert finding.claims[1].text == "a is ahead of every other detector."
+    assert finding.claims[1].text == "a is significantly ahead of every other detector."
     assert any("Welch" in caveat for caveat in finding.caveats)
     values = frame[frame["ood"] == "near"].groupby("method")["auroc"]
     p = [scipy.stats.ttest_ind(values.get_group("a"), values.get_group(n), equal_var=False).pvalue
@@ -73,8 +73,10 @@ def test_one_detector_with_other_seeds_does_not_keep_the_rest_from_pairs():
         for name, mean in (("a", 0.8), ("b", 0.79), ("c", 0.78), ("d", 0.7))
     ]  # fmt: skip
     first = analyze(pd.DataFrame(lines))[0]
-    assert first.protocol == "standing" and dict(first.facts)["detectors"] == "3"
-    assert first.claims[1].text.startswith("a is ahead of every other detector on the mean")
+    assert first.protocol == "ranking" and dict(first.facts)["detectors"] == "3"
+    assert first.claims[1].text.startswith(
+        "a is significantly ahead of every other detector on the mean"
+    )
     assert any("missing: d" in caveat for caveat in first.caveats)
 
 
@@ -97,7 +99,7 @@ def test_separate_seeds_under_shared_conditions_are_averaged():
         for optimizer in ("sgd", "adam", "lamb") for seed in range(3)
     ]  # fmt: skip
     first = analyze(pd.DataFrame(lines))[0]
-    assert first.protocol == "standing" and dict(first.facts)["runs"] == "3"
+    assert first.protocol == "ranking" and dict(first.facts)["runs"] == "3"
     assert any("share no seed: their means" in caveat for caveat in first.caveats)
 
 
@@ -111,13 +113,13 @@ def test_stated_spreads_need_the_number_of_runs(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(STATED)
     (without,) = analyze(path)
-    (claim,) = [c for c in without.claims if c.text.startswith("By the spreads that cells state")]
+    (claim,) = [c for c in without.claims if c.text.startswith("By the stated spreads")]
     assert claim.verdict == "undecided" and "--runs N" in claim.evidence
-    stated, standing = analyze(path, runs=5)
-    assert standing.protocol == "standing" and stated.protocol == "unpaired"
+    stated, ranked = analyze(path, runs=5)
+    assert ranked.protocol == "ranking" and stated.protocol == "unpaired"
     # Without spread, ODIN takes no part, although its mean is the highest.
     assert any("no spread is stated: ODIN" in caveat for caveat in stated.caveats)
-    assert stated.claims[1].text == "ViM cannot be told apart from KNN."
+    assert stated.claims[1].text == "ViM does not differ significantly from KNN."
     # As SciPy has it, for the largest spread that the mean over two sets can have, and divisor n.
     wider = np.sqrt(5 / 4)
     p = [scipy.stats.ttest_ind_from_stats(0.93, 0.004 * wider, 5, mean, spread * wider, 5, False)[1]
@@ -130,7 +132,7 @@ def test_how_many_runs_would_do_is_where_the_test_turns(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(STATED)
     (finding,) = analyze(path)
-    (text,) = [c.text for c in finding.claims if c.text.startswith("By the spreads")]
+    (text,) = [c.text for c in finding.claims if c.text.startswith("By the stated spreads")]
     enough = int(text.split(" runs or more")[0].split()[-1])
     verdicts = [analyze(path, runs=runs)[0].claims[0].verdict for runs in (enough - 1, enough)]
     assert verdicts == ["undecided", "holds"]
@@ -153,7 +155,7 @@ def test_runs_without_spread_are_refused(tmp_path):
     with pytest.raises(UserError, match="at least 2, got 1"):
         analyze(path, runs=1)
     frame = pd.DataFrame({"detector": ["a", "b"], "ood": "x", "value": [0.9, 0.8]})
-    with pytest.raises(UserError, match="is not said"):
+    with pytest.raises(UserError, match="is not stated"):
         stated_spreads(Results(frame))
 
 

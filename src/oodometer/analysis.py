@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,20 +10,9 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Finding, Table
-from oodometer.protocols.agreement.protocol import metric_agreement
-from oodometer.protocols.instability.protocol import instability_of
-from oodometer.protocols.label_noise.field import NOISE_FACTORS
-from oodometer.protocols.label_noise.protocol import label_noise_of
-from oodometer.protocols.robustness.protocol import robustness_of
-from oodometer.protocols.standing.protocol import standing_of
-from oodometer.protocols.standing.unpaired import (
-    are_separate,
-    over_separate_repeats,
-    separate_runs,
-    spread_claims,
-    stated_spreads,
-)
-from oodometer.results import Results
+from oodometer.protocols import PROTOCOLS
+from oodometer.protocols.common.measured import Measured
+from oodometer.protocols.ranking.unpaired import over_separate_repeats
 from oodometer.tables import Reading, read_results
 
 if TYPE_CHECKING:
@@ -33,9 +22,6 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 2500  # in one picture
 MOST_LABELS = 60  # lines of a picture, or columns of a heat map
-# Metrics that ask the same question: are ID and outliers separated?
-COMPARED = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
-            "detection_accuracy")  # fmt: skip
 
 
 def analyze(
@@ -55,58 +41,38 @@ def analyze(
 
 
 def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> list[Finding]:
-    """Apply every protocol that the columns of a table allow; those that they do not say why."""
+    """Apply every protocol that a results table allows; those that it does not say why."""
     rng = np.random.default_rng(0) if rng is None else rng
-    main = over_separate_repeats(reading.results[0])
-    by_metric = {results.metric: results for results in reading.results}
-    several = [results for results in reading.results if results.metric in COMPARED]
-    tried: list[tuple[str, Callable[[], Finding]]] = []
-    if main.factors and not are_separate(main):
-        tried.append(("robustness over a factor", lambda: robustness_of(*(several or [main]))))
-        tried.append(("instability", lambda: instability_of(main)))
-    if set(NOISE_FACTORS) & set(main.factor_names):
-        tried.append(("label noise", lambda: label_noise_of(by_metric, rng)))
-    if len(several) > 1:
-        tried.append(("agreement of metrics", lambda: metric_agreement(several)))
-    findings, refused = _best(main, rng)
-    for name, apply in tried:
+    whole = reading.results[0]
+    main = over_separate_repeats(whole)
+    measured = Measured(main, {results.metric: results for results in reading.results})
+    findings: list[Finding] = []
+    notes = [f"On reading: {note}." for note in reading.notes]
+    averaged = [name for name in whole.factor_names if name not in main.factor_names]
+    if averaged:
+        notes.append(f"Detectors share no {', '.join(averaged)}: their means over it are compared.")
+    for name, protocol in PROTOCOLS.items():
+        if protocol.of_results is None or not protocol.applies(measured):
+            continue
         try:
-            finding = apply()
+            finding = protocol.of_results(measured, rng)
         except UserError as problem:
-            refused.append(f"Not applied, {name}: {problem}")
+            if protocol.is_required:
+                raise
+            notes.append(f"Not applied, {name.replace('_', ' ')}: {problem}")
             continue
         if _is_empty(finding):
-            refused.append(f"Not applied, {name}: every detector lacks some of its results.")
+            lacking = "every detector lacks some of its results"
+            notes.append(f"Not applied, {name.replace('_', ' ')}: {lacking}.")
         else:
             findings.append(finding)
-    notes = tuple(f"On reading: {note}." for note in reading.notes)
-    taken = Table(
-        "columns", "What each column was taken for", ("column", "taken for"), reading.columns,
+    first = findings[0]
+    columns = Table(
+        "columns", "How each column was read", ("column", "read as"), reading.columns,
         "--columns corrects it.",
     )  # fmt: skip
-    first = findings[0]
-    if len(main.factors) < len(reading.results[0].factors):
-        told = ", ".join(
-            name for name in reading.results[0].factor_names if name not in main.factor_names
-        )
-        notes = (*notes, f"Detectors share no {told}: their means over it are compared.")
-    caveats = (*first.caveats, *notes, *refused)
-    findings[0] = replace(first, caveats=caveats, tables=(*first.tables, taken))
+    findings[0] = replace(first, caveats=(*first.caveats, *notes), tables=(*first.tables, columns))
     return [_readable(finding) for finding in findings]
-
-
-def _best(results: Results, rng: np.random.Generator) -> tuple[list[Finding], list[str]]:
-    """Say who is best, by paired runs, by runs of each detector's own, or by stated spreads."""
-    if are_separate(results):
-        return [separate_runs(results)], []
-    standing = standing_of(results, rng)
-    standing = replace(standing, claims=(*standing.claims, *spread_claims(results)))
-    if "runs" not in results.frame.columns:
-        return [standing], []
-    try:
-        return [stated_spreads(results), standing], []
-    except UserError as problem:
-        return [standing], [f"Not applied, a test by the stated spreads: {problem}"]
 
 
 def _is_empty(finding: Finding) -> bool:

@@ -139,7 +139,7 @@ def _list_studies() -> list[dict[str, object]]:
 def _list_protocols() -> list[dict[str, object]]:
     from oodometer.protocols import PROTOCOLS
 
-    return [{"name": name, "summary": _first_line(p)} for name, p in PROTOCOLS.items()]
+    return [{"name": name, "summary": made.description} for name, made in PROTOCOLS.items()]
 
 
 def _list_compatibility() -> list[dict[str, object]]:

@@ -24,7 +24,7 @@ from oodometer.engine.work.codecs import (
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
-from oodometer.protocols import PROTOCOLS
+from oodometer.protocols import score_protocol
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
@@ -166,7 +166,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     """Apply the study's protocols to its table; findings are kept too."""
     findings, keys = [], []
     for name in study.protocols:
-        module = PROTOCOLS[name].__module__.removeprefix("oodometer.").replace(".", "/")
+        module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = code_version(module, apart_from=("errors",))
         key = digest("finding", name, code, table_key)
         finding = _load_finding(key, store)
@@ -183,7 +183,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
 def _apply(name: str, table: ScoreTable) -> Finding:
     """Apply a protocol; one that this table does not allow says why, and the others go on."""
     try:
-        return PROTOCOLS[name](table, np.random.default_rng(_PROTOCOL_SEED))
+        return score_protocol(name)(table, np.random.default_rng(_PROTOCOL_SEED))
     except UserError as problem:
         words = name.replace("_", " ")
         claim = Claim(f"The protocol {words} cannot conclude anything.", "undecided", str(problem))

@@ -34,7 +34,7 @@ from oodometer.lab.data.portions import noise_digest, portion_rows
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.needs import Need
-from oodometer.protocols import PROTOCOLS
+from oodometer.protocols import score_protocol
 from oodometer.study import Study
 
 
@@ -130,8 +130,7 @@ def _check_model(model: ModelPlan) -> None:
 
 def _check_protocols(study: Study) -> None:
     for name in study.protocols:
-        if name not in PROTOCOLS:
-            raise unknown("protocol", name, PROTOCOLS)
+        score_protocol(name)  # refuses one that is not there
 
 
 def count_done(made: Plan, store: Store) -> dict[Stage, tuple[int, int]]:

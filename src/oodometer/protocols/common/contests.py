@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, listing, points_and_p
 from oodometer.stats.comparison import Difference, against_best, over_families
 
+K = TypeVar("K", bound=Hashable)
+
 # What a change of the winner comes to that is not beyond chance.
-WITHIN_CHANCE = ", within chance"
-NO_REPEATS = "; whether training again would do so, too, cannot be told"
+WITHIN_CHANCE = ", which is not significant"
+NO_REPEATS = "; without repeated runs this cannot be separated from retraining noise"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,21 +49,20 @@ class Contest:
 
 
 def contests(
-    places: Mapping[str, Mapping[str, float]],
-    compare: Callable[[str, str, str], Difference],
+    places: Mapping[K, Mapping[str, float]],
+    compare: Callable[[K, str, str], Difference],
+    called: Callable[[K], str] = str,
 ) -> list[Contest]:
     """Hold contests: place -> name -> value, and `compare(place, other, first)`.
 
     P values are adjusted for all pairs at a place, because the first was chosen by its results,
-    and for the number of places.
+    and for the number of places; `called` says how a place is called.
     """
     held = []
     for place, values in places.items():
-        order = tuple(
-            sorted(values, key=lambda name: values[name])
-        )  # stable: ties keep their order
+        order = tuple(sorted(values, key=values.__getitem__))  # stable: ties keep their order
         leads = {other: compare(place, other, order[0]) for other in order[1:]}
-        held.append(Contest(place, order, values, leads))
+        held.append(Contest(called(place), order, values, leads))
     within = [against_best([lead.p_value for lead in one.leads.values()]) for one in held]
     return [
         replace(
@@ -74,7 +76,7 @@ def contests(
     ]
 
 
-def comparisons(places: Mapping[str, Mapping[str, float]]) -> int:
+def comparisons(places: Mapping[K, Mapping[str, float]]) -> int:
     """By how much p values of these contests may be multiplied: all pairs at all places."""
     return sum(len(values) * (len(values) - 1) // 2 for values in places.values())
 

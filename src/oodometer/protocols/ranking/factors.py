@@ -1,99 +1,212 @@
-"""What changes the winner of a ranking: repeats, looks, or the conditions of training."""
+"""What changes the winner of a ranking: repeats, re-evaluations, or the conditions of training."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
+from typing import NamedTuple
 
-from oodometer.factors import names
+import numpy as np
+
+from oodometer.factors import Factor, names
 from oodometer.finding import Claim
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.contests import (
     NO_REPEATS,
     WITHIN_CHANCE,
     Contest,
+    comparisons,
     contests,
     judge,
     told_flips,
 )
+from oodometer.protocols.common.differences import FEWEST_FOR_T, paired_difference
 from oodometer.protocols.common.score_cases import ScoreCases
-from oodometer.protocols.common.training_runs import independent_changes
+from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
 from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
-from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference
+from oodometer.stats.ranks import rank_matrix
+
+MOST_CLAIMS = 2  # of single factors; more are told in one sentence
+PAIRS = 200_000  # of runs, compared per factor: no reader tells more apart
 
 
-def factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
-    """How often does the winner change if one factor changes and nothing else does?
+class _Condition(NamedTuple):
+    """One level of a condition."""
 
-    Pairs of the same trainings are no independent cases: n trainings that agree in everything else
-    count for n - 1, however often each was looked at; and all looks at a training for one. Under
-    another condition the network was trained anew, which changes the winner by itself: the
-    condition is to blame only if the lead changes beyond chance.
-    """
+    factor: str
+    level: str
+
+
+@dataclass(frozen=True)
+class _Change:
+    """How often the winner changes if one factor changes and nothing else does."""
+
+    factor: str
+    changed: int
+    pairs: int
+    cases: int  # independent changes among them
+    levels: int
+    doubt: str = ""  # why the factor may not be to blame
+
+
+def score_factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
+    """How often does one factor change the winner by mean AUROC? See `_claims`."""
     if len(field.detectors) < 2:
         return []
-    best = field.run_order.argmin(axis=0).tolist()
-    winner = dict(zip(field.runs, best, strict=True))
-    held = _by_level(field)
-    claims = told_flips(held)
-    for factor in names(field.factors):
-        groups: dict[tuple[tuple[str, Level], ...], list[str]] = {}
-        for run in field.runs:
-            levels = field.table.runs[run]
-            if factor in levels:
-                rest = tuple(part for part in levels.items() if part[0] != factor)
-                groups.setdefault(rest, []).append(run)
-        pairs = [pair for runs in groups.values() for pair in combinations(runs, 2)]
-        if not pairs:
-            continue
-        changed = sum(winner[a] != winner[b] for a, b in pairs)
-        several = [run for runs in groups.values() if len(runs) > 1 for run in runs]
-        levels_seen = len({field.table.runs[run][factor] for run in several})
-        cases = independent_changes(
-            {run: field.table.runs[run] for run in several}, factor, field.factors
-        )
-        what = "runs" if field.training_runs.has_re_evaluations else "trainings"
-        doubt = ""
-        if changed and factor in held and judge(held[factor]) != "flips":
-            doubt = WITHIN_CHANCE if len(held[factor]) > 1 else NO_REPEATS
-        claims.append(
-            Claim(
-                f"Changing only the {factor} changes the winner "
-                f"{in_all(changed, len(pairs), f'pair of {what}', f'pairs of {what}')}{doubt}.",
-                "undecided" if doubt else never_otherwise(changed, cases, surely=surely),
-                f"{levels_seen} levels; pairs of {what} that agree in everything else",
-            )
-        )
-    return claims
 
+    def value(name: str, own: Sequence[int]) -> float:
+        return -float(field.overall[name].values[list(own)].mean())
 
-def _by_level(field: ScoreCases) -> dict[str, list[Contest]]:
-    """Who is best under each level of a condition that has two trainings or more.
+    def compare(own: Sequence[int], other: str, first: str) -> Difference:
+        return auroc_difference(field.at(other, own), field.at(first, own), LEVEL)
 
-    P values are adjusted for all levels of all conditions.
-    """
-    factors = names(field.factors, "condition")
-    trainings: dict[str, list[int]] = {}
-    named: dict[str, tuple[str, str]] = {}
-    for factor in factors:
-        for training, looks in enumerate(field.training_runs.members):
-            levels = field.table.runs[field.runs[looks[0]]]
-            if factor in levels:
-                place = f"{factor}\n{levels[factor]}"
-                named[place] = factor, str(levels[factor])
-                trainings.setdefault(place, []).append(training)
-    places = {
-        place: {name: -float(field.overall[name].values[own].mean()) for name in field.detectors}
-        for place, own in trainings.items()
-        if len(own) > 1
+    runs = {run: field.table.runs[run] for run in field.runs}
+    places = _conditions(runs, field.factors, fewest=2)
+    values = {
+        place: {name: value(name, own) for name in field.detectors} for place, own in places.items()
     }
+    found = contests(
+        values, lambda place, *pair: compare(places[place], *pair), lambda place: place.level
+    )
+    by_level = _by_factor(field.factors, values, found)
+    winners = field.run_order.argmin(axis=0).tolist()
+    return _claims(runs, winners, field.factors, by_level, surely, field.run_word)
 
-    def compare(place: str, other: str, first: str) -> Difference:
-        one, two = (field.at(name, trainings[place]) for name in (other, first))
-        return auroc_difference(one, two, LEVEL)
 
-    held: dict[str, list[Contest]] = {factor: [] for factor in factors}
-    for contest in contests(places, compare):
-        factor, level = named[contest.place]
-        held[factor].append(replace(contest, place=level))
-    return held
+def value_factor_claims(field: Cases, surely: bool, rng: np.random.Generator) -> list[Claim]:
+    """How often does one factor change the winner by mean value? See `_claims`."""
+    if not field.are_runs or len(field.detectors) < 2:
+        return []
+    runs = field.cells.runs
+    places = _conditions(runs, field.factors, fewest=FEWEST_FOR_T)
+    values = {
+        place: dict(zip(field.detectors, _costs(field, own), strict=True))
+        for place, own in places.items()
+    }
+    many = comparisons(values)
+
+    def compare(place: _Condition, other: str, first: str) -> Difference:
+        rows = [field.detectors.index(name) for name in (other, first)]
+        one, two = (field.oriented(row)[places[place]] for row in rows)
+        return paired_difference(one, two, many, rng)
+
+    by_level = _by_factor(field.factors, values, contests(values, compare, lambda p: p.level))
+    ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
+    winners = ranks.argmin(axis=0).tolist()
+    return _claims(runs, winners, field.factors, by_level, surely, "run")
+
+
+def _costs(field: Cases, own: Sequence[int]) -> list[float]:
+    """Mean of each detector over some training runs, turned so that smaller is better."""
+    means: list[float] = (-field.sign * field.values[:, list(own)].mean(axis=1)).tolist()
+    return means
+
+
+def _conditions(
+    runs: Mapping[str, Mapping[str, object]], factors: Sequence[Factor], fewest: int
+) -> dict[_Condition, list[int]]:
+    """Positions of the training runs under each level of a condition that has enough of them."""
+    labels = list(runs)
+    found: dict[_Condition, list[int]] = {}
+    for factor in names(factors, "condition"):
+        for place, own in enumerate(TrainingRuns.of(runs, factors).members):
+            levels = runs[labels[own[0]]]
+            if factor in levels:
+                found.setdefault(_Condition(factor, str(levels[factor])), []).append(place)
+    return {condition: own for condition, own in found.items() if len(own) >= fewest}
+
+
+def _by_factor(
+    factors: Sequence[Factor], places: Mapping[_Condition, object], found: Sequence[Contest]
+) -> dict[str, list[Contest]]:
+    """Who is best under each level of each condition; p values are adjusted for all of them."""
+    by_factor: dict[str, list[Contest]] = {name: [] for name in names(factors, "condition")}
+    for condition, contest in zip(places, found, strict=True):
+        by_factor[condition.factor].append(contest)
+    return by_factor
+
+
+def _claims(
+    runs: Mapping[str, Mapping[str, object]],
+    winners: Sequence[int],
+    factors: Sequence[Factor],
+    by_level: Mapping[str, Sequence[Contest]],
+    surely: bool,
+    word: str,
+) -> list[Claim]:
+    """How often does the winner change if one factor changes and nothing else does?
+
+    Pairs of the same runs are not independent: n training runs that agree in everything else count
+    for n - 1, and all re-evaluations of a training run for one. Nor does a winner last that may owe
+    its place to chance: see `surely`. Under another condition the network was trained again, which
+    changes the winner by itself: the condition is to blame only if the lead changes significantly.
+    """
+    changes = [
+        change
+        for name in names(factors)
+        if (change := _change(name, runs, winners, factors, by_level.get(name))) is not None
+    ]
+    flips = told_flips(by_level)
+    evidence = f"pairs of {word}s that differ in nothing else"
+    if len(changes) <= MOST_CLAIMS:
+        return [*flips, *(_claim(change, surely, word, evidence) for change in changes)]
+    parts = [
+        f"{change.factor} {_often(change, word)}"
+        + f" ({change.doubt.lstrip(',; ')})" * bool(change.doubt)
+        for change in changes
+    ]
+    verdict = never_otherwise(
+        sum(change.changed for change in changes if not change.doubt),
+        min(change.cases for change in changes),
+        surely=surely and not any(change.doubt for change in changes),
+    )
+    text = f"Changing one factor alone changes the winner: {'; '.join(parts)}."
+    return [*flips, Claim(text, verdict, evidence)]
+
+
+def _claim(change: _Change, surely: bool, word: str, evidence: str) -> Claim:
+    verdict = never_otherwise(change.changed, change.cases, surely=surely)
+    text = f"Changing only the {change.factor} changes the winner {_often(change, word)}"
+    return Claim(
+        f"{text}{change.doubt}.",
+        "undecided" if change.doubt else verdict,
+        f"{change.levels} levels; {evidence}",
+    )
+
+
+def _often(change: _Change, word: str) -> str:
+    return in_all(change.changed, change.pairs, f"pair of {word}s", f"pairs of {word}s")
+
+
+def _change(
+    factor: str,
+    runs: Mapping[str, Mapping[str, object]],
+    winners: Sequence[int],
+    factors: Sequence[Factor],
+    by_level: Sequence[Contest] | None,
+) -> _Change | None:
+    """Count changes of the winner; None if no two runs differ in this factor alone."""
+    groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
+    for run, levels in runs.items():
+        if factor in levels:
+            rest = tuple(part for part in levels.items() if part[0] != factor)
+            groups.setdefault(rest, []).append(run)
+    pairs = list(islice((p for own in groups.values() for p in combinations(own, 2)), PAIRS))
+    if not pairs:
+        return None
+    winner = dict(zip(runs, winners, strict=True))
+    changed = sum(winner[one] != winner[other] for one, other in pairs)
+    several = {run: runs[run] for own in groups.values() if len(own) > 1 for run in own}
+    doubt = ""
+    if changed and by_level is not None and judge(by_level) != "flips":
+        doubt = WITHIN_CHANCE if len(by_level) > 1 else NO_REPEATS
+    return _Change(
+        factor,
+        changed,
+        len(pairs),
+        independent_changes(several, factor, factors),
+        len({levels[factor] for levels in several.values()}),
+        doubt,
+    )

@@ -13,18 +13,16 @@ from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.common.views import span
+from oodometer.protocols.common.views import difference_table, span
 from oodometer.protocols.common.words import (
     LEVEL,
-    SHOWN,
     SIGNIFICANT,
     between,
     count,
     listing,
     number,
-    points_and_p,
 )
-from oodometer.protocols.standing.views import difference_table
+from oodometer.protocols.ranking.value_claims import ADJUSTED, lead_claims, tied_with_best
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, against_best
 from oodometer.stats.summary import Summary, mean_interval
@@ -102,9 +100,9 @@ def separate_runs(table: Results) -> Finding:
         known,
         int(common.sum()),
         (
-            "Detectors share too few runs to be compared run by run: each is judged by its own, "
-            "which are taken to be independent and trained under the same conditions. Differences "
-            "are judged by Welch's t test, which takes the values of runs as normal.",
+            "Detectors share too few runs to be compared run by run: each is judged by its own "
+            "runs, assumed to be independent and trained under the same conditions. Differences "
+            "are tested by Welch's t test, which assumes normal values.",
         ),
     )
 
@@ -112,7 +110,7 @@ def separate_runs(table: Results) -> Finding:
 def stated_spreads(table: Results) -> Finding:
     """Compare detectors by the means, standard deviations and numbers of runs that cells state."""
     if "runs" not in table.frame.columns:
-        raise UserError("How many runs stand behind mean ± spread is not said.")
+        raise UserError("How many runs each mean ± spread is over is not stated.")
     stated = _stated(table)
     fewest = table.frame.groupby("detector")["runs"].min()
     known = {
@@ -121,7 +119,7 @@ def stated_spreads(table: Results) -> Finding:
         if (runs := int(fewest[name])) > 1
     }
     if not known:
-        raise UserError("One run stands behind each mean, which shows no spread.")
+        raise UserError("Each mean is over one run, which has no spread.")
     silent = [name for name in cases_of(table).detectors if name not in known]
     lacking = [f"Not compared, because no spread is stated: {listing(silent)}."] if silent else []
     return _finding(
@@ -130,15 +128,20 @@ def stated_spreads(table: Results) -> Finding:
         stated.sets,
         (
             "By Welch's t test from the stated means, standard deviations and numbers of runs. "
-            "Which runs detectors share is not known: they are taken as independent, which makes p "
-            "too large rather than too small if runs are shared.",
+            "Which runs detectors share is not known: they are assumed to be independent, which "
+            "makes p too large rather than too small if runs are shared.",
             "How outlier sets vary together is not known either: the spread of a mean over them is "
             "taken as the mean of their spreads, the largest possible.",
-            "Standard deviations are taken as divided by the number of runs, as NumPy does unless "
-            "told otherwise; if they were divided by one less, intervals are a little too wide.",
+            "Standard deviations are assumed to be divided by the number of runs, as by default in "
+            "NumPy; if they were divided by one less, intervals are slightly too wide.",
             *lacking,
         ),
     )
+
+
+def unpaired(table: Results) -> Finding:
+    """Compare detectors by runs of each one's own, or by the spreads that cells state."""
+    return separate_runs(table) if are_separate(table) else stated_spreads(table)
 
 
 def spread_claims(table: Results) -> list[Claim]:
@@ -157,13 +160,13 @@ def spread_claims(table: Results) -> list[Claim]:
     best = _ordered(table, {name: _summary(part, 2) for name, part in stated.items()})[0]
     enough = suffices(MOST_RUNS) and next(n for n in range(2, MOST_RUNS + 1) if suffices(n))
     text = (
-        f"By the spreads that cells state, {best} is ahead of every other detector if {enough} "
-        "runs or more stand behind each mean."
+        f"By the stated spreads, {best} is significantly ahead of every other detector if each "
+        f"mean is over {enough} runs or more."
         if enough
-        else f"By the spreads that cells state, {best} is not surely ahead of every other "
-        f"detector, however many runs up to {MOST_RUNS:,} stand behind each mean."
+        else f"By the stated spreads, {best} is not significantly ahead of every other detector, "
+        f"even if each mean is over {MOST_RUNS:,} runs."
     )
-    hint = "the number of runs is not said; --runs N says it, and gives the test (Welch's t)"
+    hint = "the number of runs is not stated; --runs N states it and adds the test (Welch's t)"
     return [Claim(text, "undecided", hint)]
 
 
@@ -251,38 +254,24 @@ def _finding(
             f"{best} has the {word} mean {table.label}, {number(known[best].mean)}, over "
             f"{count(sets, 'outlier set')} and {count(known[best].runs, 'run')}.",
             "holds" if ahead else "undecided",
-            "one run shows no spread"
+            "one run has no spread"
             if lead is None
             else f"95 % interval {between(lead.low, lead.high)}, for the mean over runs like these",
         )
     ]
-    tied = [name for name, d in differences.items() if d.p_value >= SIGNIFICANT]
-    if ahead:
-        nearest = next(iter(differences))
-        text = f"{best} is ahead of every other detector."
-        evidence = f"{best} − {nearest}, the nearest: {points_and_p(differences[nearest])}"
-        claims.append(Claim(text, "holds", evidence))
-    elif tied:
-        shown = listing(tied) if len(tied) <= 3 else count(len(tied), "other detector")
-        parts = [f"{best} − {name}: {points_and_p(differences[name])}" for name in tied[:SHOWN]]
-        text = f"{best} cannot be told apart from {shown}."
-        claims.append(Claim(text, "undecided", "; ".join(parts)))
+    if ahead or tied_with_best(differences):
+        claims += lead_claims(best, differences)
     few = [name for name in detectors if known[name].runs < 2]
     if few:
-        caveats = (*caveats, f"Not compared, because one run shows no spread: {listing(few)}.")
-    comparisons = count(len(differences), "comparison")
-    caveats = (
-        *caveats,
-        f"P values are adjusted by Holm's rule for {comparisons} with the leader, and for its "
-        f"having been chosen by its results, and judged at {SIGNIFICANT:.0%}.",
-    )
+        caveats = (*caveats, f"Not compared, because one run has no spread: {listing(few)}.")
+    caveats = (*caveats, ADJUSTED.format(count(len(differences), "comparison")))
     runs = [part.runs for part in known.values()]
-    by_runs = f"{table.label}, by runs that are not paired (Welch)"
+    by_runs = f"{table.label}, by unpaired runs (Welch)"
     tables = [_means(table, known), difference_table(best, by_runs, differences)]
     return Finding(
         protocol="unpaired",
-        title=f"Which detector has the best {table.label}, by the spread of separate runs?",
-        question="Is the lead larger than what other runs would change?",
+        title=f"Which detector has the best {table.label}, by each detector's own runs?",
+        question="Is the lead larger than the variation over runs?",
         claims=tuple(claims),
         tables=tuple(part for part in tables if part is not None),
         series=_intervals(table, known),

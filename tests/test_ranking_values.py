@@ -7,8 +7,8 @@ import pytest
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
 from oodometer.protocols.common.cases import cases_of
-from oodometer.protocols.standing.protocol import standing, standing_of
-from oodometer.protocols.standing.shares import dominance_claims, shares_of
+from oodometer.protocols.ranking.protocol import ranking, ranking_of
+from oodometer.protocols.ranking.shares import dominance_claims, shares_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
 from oodometer.stats.power import t_test_power
@@ -32,12 +32,12 @@ def texts(finding):
 
 
 def judged(results, seed=0):
-    return standing_of(results, np.random.default_rng(seed))
+    return ranking_of(results, np.random.default_rng(seed))
 
 
 def test_a_best_detector_is_found_although_runs_differ_more_than_detectors():
     finding = judged(world({"a": 0.85, "b": 0.83, "c": 0.7}, runs=12, spread=0.004, shared=0.05))
-    ahead = "a is ahead of every other detector on the mean over runs like these."
+    ahead = "a is significantly ahead of every other detector on the mean over runs like these."
     assert ("holds", ahead) in texts(finding)
     assert texts(finding)[0][0] == "holds"
 
@@ -46,7 +46,7 @@ def test_without_a_difference_none_is_found_more_often_than_the_level():
     found = 0
     for seed in range(100):
         finding = judged(world({"a": 0.8, "b": 0.8, "c": 0.8}, runs=6, spread=0.01, seed=seed))
-        found += any("is ahead of every other" in text for _, text in texts(finding))
+        found += any("ahead of every other" in text for _, text in texts(finding))
     # The best of three is chosen by its results, and must beat both of the others.
     assert found <= 100 * 0.05 + 2 * np.sqrt(100 * 0.05 * 0.95)
 
@@ -59,9 +59,11 @@ def test_one_run_is_never_a_finding():
 
 def test_with_one_run_the_outlier_sets_are_the_cases():
     finding = judged(world({"a": 0.9, "b": 0.5}, runs=1, spread=0.01, sets=tuple("uvwxyz")))
-    assert any("nothing about retraining" in caveat for caveat in finding.caveats)
-    ahead = "a is ahead of every other detector on the mean over outlier sets like these"
-    assert ("holds", f"{ahead}, in the one run.") in texts(finding)
+    assert any("not about retraining" in caveat for caveat in finding.caveats)
+    ahead = (
+        "a is significantly ahead of every other detector on the mean over outlier sets like these"
+    )
+    assert ("holds", f"{ahead}, in this single run.") in texts(finding)
 
 
 def test_single_numbers_on_each_set_do_not_flip():
@@ -71,7 +73,7 @@ def test_single_numbers_on_each_set_do_not_flip():
     )
     (claim,) = [c for c in finding.claims if "another is best on" in c.text]  # said once
     assert claim is finding.claims[0] and claim.verdict == "undecided"
-    assert "in the one run, but ranks first on " in claim.text
+    assert "in this single run, but ranks first on " in claim.text
 
 
 def test_a_shared_first_place_does_not_flip():
@@ -98,7 +100,7 @@ def test_stated_means_are_not_called_one_run():
         [["msp", "91.2±0.3", "90.1±0.2"], ["knn", "93.1±0.2", "89.0±0.5"]],
         columns=["method", "svhn", "dtd"],
     )
-    said = [f.claims[0].text for f in analyze(table) if f.protocol == "standing"]
+    said = [f.claims[0].text for f in analyze(table) if f.protocol == "ranking"]
     assert said and all("by the stated means" in t and "one run" not in t for t in said)
 
 
@@ -121,8 +123,8 @@ def test_identical_detectors_cannot_be_told_apart():
     table = world({"a": 0.8}, runs=10, spread=0.05).frame
     both = pd.concat([table, table.assign(detector="b")], ignore_index=True)
     finding = judged(Results(both, ("seed",)))
-    assert any("cannot be told apart" in text for _, text in texts(finding))
-    assert any("No number of runs would tell" in text for _, text in texts(finding))
+    assert any("does not differ significantly" in text for _, text in texts(finding))
+    assert any("No number of runs would separate" in text for _, text in texts(finding))
 
 
 def test_one_dominating_factor_is_named_with_its_share():
@@ -208,10 +210,10 @@ def test_a_condition_that_turns_the_order_is_named_and_chance_is_not():
     assert sum("depends on the" in c.text for f in found for c in f.claims) <= 2
     only = [c for f in found for c in f.claims if c.text.startswith("Changing only the optimizer")]
     assert len(only) == 25 and sum(c.verdict == "flips" for c in only) <= 2
-    assert sum(c.text.endswith(", within chance.") for c in only) >= 20
+    assert sum(c.text.endswith(", which is not significant.") for c in only) >= 20
     alone = judged(trained(0.1, seed=0, seeds=1))
     (only,) = [c for c in alone.claims if c.text.startswith("Changing only the optimizer")]
-    assert only.verdict == "undecided" and "cannot be told" in only.text  # nothing is repeated
+    assert only.verdict == "undecided" and "retraining noise" in only.text  # nothing is repeated
 
 
 def test_looks_at_one_training_explain_no_variance():
@@ -221,7 +223,7 @@ def test_looks_at_one_training_explain_no_variance():
         finding = judged(trained(0.0, seed=seed, looks=6, seeds=3))
         (shares,) = [t for t in finding.tables if t.name == "shares"]
         assert shares.columns == ("detector", "optimizer", "seed")
-        assert "what epoch does is left out" in shares.note
+        assert "without the effect of epoch" in shares.note
         covered += shares.rows[0][1].low == 0.0
         led += any(c.text.startswith("optimizer explains") and c.verdict == "holds"
                    for c in finding.claims)  # fmt: skip
@@ -233,7 +235,7 @@ def test_looks_at_one_training_explain_no_variance():
     uneven = alone[(alone["seed"] > 0) | (alone["epoch"] > 0)].drop(columns="optimizer")
     (claim,) = [c for c in judged(Results(uneven, ("seed", "epoch"))).claims
                 if "explains" in c.text]  # fmt: skip
-    assert claim.verdict == "undecided" and "no intervals" in claim.evidence
+    assert claim.verdict == "undecided" and "No intervals" in claim.evidence
 
 
 @pytest.mark.parametrize(("sets", "runs", "named"), [(0.09, 0.01, "the outlier set"),
@@ -277,7 +279,7 @@ def test_detectors_that_never_meet_are_refused():
 def test_analyze_takes_a_frame_and_tells_what_it_noticed():
     table = world({"msp": 0.8, "knn": 0.9}, runs=4, spread=0.01).frame
     findings = analyze(table.rename(columns={"value": "AUROC", "detector": "method"}))
-    assert findings[0].protocol == "standing"
+    assert findings[0].protocol == "ranking"
     assert ("method", "detector") in findings[0].tables[-1].rows
 
 
@@ -287,7 +289,7 @@ def test_a_few_cases_are_never_more_than_they_are(runs):
     said = texts(judged(table))
     chances = [verdict for verdict, text in said if " beats " in text]
     assert chances == ["undecided"]  # all signs alike have a chance of 1 in 8 with four runs
-    ahead = [verdict for verdict, text in said if "is ahead of every" in text]
+    ahead = [verdict for verdict, text in said if "ahead of every" in text]
     assert ahead == ([] if runs == 2 else ["holds"])
     on_sets = [verdict for verdict, text in said if "has the best mean on 2 of 2" in text]
     assert on_sets == ["undecided" if runs == 2 else "holds"]  # by t tests on each set
@@ -297,7 +299,7 @@ def test_differences_that_rounding_made_equal_prove_nothing():
     lines = [{"detector": name, "ood": "far", "seed": seed, "value": 0.9 + 0.01 * (name == "a")}
              for name in "ab" for seed in range(3)]  # fmt: skip
     finding = judged(Results(pd.DataFrame(lines), ("seed",)))
-    assert not any("is ahead of every other" in text for _, text in texts(finding))
+    assert not any("ahead of every other" in text for _, text in texts(finding))
 
 
 def test_equal_means_share_the_first_place():
@@ -339,9 +341,8 @@ def test_a_study_is_judged_like_a_table():
         for dataset in ("id", "near", "far")
     ]
     table = ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(6)})
-    finding = standing(table, np.random.default_rng(0))
-    ahead = "good is ahead of every other detector on the mean over runs like these."
-    assert ("holds", ahead) in texts(finding)
+    finding = ranking(table, np.random.default_rng(0))
+    assert ("holds", "good is significantly ahead of every other detector.") in texts(finding)
 
 
 def about_detectors(finding):
@@ -389,7 +390,7 @@ def test_checkpoints_of_one_training_are_one_case():
     assert dict(once.facts)["runs"] == dict(often.facts)["runs"] == "3"
     tables = [{t.name: t for t in finding.tables}["differences"].rows for finding in (once, often)]
     assert tables[0][0][2] == pytest.approx(tables[1][0][2])  # p value
-    assert any("12 runs are looks at 3 trainings" in text for text in often.caveats)
+    assert any("12 runs are re-evaluations of 3 training runs" in text for text in often.caveats)
 
 
 def test_a_leaderboard_is_judged_where_most_detectors_were_measured():

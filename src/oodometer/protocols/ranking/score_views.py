@@ -24,14 +24,14 @@ def auroc_table(field: ScoreCases) -> Table:
             cells.append(None if placed is None else mean_auroc(placed, LEVEL))
         rows.append((detector, *cells))
     one = len(field.training_runs) == 1
-    over = "in the one training" if one else f"mean over {len(field.training_runs)} trainings"
+    over = "in one training run" if one else f"mean over {len(field.training_runs)} training runs"
     return Table(
         "auroc",
         f"AUROC, {over}, with 95 % intervals",
         ("detector", "mean", *field.table.ood),
         tuple(rows),
         "Higher is better; 0.5 is chance. The intervals are for "
-        + ("" if one else "another training and ")
+        + ("" if one else "another training run and ")
         + "other test samples of the same kind.",
     )
 
@@ -40,7 +40,7 @@ def rank_table(field: ScoreCases) -> Table:
     """How often each detector is first, and between which ranks it moves."""
     return Table(
         "ranks",
-        f"How often each detector ranks first, over {count(len(field.training_runs), 'training')}",
+        f"How often each detector ranks first, over {len(field.training_runs)} training runs",
         ("detector", "times first", "mean rank", "ranks"),
         tuple(rank_rows(field.detectors, field.order)),
         f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
@@ -70,7 +70,7 @@ def intervals(field: ScoreCases) -> Series:
 def rank_map(field: ScoreCases) -> Series:
     """Rank of every detector in every run."""
     order = field.run_order
-    run = "run" if field.training_runs.has_re_evaluations else "training"
+    run = field.run_word
     same = "survives retraining" if len(field.training_runs) > 1 else f"is the same in every {run}"
     # Levels alone are short enough for the head of a column; the run's full name is a remark.
     levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
@@ -101,7 +101,7 @@ def strips(field: ScoreCases) -> list[Series]:
         {run: field.table.runs[run] for run in field.runs},
         names(field.factors),
         metric="AUROC",
-        run="run" if field.training_runs.has_re_evaluations else "training",
+        run=field.run_word,
         over=outlier_sets(field),
     )
 

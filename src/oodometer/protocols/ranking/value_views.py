@@ -12,9 +12,8 @@ from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.views import factor_strips, rank_rows, span
-from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
+from oodometer.protocols.common.words import LEVEL, count
 from oodometer.stats.agreement import tau_matrix
-from oodometer.stats.comparison import Difference
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.ranks import places, rank_matrix
@@ -35,7 +34,7 @@ def one_of(field: Cases) -> str:
 def of_one(field: Cases) -> str:
     """Where something is so, if the outlier sets are the cases."""
     stated = "spread" in field.results.frame.columns
-    return "by the stated means" if stated else "in the one run"
+    return "by the stated means" if stated else "in this single run"
 
 
 def mean_table(field: Cases, rng: np.random.Generator) -> Table:
@@ -50,11 +49,11 @@ def mean_table(field: Cases, rng: np.random.Generator) -> Table:
     return Table(
         "means",
         f"{field.metric}, mean over {count(len(field.names), field.case)}, with 95 % intervals",
-        ("detector", "mean", "standard deviation", "highest − lowest"),
+        ("detector", "mean", "standard deviation", "range"),
         tuple(rows),
         f"{_direction(field)} Intervals are for the mean over further {field.case}s like these "
-        "(Student's t on the logit scale, widened for skewness), and values that are all equal "
-        f"have none; standard deviation and range are over the {field.case}s."
+        "(Student's t on the logit scale, widened for skewness); none is shown if all values "
+        f"are equal. Standard deviation and range (highest − lowest) are over the {field.case}s."
         if len(field.names) > 1
         else f"{_direction(field)} One number per detector has no interval.",
     )
@@ -78,36 +77,12 @@ def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
     return Table(
         "ranks",
         f"Ranks over {count(len(field.names), field.case)}",
-        ("detector", "times first", "mean rank", "ranks", "places not excluded", "group"),
+        ("detector", "times first", "mean rank", "ranks", "plausible ranks (95 %)", "group"),
         tuple(rows),
-        f"Detectors that share a letter cannot be told apart by their mean ranks (Friedman, "
-        f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). Places "
-        "not excluded: by mean value at 95 %, allowing for all comparisons of a detector; this may "
-        "leave open a place that the differences from the best exclude.",
-    )
-
-
-def difference_table(best: str, what: str, differences: Mapping[str, Difference]) -> Table | None:
-    """The best less every other detector; `what` says of which metric, and by what cases."""
-    if not differences:
-        return None
-    return Table(
-        "differences",
-        f"{best} against every other detector",
-        ("detector", f"{best} ahead by", "adjusted p", "can be the best"),
-        tuple(
-            (
-                name,
-                Estimate(*d[:3]) if np.isfinite(d[:3]).all() else d.value,
-                float(d.p_value),
-                "no" if d.p_value < SIGNIFICANT else "yes",
-            )
-            for name, d in differences.items()
-        ),
-        f"Mean difference in {what}, with 95 % interval for one comparison at a time, from three "
-        "cases on; positive: "
-        f"{best} is better. A detector that is significantly worse than the leader cannot be the "
-        "best, although the same numbers chose the leader (multiple comparisons with the best).",
+        f"Mean ranks of detectors that share a letter do not differ significantly (Friedman, "
+        f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). "
+        "Plausible ranks are by mean value, corrected for all comparisons of a detector; they may "
+        "include a rank that the differences from the best exclude.",
     )
 
 
@@ -116,7 +91,7 @@ def set_table(field: Cases) -> Table | None:
     if len(field.sets) < 2:
         return None
     runs = count(len(field.names), "run") if field.are_runs else one_of(field)
-    over = f" Over {runs}; whether differences are beyond chance is said in the claims."
+    over = f" Over {runs}; the claims say which differences are significant."
     if len(field.sets) > MANY_SETS:
         shown = field.detectors[:FEW_DETECTORS]
         best = "" if len(shown) == len(field.detectors) else f" The best {len(shown)} detectors."
@@ -168,7 +143,7 @@ def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | N
         f"What explains the variance of {field.metric} over the runs",
         ("detector", *(" × ".join(names) for names in effects)),
         tuple(rows),
-        "Shares of each detector's variance, with 95 % intervals where they can be had. "
+        "Shares of each detector's variance, with 95 % intervals where the design allows them. "
         + " ".join(notes),
     )
 
@@ -225,8 +200,8 @@ def order_tables(field: Cases) -> list[Table]:
                 (factor, *levels),
                 tuple(rows),
                 f"Mean over pairs of runs: with the same {factor} on the diagonal, with different "
-                "ones elsewhere; 1 is the same order, −1 the reverse. If it does nothing to the "
-                "order, all cells are alike but for chance.",
+                "ones elsewhere; 1 is the same order, −1 the reverse. If it does not affect the "
+                "order, all cells differ by chance only.",
             )
         )
     return found

@@ -31,27 +31,28 @@ def shares_of(
     level: float = LEVEL,
     detectors: Sequence[str] | None = None,
 ) -> dict[str, VarianceShares]:
-    """How much of each detector's variance each factor explains, where the design tells.
+    """How much of each detector's variance each factor explains, where the design allows it.
 
-    Looks at one training are no repeats of it: taken for some, they made the optimizer explain
-    27 % where it explained nothing. The mean of each training counts. If nothing but looks was
-    varied besides repeats, intervals are by leaving out trainings, or there are none.
+    Re-evaluations of a training run are not repeats of it: taken for repeats, they made the
+    optimizer explain 27 % where it explained nothing. The mean of each training run counts. If
+    nothing but re-evaluations was varied besides repeats, intervals are by leaving out training
+    runs, or there are none.
     """
-    factors = list(names(field.factors))
-    looks = names(field.factors, "re_evaluation")
-    trained = names(field.factors, "condition")
-    if not field.are_runs or len(factors) < 1 or len(field.run_levels) < 4:
+    if not field.are_runs or not field.factors or len(field.run_levels) < 4:
         return {}
+    re_evaluated = names(field.factors, "re_evaluation")
+    conditions = names(field.factors, "condition")
+    varied = names(field.factors)
     values, levels, note = field.run_values, field.run_levels, ""
-    if looks and trained and len(field.names) < len(field.run_levels):
+    if re_evaluated and conditions and field.training_runs.has_re_evaluations:
         values, levels = field.values, field.levels
-        factors = [name for name in factors if name not in looks]
-        note = f"Of the mean of each training: what {listing(looks)} does is left out."
-    elif looks:
-        note = f"Runs that differ in {listing(looks)} alone are one training: no intervals."
-    columns = {name: [own[name] for own in levels] for name in factors}
-    found = {}
+        varied = names(field.factors, "repeat", "condition")
+        note = f"Of the mean of each training run, without the effect of {listing(re_evaluated)}."
+    elif re_evaluated:
+        note = f"No intervals: runs that differ in {listing(re_evaluated)} are one training run."
+    columns = {name: [own[name] for own in levels] for name in varied}
     draws = max(1000, int(2 * DRAWS / (1.0 - level)))
+    found = {}
     for detector in field.detectors if detectors is None else detectors:
         row = field.detectors.index(detector)
         try:
@@ -63,8 +64,8 @@ def shares_of(
             continue
         if note:
             shares = shares._replace(notes=(*shares.notes, note))
-        if looks and not trained:
-            shares = _of_looks(field, row, looks, level) or _without_intervals(shares)
+        if re_evaluated and not conditions:
+            shares = _of_re_evaluations(field, row, level) or _without_intervals(shares)
         found[detector] = shares
     return found
 
@@ -74,29 +75,28 @@ def _replicate(field: Cases) -> str | None:
     return next(iter(names(field.factors, "repeat")), None)
 
 
-def _of_looks(field: Cases, row: int, looks: Sequence[str], level: float) -> VarianceShares | None:
-    """Shares of looks and of trainings, where every training was looked at alike."""
-    kinds = list(dict.fromkeys(tuple(own[name] for name in looks) for own in field.run_levels))
-    if len(looks) > 1 or len(field.names) < FEWEST or len(kinds) < 2:
+def _of_re_evaluations(field: Cases, row: int, level: float) -> VarianceShares | None:
+    """Shares of a re-evaluation and of training runs, where all were evaluated in the same ways."""
+    factor, *others = names(field.factors, "re_evaluation")
+    repeats = names(field.factors, "repeat")
+    ways = list(dict.fromkeys(own[factor] for own in field.run_levels))
+    if others or not repeats or len(field.names) < FEWEST or len(ways) < 2:
         return None
-    known: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
-    for own, value in zip(field.run_levels, field.run_values[row].tolist(), strict=True):
-        training = tuple(level for name, level in own.items() if name not in looks)
-        known.setdefault(training, {})[tuple(own[name] for name in looks)] = value
-    if any(len(values) < len(kinds) for values in known.values()):
+    values = field.run_values[row]
+    known = [
+        {field.run_levels[run][factor]: float(values[run]) for run in members}
+        for members in field.training_runs.members
+    ]
+    if any(len(own) < len(ways) for own in known):
         return None
-    table = np.array([[values[kind] for kind in kinds] for values in known.values()])
+    table = np.array([[own[way] for way in ways] for own in known])
     found = crossed_shares(table, level=level)
-    repeats = tuple(name for name in names(field.factors) if name not in looks)
-    if found is None or not repeats:
+    if found is None:
         return None
     share, low, high = found.conditions
-    note = f"{' × '.join(repeats)} includes what it does together with {listing(looks)}."
+    note = f"{' × '.join(repeats)} includes its interaction with {factor}."
     return VarianceShares(
-        (
-            Effect(tuple(looks), share, low, high),
-            Effect(repeats, 1.0 - share, 1.0 - high, 1.0 - low),
-        ),
+        (Effect((factor,), share, low, high), Effect(repeats, 1.0 - share, 1.0 - high, 1.0 - low)),
         float(table.var()),
         (note,),
     )
@@ -126,13 +126,13 @@ def set_share_claims(field: Cases) -> list[Claim]:
         f"{named[third].value:.0%}."
     )
     evidence = f"95 % interval of the first {low:.0%} to {high:.0%}, for other runs and these sets"
-    surely = low > HALF and first != "both together"  # chance is in that, too
+    surely = low > HALF and first != "both together"  # which includes chance
     return [Claim(text, "holds" if surely else "undecided", evidence)]
 
 
 def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
     """How far each factor alone moves each detector, for designs without a grid."""
-    factors = list(names(field.factors))
+    factors = names(field.factors)
     if not field.are_runs or len(factors) < 2:
         return {}
     columns = {name: [levels[name] for levels in field.run_levels] for name in factors}
@@ -230,8 +230,8 @@ def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
         Claim(
             text,
             "holds" if surely else "undecided",
-            f"{'; '.join(told) or 'no other changes alone'}; ranges, not shares: without a grid "
-            "nobody knows what factors do together",
+            f"{'; '.join(told) or 'no other changes alone'}; ranges, not shares: interactions are "
+            "not known without a grid",
         )
     ]
 

@@ -27,16 +27,16 @@ def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
         return []  # the spread is as good as none, and says nothing about further runs
     high = "any number" if needed.high is None else f"{needed.high:,}"
     if needed.runs is None and not needed.spread:
-        text = f"No number of runs would tell {best} from {rival}: here they agree in every run."
+        text = f"No number of runs would separate {best} from {rival}: they agree in every run."
         return [Claim(text, "undecided", f"{now} so far")]
     if needed.runs is None:
-        text = f"Telling {best} from {rival} would take more than {MOST_RUNS:,} runs like these, "
-        text += "if they differ as little as here."
+        text = f"Separating {best} from {rival} would take more than {MOST_RUNS:,} runs like "
+        text += "these, if they differ as little as here."
         allowed = f"{now} so far; the spread allows {needed.low:,} to {high}"
         return [Claim(text, "undecided", allowed if needed.low else f"{now} so far")]
     return [
         Claim(
-            f"Telling {best} from {rival} would take about {needed.runs:,} runs like these.",
+            f"Separating {best} from {rival} would take about {needed.runs:,} runs like these.",
             "undecided",
             f"{now} so far; for {100 * POWER:.0f} % power at the observed difference and spread, "
             f"which allow {needed.low:,} to {high}",

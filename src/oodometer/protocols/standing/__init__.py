@@ -1,1 +1,0 @@
-"""Who is best in a results table, how surely, and what changes the answer."""
