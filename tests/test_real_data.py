@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.lead.run import run_study
 from oodometer.engine.stores import FolderStore
 from oodometer.study import parse_study
@@ -31,7 +32,7 @@ def test_mnist_is_told_from_letters(tmp_path):
         },
         "study",
     )
-    outcome = run_study(study, FolderStore(tmp_path / "store"), workers=1)
+    outcome = run_study(study, FolderStore(tmp_path / "store"), executor=InProcess())
     assert not outcome.missing
     (finding,) = outcome.findings
     facts = dict(finding.facts)
