@@ -279,9 +279,9 @@ def test_tables_of_texts(tmp_path):
     parts = load_texts(str(tmp_path / "official"))
     assert parts["train"].labels.tolist() == [2, 0, 1], "counted from 1, as AG News is"
     assert parts["train"].texts[0].startswith('A title of some length A "long" description')
-    assert parts["train"].taken == "texts: column 2, column 3; labels: column 1"
+    assert parts["train"].columns == "texts: column 2, column 3; labels: column 1"
     assert parts["test"].texts == ("Some words", "Other words", "Words")
-    assert parts["test"].taken == "texts: text; labels: label"
+    assert parts["test"].columns == "texts: text; labels: label"
     rows = [{"content": f"text {k}", "category": "ab"[k % 2], "id": k} for k in range(4)]
     files.write_jsonl(tmp_path / "news.jsonl.gz", rows)
     whole = load_texts(str(tmp_path / "news.jsonl.gz"))["all"]

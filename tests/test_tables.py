@@ -74,7 +74,7 @@ def test_published_schema_of_the_label_noise_paper(table):
     assert [part.metric for part in reading.results] == [
         "auroc", "failure_auroc", "incorrect_auroc", "correct_auroc",
     ]  # fmt: skip
-    assert "lines that occur again, word for word, were left out: 1" in reading.notes
+    assert "duplicate rows were left out: 1" in reading.notes
     main = reading.results[0]
     assert set(main.factor_names) == {
         "training_dataset",
@@ -92,7 +92,7 @@ def test_openood_files_as_they_are(table, tmp_path):
         (d, o): v for d in ("knn", "msp") for o, v in (("cifar100", 0.8983), ("mnist", 0.992))
     }
     assert values(reading, "fpr95")["msp", "mnist"] == pytest.approx(0.005)
-    assert "lines that are means of others were left out: nearood, farood" in reading.notes
+    assert "rows that are means of other rows were left out: nearood, farood" in reading.notes
     assert dict(reading.columns)["CCR_4"] == "not used: another kind of metric"
 
 
@@ -105,7 +105,7 @@ def test_openood_means_with_spread_and_seeds_in_paths(table, tmp_path):
     found = reading.results[0]
     assert found.detectors == ("msp", "react") and found.factor_names == ("seed",)
     assert found.frame["spread"].tolist() == pytest.approx([0.003] * 8)
-    assert any("supports fewer conclusions" in note for note in reading.notes)
+    assert any("fewer conclusions are possible" in note for note in reading.notes)
 
 
 def test_spreadsheet_with_decimal_commas_percent_signs_and_gaps(table):
@@ -116,7 +116,7 @@ def test_spreadsheet_with_decimal_commas_percent_signs_and_gaps(table):
         {("MSP", "SVHN"): 0.912, ("KNN", "SVHN"): 0.951, ("KNN", "LSUN"): 0.942}
     )
     notes = " | ".join(reading.notes)
-    assert "empty cells count as missing: 1" in notes and "taken for auroc" in notes
+    assert "empty cells count as missing: 1" in notes and "read as auroc" in notes
     assert dict(reading.columns)["Moyenne"] == "not used: a mean of other columns"
 
 
@@ -155,7 +155,7 @@ def test_fractions_among_percentages_are_noticed(table):
 def test_repeated_cells_become_runs(table):
     reading = read_results(table("method,auroc\nmsp,.9\nmsp,.8\nknn,.7\nknn,.6\n"))
     assert reading.results[0].factor_names == ("run",)
-    assert "lines that repeat a cell with another value: 2" in reading.notes[0]
+    assert "rows that repeat a cell with another value: 2" in reading.notes[0]
 
 
 def test_columns_can_be_corrected(table):

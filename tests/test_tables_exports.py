@@ -197,7 +197,7 @@ def test_identifiers_of_runs_are_no_id_sets(tmp_path):
                     for n, ((d, s, k), v) in enumerate(TWELVE.items()))  # fmt: skip
     reading = read(tmp_path, "ID,method,ood,seed,auroc\n" + lines)
     assert values(reading, "seed") == TWELVE
-    assert ("ID", "not used: names of lines") in reading.columns
+    assert ("ID", "not used: row names") in reading.columns
 
 
 def test_numbers_beyond_their_range_by_rounding_only(tmp_path):

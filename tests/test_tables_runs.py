@@ -96,7 +96,7 @@ def test_a_file_of_outlier_sets_is_one_detectors(tmp_path):
     path.write_text("dataset,FPR@95,AUROC\ncifar100,53.1,87.2\nsvhn,25.8,91.5\nfarood,25.8,91.5\n")
     found = read_results(path)
     assert found.results[0].detectors == ("ood",) and found.results[0].ood == ("cifar100", "svhn")
-    assert "all lines are taken for those of one, ood" in found.notes[0]
+    assert "all rows are read as results of ood" in found.notes[0]
     path.write_text("dataset,AUROC\nsvhn,91\nsvhn,92\nlsun,93\nlsun,94\n")
     with pytest.raises(UserError, match="No column names the detector"):
         read_results(path)
@@ -142,7 +142,7 @@ def test_files_named_twice_and_reports_in_the_folder_are_read_once_and_not_at_al
     path = write(tmp_path / "t.csv", ("seed",), [("0",), ("1",)])
     found = read_results(["t.csv", path, "./t.csv"])
     assert len(found.results[0].frame) == 12
-    assert found.notes == ("what was named more than once was read once",)
+    assert found.notes == ("files named more than once were read once",)
     for name in ("report.csv", "report.md", "report.tex", "report.html"):
         (tmp_path / name).write_text("finding,table,row,column,value\na,b,c,d,91\n")
     assert read_results(tmp_path).columns == read_results(path).columns

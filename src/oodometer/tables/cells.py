@@ -1,4 +1,4 @@
-"""One cell of somebody's results table: a number, a mean with its spread, a gap, or a text."""
+"""One cell of a results table: a number, a mean with its spread, a gap, or a text."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OTHER_METRIC = "another kind of metric"
-_WHOSE_SPREAD = "the spread of which column is not said"
+_WHOSE_SPREAD = "spread of an unknown column"
 _TITLES = {  # of columns that have a role of their own
     "metric": frozenset({"metric", "metrics", "measure"}),
     "detector": DETECTOR_TITLES,
@@ -73,7 +73,7 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
         elif role in HIGHER_IS_BETTER:
             roles.measured[column] = (role, "")
         elif role == "ignore":
-            roles.ignored[column] = "you said so"
+            roles.ignored[column] = "as you asked"
         else:
             (roles.factors if role == "factor" else roles.covariates).append(column)
     if len(roles.measured) > 1 and len({metric for metric, _ in roles.measured.values()}) == 1:
@@ -120,7 +120,7 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):
-            roles.ignored[column] = "line numbers"
+            roles.ignored[column] = "row numbers"
         else:
             kept.append(column)
     return kept
@@ -229,7 +229,7 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         elif title in REPEAT_TITLES:
             roles.factors.append(column)
         elif title == "id" and _names_lines(frame, column, titles):
-            roles.ignored[column] = "names of lines"
+            roles.ignored[column] = "row names"
         elif role := _role_named(frame[column], title, titles, numeric, roles):
             setattr(roles, role, column)
         else:
@@ -259,14 +259,14 @@ def _role_named(
 
 
 def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> bool:
-    """Tell whether a column called ID names every line, as trackers of experiments do."""
+    """Whether a column called ID names every line, as trackers of experiments do."""
     texts = frame[column]
     several = len(texts) > 2 and texts.is_unique and any(t in DETECTOR_TITLES for t in titles)
     return several and 2 * sum(map(is_set, texts)) < len(texts)
 
 
 def _are_labels(texts: Iterable[str]) -> bool:
-    """Tell whether numbers are names: whole, and each of them several times."""
+    """Whether numbers are names: whole, and each of them several times."""
     given = list(texts)
     return all(text.isdigit() for text in given) and 2 * len(set(given)) <= len(given)
 

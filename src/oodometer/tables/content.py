@@ -64,7 +64,7 @@ def _measurements(frame: pd.DataFrame, numeric: Sequence[str]) -> list[str]:
 
 
 def _measures(frame: pd.DataFrame, column: str) -> bool:
-    """Tell whether a column of numbers holds measurements rather than settings."""
+    """Whether a column of numbers holds measurements rather than settings."""
     cells = [cell for text in frame[column] if (cell := read_cell(text)) is not None]
     if any(cell.spread is not None or cell.percent for cell in cells):
         return True
@@ -153,7 +153,7 @@ def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
 
 
 def are_detectors(roles: Roles) -> bool:
-    """Tell whether the titles of wide columns name detectors: known ones, or nothing else does."""
+    """Whether the titles of wide columns name detectors: known ones, or nothing else does."""
     titles = _wide(roles)
     if roles.detector is not None or not titles:
         return False

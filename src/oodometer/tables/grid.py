@@ -55,7 +55,7 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     if is_turned(rows, width):
         rows = [list(column) for column in zip(*rows, strict=True)]
         width = len(rows[0])
-        notes.append("titles stand in the first column: the table was turned")
+        notes.append("titles are in the first column: the table was transposed")
     start = _first_line(rows, width, where)
     if start:
         notes.append(f"lines above the header were left out: {start}")
@@ -119,7 +119,7 @@ def _below(rows: Rows, depth: int, notes: list[str]) -> Rows:
     body = [row for row in rows[depth:] if row not in head]
     repeated = len(rows) - depth - len(body)
     if repeated:
-        notes.append(f"repetitions of the header were left out: {repeated}")
+        notes.append(f"repeated headers were left out: {repeated}")
     return body
 
 
@@ -144,7 +144,7 @@ def _padded(row: list[str], width: int) -> list[str]:
 
 
 def _is_comment(rows: Rows, number: int, width: int) -> bool:
-    """Tell whether a line is a remark; "# one, two" may have as many cells as the table."""
+    """Whether a line is a remark; "# one, two" may have as many cells as the table."""
     row = rows[number]
     if not row[0].startswith("#"):
         return False
@@ -185,7 +185,7 @@ def _sections(
             labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
     if not lines or max(labels.values()) < 2:
         return titles, rows
-    notes.append(f"headings between the lines became the column '{SECTION}'")
+    notes.append(f"headings between rows became the column '{SECTION}'")
     return [*titles, SECTION], lines
 
 
@@ -204,7 +204,7 @@ def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list
     if left_out:
         shown = "; ".join(" ".join(filter(None, row))[:_SHOWN] for row in left_out[:3])
         more = ", …" if len(left_out) > 3 else ""
-        notes.append(f"lines without numbers were left out: {len(left_out)} ({shown}{more})")
+        notes.append(f"rows without numbers were left out: {len(left_out)} ({shown}{more})")
     return [row for row, remark in zip(rows, remarks, strict=True) if not remark]
 
 

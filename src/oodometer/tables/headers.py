@@ -22,13 +22,13 @@ _MOST_TURNED = 60  # lines: a table that lies on its side has one per column
 
 
 def knows_titles(row: Sequence[str], least: int = 2) -> bool:
-    """Tell whether a line looks like a header: titles of roles or metrics, and no number."""
+    """Whether a line is like a header: titles of roles or metrics, and no number."""
     known = sum(plain(cell) in _TITLES or metric_named(cell) is not None for cell in row)
     return known >= least and not any(map(read_cell, row))
 
 
 def is_turned(rows: Rows, width: int) -> bool:
-    """Tell whether titles stand in the first column, and lines beside each other."""
+    """Whether titles stand in the first column, and lines beside each other."""
     first = [plain(row[0]) for row in rows[: _MOST_TURNED + 1]]
     return (
         2 < len(rows) <= _MOST_TURNED
@@ -74,7 +74,7 @@ def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
 
 
 def _numbers_repeats(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
-    """Tell whether a line below equal titles numbers runs: SVHN, SVHN above 0, 1."""
+    """Whether a line below equal titles numbers runs: SVHN, SVHN above 0, 1."""
     above, here = rows[depth - 1], rows[depth]
     if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in {"", *REPEAT_TITLES}:
         return False
@@ -85,7 +85,7 @@ def _numbers_repeats(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
 
 
 def names_the_index(row: Sequence[str]) -> bool:
-    """Tell whether a line below the header holds nothing but titles of columns without any."""
+    """Whether a line below the header holds nothing but titles of columns without any."""
     filled = [cell for cell in row if cell]
     leading = list(row[: len(filled)]) == filled and len(filled) < len(row)
     known = any(plain(cell) in _TITLES for cell in filled)
@@ -131,7 +131,7 @@ def _header_columns(header: Rows, results: Collection[int], width: int) -> list[
 
 
 def _tells_nothing(columns: Sequence[Sequence[str]], level: int) -> bool:
-    """Tell whether one line of the header says the same of all results, such as "OOD data sets"."""
+    """Whether one line of the header says the same of all results, such as "OOD data sets"."""
     said = {parts[level] for parts in columns}
     if len(said) != 1 or len(columns) < 2:
         return False

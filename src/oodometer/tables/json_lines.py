@@ -110,7 +110,7 @@ def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
 
 
 def _is_fact(name: str, value: Json) -> bool:
-    """Tell whether an entry is about the whole run: one value, or an object of settings."""
+    """Whether an entry is about the whole run: one value, or an object of settings."""
     settings = isinstance(value, dict) and name.casefold() in _SETTINGS
     return settings or value is None or isinstance(value, str | int | float)
 

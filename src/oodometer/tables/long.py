@@ -52,7 +52,7 @@ class Long:
 
     frame: pd.DataFrame
     factors: Mapping[str, str]  # what may tell runs apart
-    covariates: Mapping[str, str]  # numbers about the run, which are no condition
+    covariates: Mapping[str, str]  # numbers about the run
 
 
 def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
@@ -198,8 +198,8 @@ def _run_in_titles(roles: Roles) -> str | None:
     """Say what the ends of wide titles number, as in SVHN seed0, SVHN seed1."""
     found = [_RUN_OF.fullmatch(what) for _, what in roles.measured.values() if what]
     kinds = {match[2].casefold() for match in found if match}
-    taken = {plain(column) for column in roles.factors}
-    return kinds.pop() if found and all(found) and len(kinds) == 1 and not kinds & taken else None
+    used = {plain(column) for column in roles.factors}
+    return kinds.pop() if found and all(found) and len(kinds) == 1 and not kinds & used else None
 
 
 def _cells(column: str, texts: list[str]) -> list[Cell | None]:
@@ -233,7 +233,7 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
         if not all(texts):
-            notes.append(f"{column} is empty in some lines, which count as a level of their own")
+            notes.append(f"{column} is empty in some rows, which form a level of their own")
         lines[name] = np.where(texts == "", EMPTY, texts)
         factors[name] = column
     for column in roles.covariates:
@@ -268,13 +268,12 @@ def _filled(
         return texts
     below = frame[column].where(~empty).ffill()
     labels = [c for c in frame.columns if c not in roles.measured and c not in roles.ignored]
-    told = frame[labels].assign(**{column: below})
-    if empty[0] or told.duplicated().any():
+    filled = frame[labels].assign(**{column: below})
+    if empty[0] or filled.duplicated().any():
         line = int(np.flatnonzero(empty)[0]) + 1
         raise UserError(f"Line {line} of the table names no {role}.")
     notes.append(
-        f"lines without {role}: {int(empty.sum())}, taken for that of the line above, as merged "
-        "cells are exported"
+        f"rows without {role}: {int(empty.sum())}, filled from the row above, as for merged cells"
     )
     return below.to_numpy(dtype=object)
 
@@ -291,8 +290,7 @@ def _merged(
     below = frame[column].where(texts != "").ffill()
     if frame[labels].assign(**{column: below}).duplicated().any():
         return texts
-    notes.append(f"{column} is empty in some lines: taken for that of the line above, as merged "
-                 "cells are exported")  # fmt: skip
+    notes.append(f"{column} is empty in some rows: filled from the row above, as for merged cells")
     return below.to_numpy(dtype=object)
 
 
@@ -313,11 +311,11 @@ def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         means = long[column].isin([n for n in long[column].unique() if _is_statistic(str(n))])
         if means.any() and not means.all():
             names = ", ".join(dict.fromkeys(long.loc[means, column]))
-            notes.append(f"lines that are means of others were left out: {names}")
+            notes.append(f"rows that are means of other rows were left out: {names}")
             long = long[~means]
     return long
 
 
 def _is_statistic(name: str) -> bool:
-    """Tell whether a line is computed from others: a mean, a spread, a gain."""
+    """Whether a line is computed from others: a mean, a spread, a gain."""
     return is_average(name) or plain(name) in (*SPREADS, "δ", "delta", "gain", "improvement")

@@ -196,7 +196,7 @@ def _apart(word: str, metric: str | None) -> list[str]:
 
 
 def is_set(name: str) -> bool:
-    """Tell whether a name is that of a data set that people use.
+    """Whether a name is that of a data set that people use.
 
     >>> is_set("CIFAR-10"), is_set("Places365"), is_set("MSP")
     (True, True, False)
@@ -205,7 +205,7 @@ def is_set(name: str) -> bool:
 
 
 def is_average(title: str) -> bool:
-    """Tell whether a title says that its numbers are means of others.
+    """Whether a title says that its numbers are means of others.
 
     >>> is_average("Near-OOD"), is_average("Far-OOD Avg."), is_average("SVHN")
     (True, True, False)
@@ -227,7 +227,7 @@ def repeat_name(title: str) -> str | None:
 
 
 def is_detector(name: str) -> bool:
-    """Tell whether a name is that of a detector that people use.
+    """Whether a name is that of a detector that people use.
 
     >>> is_detector("MSP"), is_detector("KNN (k=50)"), is_detector("SVHN")
     (True, True, False)

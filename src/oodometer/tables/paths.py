@@ -56,8 +56,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
             frame = frame.drop(columns=name)
             del added[name]
     if added:
-        names = "sheets" if of_sheets else "files and folders"
-        notes.append(f"known by the names of {names} only: {', '.join(added)}")
+        names = "sheet" if of_sheets else "file and folder"
+        notes.append(f"taken from {names} names: {', '.join(added)}")
     about = {table.about for table in tables.values()}
     return Table(frame, about=about.pop() if len(about) == 1 else "")
 
@@ -67,7 +67,7 @@ def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:
     detector = _detector_in(file)
     if not detector or _tells_detectors(table.frame):
         return table
-    notes.append(f"the detector, {detector}, is known by the name of the file only")
+    notes.append(f"the detector, {detector}, is taken from the file name")
     return replace(table, frame=table.frame.assign(detector=detector))
 
 
@@ -110,7 +110,7 @@ def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, Table]:
     for path in paths:
         named.setdefault(path.resolve(), path)
     if len(named) < len(paths):
-        notes.append("what was named more than once was read once")
+        notes.append("files named more than once were read once")
     tables: dict[Path, Table] = {}
     for path in named.values():
         tables |= _read_folder(path, notes) if path.is_dir() else _read(path, notes)
@@ -150,14 +150,14 @@ def _with_numbers(file: Path, tables: dict[Path, Table]) -> dict[Path, Table]:
 
 
 def _is_table(file: Path) -> bool:
-    """Tell whether a file in a folder may be a table: not those that programs keep beside it."""
+    """Whether a file in a folder may be a table: not those that programs keep beside it."""
     bare = file.with_suffix("") if file.suffix.casefold() in (".gz", ".bz2", ".xz") else file
     hidden = any(part.startswith((".", "~$", "__MACOSX")) for part in file.parts)
     return bare.suffix.casefold() in SUFFIXES and not hidden
 
 
 def _is_report(file: Path) -> bool:
-    """Tell whether a file was written by an analysis before this one, into the same folder."""
+    """Whether a file was written by an analysis before this one, into the same folder."""
     return file.stem == "report" and all(
         file.with_suffix(suffix).is_file() for suffix in (".html", ".md", ".tex", ".csv")
     )
@@ -173,7 +173,7 @@ def _read(file: Path, notes: list[str]) -> dict[Path, Table]:
 
 
 def _tells_detectors(frame: pd.DataFrame) -> bool:
-    """Tell whether a table itself says which detectors its numbers belong to."""
+    """Whether a table itself says which detectors its numbers belong to."""
     if sum(map(is_detector, frame.columns)) >= 2:
         return True
     for column in frame.columns:

@@ -1,4 +1,4 @@
-"""From somebody's results to Results: what was read, how it was understood, what was noticed."""
+"""From a results table to `Results`: the whole pipeline, with notes on what was assumed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What was found in a table: results per metric, what each column was taken for, and notes."""
+    """What a table holds: results per metric, the role of each column, and notes."""
 
     results: tuple[Results, ...]  # AUROC first where there is one
     columns: tuple[tuple[str, str], ...]  # column, role
@@ -59,7 +59,7 @@ def read_results(
     frame = unfolded(frame, notes)
     double = frame.duplicated()
     if double.any():
-        notes.append(f"lines that occur again, word for word, were left out: {int(double.sum())}")
+        notes.append(f"duplicate rows were left out: {int(double.sum())}")
         frame = frame[~double].reset_index(drop=True)
     default, source = _default_metric(stem, table.about)
     frame = with_joined(columns, frame, titles)
@@ -70,7 +70,7 @@ def read_results(
     if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
         better = "higher" if HIGHER_IS_BETTER[default] else "lower"
         notes.append(
-            f"no column names a metric: the numbers are taken for {default}{source}, {better} is "
+            f"no column names a metric: numbers are read as {default}{source}, {better} is "
             "better; --columns fpr95=COLUMN says otherwise"
         )
     factors = [column for column, role in chosen.items() if role == "factor"]
@@ -104,7 +104,7 @@ def _table(
 
 
 def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
-    """Every column with what it was taken for in the end."""
+    """Every column with its final role."""
     names = {title: name for name, title in runs.long.factors.items()}
 
     def factor(column: str) -> str:
@@ -130,16 +130,16 @@ def _default_metric(stem: str, about: str) -> tuple[str, str]:
 def _of_one_detector(
     frame: pd.DataFrame, roles: Roles, stem: str, notes: list[str]
 ) -> pd.DataFrame:
-    """Take a file that names outlier sets, each once, and no detector for one detector's results.
+    """Read a file that names outlier sets, each once, and no detector as results of one detector.
 
-    OpenOOD writes such files; the name of the file may be all that tells which detector it was.
+    OpenOOD writes such files; often only their name says which detector it was.
     """
     cell = [c for c in (roles.ood, roles.id, roles.metric, *roles.factors) if c is not None]
-    told = roles.detector is not None or are_detectors(roles) or "detector" in frame.columns
-    if told or not stem or roles.ood is None or not roles.measured or frame.duplicated(cell).any():
+    named = roles.detector is not None or are_detectors(roles) or "detector" in frame.columns
+    if named or not stem or roles.ood is None or not roles.measured or frame.duplicated(cell).any():
         return frame
     roles.detector = "detector"
-    notes.append(f"no column names the detector: all lines are taken for those of one, {stem}")
+    notes.append(f"no column names the detector: all rows are read as results of {stem}")
     return frame.assign(detector=stem)
 
 
@@ -186,8 +186,8 @@ def _results(long: Long, metric: str, runs: int | None, notes: list[str]) -> Res
         if runs is not None or "runs" in part.columns:
             frame["runs"] = part["runs"] if runs is None else runs
         notes.append(
-            "numbers with ± are means with a standard deviation; the single runs behind them are "
-            "not known, which supports fewer conclusions"
+            "numbers with ± are read as mean ± standard deviation; without the individual runs, "
+            "fewer conclusions are possible"
         )
     elif runs is not None:
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")

@@ -25,7 +25,7 @@ class Runs:
     """The lines of a table, each cell of every run once, and why columns are not factors."""
 
     long: Long
-    set_aside: Mapping[str, str]  # title of a column -> why it tells no runs apart
+    set_aside: Mapping[str, str]  # title of a column -> why it is not a factor
 
 
 def find_runs(long: Long, notes: list[str], chosen: Collection[str] = ()) -> Runs:
@@ -39,7 +39,7 @@ def find_runs(long: Long, notes: list[str], chosen: Collection[str] = ()) -> Run
     long, reasons = _choose_factors(long, wanted, notes)
     if reasons:
         each = "; ".join(f"{column}: {why}" for column, why in reasons.items())
-        notes.append(f"columns that tell no runs apart were set aside ({each})")
+        notes.append(f"columns that do not distinguish runs were ignored ({each})")
     return Runs(_once(_with_named_jobs(long), notes), reasons)
 
 
@@ -54,12 +54,14 @@ def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         other = [f"{name} = {known}" for name, known in spelling.items() if name != known]
         if other:
             frame = frame.assign(**{column: frame[column].replace(spelling)})
-            notes.append(f"names that differ in capitals only are the same: {', '.join(other)}")
+            notes.append(
+                f"names that differ only in capitalization were merged: {', '.join(other)}"
+            )
     return frame
 
 
 def _with_promoted_settings(long: Long) -> Long:
-    """Make a setting that was taken for a fact about runs a factor, if nothing else tells it."""
+    """Make a setting among the covariates a factor, if no factor determines it."""
     frame, factors, covariates = long.frame, dict(long.factors), dict(long.covariates)
     for name in [name for name in _SETTINGS if name in covariates]:
         keys = [*factors, *_id(frame)]
@@ -267,8 +269,8 @@ def _once(long: Long, notes: list[str]) -> Long:
         return replace(long, frame=frame)
     number = frame.groupby(keys, dropna=False).cumcount() + 1
     notes.append(
-        f"lines that repeat a cell with another value: {int((number > 1).sum())}, taken for "
-        "repeated runs, numbered in the order of the file, so that equal numbers are compared"
+        f"rows that repeat a cell with another value: {int((number > 1).sum())}, read as "
+        "repeated runs, numbered in file order"
     )
     name = "run" if "run" not in long.factors else "repetition"
     frame = frame.assign(**{name: number.astype(str)})

@@ -147,7 +147,7 @@ def _with_long_names(rows: Rows) -> Rows | None:
 
 
 def numbered(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether each line begins with its number, as R writes tables: its header does not."""
+    """Whether each line begins with its number, as R writes tables: its header does not."""
     return [row[0].strip('"') for row in rows if row] == [str(n + 1) for n in range(len(rows))]
 
 

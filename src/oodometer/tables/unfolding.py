@@ -91,6 +91,6 @@ def _join_statistics(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             ]
         others = dict.fromkeys(frame[title][~kinds.isin([*MEANS, *SPREADS])])
         left = f"; left out: {', '.join(others)}" if others else ""
-        notes.append(f"lines of means and spreads were joined, as {title} says{left}")
+        notes.append(f"rows of means and spreads were joined, as {title} says{left}")
         return joined
     return frame

@@ -13,7 +13,7 @@ from oodometer.tables.xlsx import Book, Sheet, opened, sheet_rows
 
 
 def is_workbook(content: bytes) -> bool:
-    """Tell whether bytes are an .xlsx workbook, whatever the file is called."""
+    """Whether bytes are an .xlsx workbook, whatever the file is called."""
     if content[:4] != b"PK\x03\x04":
         return False
     try:

@@ -85,7 +85,7 @@ def _part(archive: zipfile.ZipFile, name: str, where: str) -> ElementTree.Elemen
 
 
 def _is_hostile(content: bytes) -> bool:
-    """Tell whether a part is too large, or may define entities; UTF-16 would hide them."""
+    """Whether a part is too large, or may define entities; UTF-16 would hide them."""
     return len(content) > _LARGEST or b"<!DOCTYPE" in content or b"\0" in content
 
 
@@ -138,8 +138,8 @@ def sheet_rows(book: Book, sheet: Sheet, where: str) -> tuple[Rows, str]:
         if column.get("hidden") in ("1", "true") and int(column.get("min", 0)) in used
     )
     counts = ((hidden, "rows"), (columns, "columns"))
-    told = (f"{n} {what.removesuffix('s') if n == 1 else what}" for n, what in counts if n)
-    return _without_margins(rows), " and ".join(told)
+    hidden_parts = (f"{n} {what.removesuffix('s') if n == 1 else what}" for n, what in counts if n)
+    return _without_margins(rows), " and ".join(hidden_parts)
 
 
 def _cells(book: Book, row: ElementTree.Element, where: str) -> Iterator[tuple[int, str]]:

@@ -202,7 +202,7 @@ class _Place:
         for part, found in parts.items():
             labels = _renumber(found, names)
             _check_range(self, labels)
-            made[part] = Texts(self.name, found.texts, labels, found.taken)
+            made[part] = Texts(self.name, found.texts, labels, found.columns)
         return made
 
     def _chosen(self, found: LabelledTexts) -> LabelledTexts:
@@ -217,7 +217,7 @@ class _Place:
         if not texts:
             raise UserError(f"'{self.path}' has no texts of '{self.name}'.")
         kept = () if self.card.is_outlier_class else tuple(names)
-        return LabelledTexts(texts, labels[rows], kept, found.taken)
+        return LabelledTexts(texts, labels[rows], kept, found.columns)
 
     def _reader(self, read: Callable[[], Labelled]) -> Callable[[], Raw]:
         return lambda: self._images(read())

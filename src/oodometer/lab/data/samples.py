@@ -105,7 +105,7 @@ class Texts:
     name: str
     texts: tuple[str, ...]
     labels: NDArray[np.int64]
-    taken: str = ""  # from a table: which columns were taken for what
+    columns: str = ""  # of a table: which hold the texts and labels
 
     def __post_init__(self) -> None:
         if not self.texts or self.labels.shape != (len(self.texts),):

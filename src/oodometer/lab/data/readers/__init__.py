@@ -37,7 +37,7 @@ class TextFormat:
     parts: Callable[[Path, Request], TextParts]
 
 
-# In the order in which they are tried: the telling ones first.
+# In the order in which they are tried: the most specific first.
 FORMATS: dict[str, Format | TextFormat] = {
     "npz": Format("NumPy .npz", tables.matches_npz, tables.npz),
     "idx": Format("IDX, plain or .gz", idx.matches, idx.parts),

@@ -40,7 +40,7 @@ class LabelledTexts:
     texts: tuple[str, ...]
     labels: NDArray[np.int64]
     names: tuple[str, ...] = ()  # of the classes, if the file names them instead of counting
-    taken: str = ""  # which columns were taken for what
+    columns: str = ""  # of a table: which hold the texts and labels
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,8 @@ def read_svhn(path: Path) -> Labelled:
     """Read X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
     arrays = read_matlab(path)
     if "X" not in arrays or "y" not in arrays:
-        held = ", ".join(sorted(arrays)) or "nothing"
-        raise fault(path, f"is truncated or not from SVHN: it lacks X or y; it has {held[:80]}")
+        names = ", ".join(sorted(arrays)) or "nothing"
+        raise fault(path, f"is truncated or not from SVHN: it lacks X or y; it has {names[:80]}")
     pixels, labels = arrays["X"], arrays["y"].reshape(-1)
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[2] != 3 or not pixels.size:
         raise fault(
