@@ -9,10 +9,10 @@ from scipy.stats import spearmanr
 
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
+from oodometer.protocols.label_noise.cases import noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
 from oodometer.protocols.label_noise.errors import ask_accuracy
-from oodometer.protocols.label_noise.field import noise_field, of_scores
 from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
@@ -64,16 +64,16 @@ def test_what_noise_does_is_said_of_the_right_detector():
     told = " ".join(claim.text for claim in finding.claims)
     assert "With uniform(rate=0.4) labels" in told and "soft loses most" in told
     (errors,) = [c for c in finding.claims if "misclassified ones" in c.text]
-    assert errors.verdict == "holds" and "for 3 of 3 detectors" in errors.text
+    assert errors.verdict == "holds" and "by 3 of 3 detectors" in errors.text
     medians = {table.name: table for table in finding.tables}["medians"]
     assert medians.columns == ("detector", "none", "uniform(rate=0.4)")  # clean stands first
 
 
 def test_runs_are_paired_by_their_other_factors():
-    field = noise_field(of_scores(table()))
+    field = noise_cases(of_scores(table()))
     clean, noisy = field.paired("soft", "none", "uniform(rate=0.4)")
     assert len(clean) == 6
-    np.testing.assert_allclose(np.sort(clean), np.sort(field.values("soft", "none")))
+    np.testing.assert_allclose(np.sort(clean), np.sort(field.at("soft", "none")))
     assert (clean - noisy).mean() > 0.1
 
 
@@ -87,13 +87,13 @@ def test_the_published_schema_finds_clean_labels_by_their_rate():
          "value": 0.9 - rate - 0.01 * seed - (0.1 if d == "knn" else 0), "accuracy": 0.95 - rate}
         for d in ("msp", "knn") for data, rate in (("c10n", 0.2), ("c10", 0.0)) for seed in range(3)
     ]  # fmt: skip
-    field = noise_field({"auroc": results(frame)})
+    field = noise_cases({"auroc": results(frame)})
     assert (field.noise, field.clean, field.levels) == ("training_dataset", "c10", ("c10", "c10n"))
     finding = label_noise_of({"auroc": results(frame)}, np.random.default_rng(0))
     assert any("msp has the highest median AUROC whatever the labels" in c.text
                for c in finding.claims)  # fmt: skip
     assert any("Not answered" in caveat for caveat in finding.caveats)
-    assert any("for the number of questions, too" in caveat for caveat in finding.caveats)
+    assert any("over all questions" in caveat for caveat in finding.caveats)
 
 
 def test_best_case_table_has_the_order_and_sums_of_the_published_one():
@@ -121,7 +121,9 @@ def test_a_choice_of_checkpoint_is_compared_in_pairs():
     ]  # fmt: skip
     given = Results(pd.DataFrame(lines), ("label_noise", "epoch", "seed"))
     finding = label_noise_of({"auroc": given}, np.random.default_rng(0))
-    (claim,) = [c for c in finding.claims if "epoch best is better than last" in c.text]
+    (claim,) = [
+        c for c in finding.claims if "epoch best is significantly better than last" in c.text
+    ]
     assert claim.verdict == "flips" and "for 1 of 2 detectors, and worse for 1" in claim.text
 
 
@@ -166,7 +168,7 @@ def test_a_clean_set_up_is_compared_with_a_noisy_one():
     finding = judged(grid_of(value, looks={"fitted_on": ["train", "validation"]}))
     (claim,) = [c for c in finding.claims if "fitted_on" in c.text]
     assert claim.verdict == "holds"
-    assert "fitted_on validation is better than train for 1 of 1 detector" in claim.text
+    assert "validation is significantly better than train for 1 of 1 detector" in claim.text
     assert "no difference to 1 other" in claim.text
     found = {t.name: t for t in finding.tables}["choice-fitted_on"]
     cells = {row[0]: row for row in found.rows}
@@ -187,8 +189,8 @@ def test_looks_at_one_training_are_one_case():
     many = judged(grid_of(value, looks={"epoch": [1, 2, 3, "best", "last"]}))
     assert [c.verdict for c in one.claims] == [c.verdict for c in many.claims]
     assert one.claims[0].evidence == many.claims[0].evidence
-    assert dict(many.facts)["trainings"] == "12"
-    assert any("looks at one training" in caveat for caveat in many.caveats)
+    assert dict(many.facts)["training runs"] == "12"
+    assert any("re-evaluations of the same training run" in caveat for caveat in many.caveats)
 
 
 def test_kinds_of_noise_are_compared_at_one_rate():
@@ -217,7 +219,7 @@ def test_kinds_of_noise_are_compared_at_one_rate():
 
 def test_failure_against_outliers_is_the_difference_of_two_aurocs():
     finding = label_noise(table(), np.random.default_rng(0))
-    (claim,) = [c for c in finding.claims if "errors better than outliers" in c.text]
+    (claim,) = [c for c in finding.claims if "errors significantly better than outliers" in c.text]
     assert claim.verdict == "holds" and "3 of 3 detectors" in claim.text
     rows = {t.name: t for t in finding.tables}["failure"].rows
     for _, failure, ood, difference, better, worse in rows:
@@ -250,7 +252,7 @@ def test_without_any_difference_a_page_rarely_claims_one():
             lambda part: rng.normal(0.7, 0.05)
         )
         tables["auroc"] = replace(tables["auroc"], frame=frame.assign(accuracy=accuracy))
-        field = noise_field(tables)
+        field = noise_cases(tables)
         told = claims(field, {}, find_choices(field, rng), rng)
         assert len(told) == 9
         held += any(claim.verdict != "undecided" for claim in told)
@@ -299,26 +301,31 @@ def test_every_question_is_answered_as_the_world_was_made():
         (claim,) = [c for c in finding.claims if part in c.text]
         return claim
 
-    drop = told("is lower than with clean ones")
+    drop = told("is significantly lower than with clean ones")
     assert drop.verdict == "flips" and "for 1 of 3 detectors and higher for 2" in drop.text
     assert "c loses most, 5.0 points" in drop.text
     assert "almost stochastically better for 1 " in drop.evidence
     errors = told("from misclassified ones")
-    assert errors.verdict == "undecided" and "beyond chance for 1 of 3 detectors." in errors.text
-    assert "(median AUROC 0.801) better" in errors.text and "ones (0.800)" in errors.text
+    assert errors.verdict == "undecided" and "by 1 of 3 detectors." in errors.text
+    assert (
+        "(median AUROC 0.801) significantly better" in errors.text and "ones (0.800)" in errors.text
+    )
     assert "least for a" not in errors.evidence
-    better = told("errors better than outliers")
+    better = told("errors significantly better than outliers")
     assert better.verdict == "flips"
-    assert "1 of 3 detectors find the classifier's errors better" in better.text
-    assert "2 find outliers better" in better.text
+    assert "1 of 3 detectors detect the classifier's errors" in better.text
+    assert "2 detect outliers better" in better.text
     finder = told("The best detector of outliers")
     assert finder.verdict == "flips"
     assert finder.text == (
         "The best detector of outliers is a, the best of the classifier's own errors c."
     )
-    ground = told("more accurate classifier")
-    assert ground.verdict == "flips" and "for 1 of 3 detectors and a worse one for 2" in ground.text
-    late = told("epoch last is better than best")
+    ground = told("more accurate classifiers")
+    assert (
+        ground.verdict == "flips"
+        and "1 of 3 detectors detect outliers significantly better, and 2 worse" in ground.text
+    )
+    late = told("epoch last is significantly better than best")
     assert late.verdict == "holds" and "for 2 of 3 detectors, and worse for 0" in late.text
     assert "mean over all detectors 2.7 points [2." in late.evidence
     assert "with clean labels better for 0, worse for 0" in late.evidence
@@ -335,7 +342,9 @@ def test_noise_that_only_helps_holds_too_and_clean_labels_are_counted_the_same_w
     finding = judged(grid_of(value, looks={"epoch": ["best", "last"]}))
     drop = finding.claims[0]
     assert drop.verdict == "holds" and "for 0 of 2 detectors and higher for 2" in drop.text
-    (late,) = [c for c in finding.claims if "epoch last is better than best" in c.text]
+    (late,) = [
+        c for c in finding.claims if "epoch last is significantly better than best" in c.text
+    ]
     assert "with clean labels better for 0, worse for 2" in late.evidence
 
 
@@ -343,7 +352,7 @@ def test_correlations_with_accuracy_are_scipys_by_holms_rule():
     rng = np.random.default_rng(10)
     made = world(auroc=lambda d, n, s, e: 0.7 + {"a": 0.0, "b": -0.01, "c": 0.004}[d] * s
                  + rng.normal(0, 0.02))  # fmt: skip
-    field = noise_field(made)
+    field = noise_cases(made)
     (asked,) = ask_accuracy(field)
     means = made["auroc"].frame.groupby(["detector", "label_noise", "seed"])
     lines = means[["value", "accuracy"]].mean().reset_index()  # two sets: the median is the mean
@@ -371,7 +380,7 @@ def test_leads_just_within_chance_are_not_claimed():
 
     finding = judged(grid_of(value, seeds=4, detectors="a"))
     assert finding.claims[0].verdict == "undecided"
-    assert "for 0 of 1 detector, beyond chance" in finding.claims[0].text
+    assert "significantly lower than with clean ones for 0 of 1 detector" in finding.claims[0].text
 
 
 def test_an_accuracy_that_is_known_of_some_labels_only():

@@ -12,7 +12,7 @@ from oodometer.finding import Finding
 from oodometer.protocols.agreement.protocol import metric_agreement
 from oodometer.protocols.common.measured import Measured
 from oodometer.protocols.instability.protocol import instability, instability_of
-from oodometer.protocols.label_noise.field import NOISE_FACTORS
+from oodometer.protocols.label_noise.labels import NOISE_FACTORS
 from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
 from oodometer.protocols.od_test.protocol import od_test
 from oodometer.protocols.ranking.protocol import ranking, ranking_of

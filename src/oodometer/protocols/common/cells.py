@@ -190,7 +190,7 @@ def cells_of(results: Results) -> Cells:
         pairs=tuple(pairs),
         values=by_cell("value"),
         spreads=np.nan_to_num(by_cell("spread")),
-        accuracy=_mean_of_known(by_cell("accuracy")),
+        accuracy=mean_of_known(by_cell("accuracy")),
         run=np.array([run for run, _ in cells], dtype=np.intp),
         pair=np.array([pair for _, pair in cells], dtype=np.intp),
     )
@@ -202,12 +202,18 @@ def _texts(results: Results, name: str) -> list[str]:
     return texts
 
 
-def _mean_of_known(values: Floats) -> Floats:
-    """Mean over the rows that are known, of each column; NaN where none is."""
+def mean_of_known(values: Floats) -> Floats:
+    """Mean over the rows that are known, of each column; NaN where none is.
+
+    Equal values have that mean without rounding: rank correlations depend on ties.
+    """
     known = ~np.isnan(values)
     counts = known.sum(axis=0)
     sums = np.where(known, values, 0.0).sum(axis=0)
-    return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    lowest = np.where(known, values, np.inf).min(axis=0, initial=np.inf)
+    highest = np.where(known, values, -np.inf).max(axis=0, initial=-np.inf)
+    return np.asarray(np.where(lowest == highest, lowest, means))
 
 
 def require_metric_values(results: Results) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
 from oodometer.stats.comparison import Difference, against_best, holm
 from oodometer.stats.paired import sign_flip_test, t_test
+
+Name = TypeVar("Name", bound=Hashable)  # of what is compared
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -46,12 +49,12 @@ def paired_difference(
 
 
 def paired_differences(
-    pairs: Mapping[str, tuple[Floats, Floats]],
+    pairs: Mapping[Name, tuple[Floats, Floats]],
     rng: np.random.Generator,
     *,
     of_best: bool = False,
     families: int = 1,
-) -> dict[str, Difference]:
+) -> dict[Name, Difference]:
     """The same of several pairs of shares, p values adjusted by Holm's rule.
 
     What has no case is left out. Shares, such as AUROC, differ by 1 at most. `of_best`: the first

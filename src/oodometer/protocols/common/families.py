@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.contests import Contest
+from oodometer.protocols.common.differences import Name
 from oodometer.stats.comparison import Difference, holm
 
 
@@ -41,8 +42,8 @@ def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
 
 
 def about_differences(
-    found: Mapping[str, Difference],
-    tell: Callable[[dict[str, Difference]], list[Claim]],
+    found: Mapping[Name, Difference],
+    tell: Callable[[dict[Name, Difference]], list[Claim]],
     overall: float | None = None,
 ) -> list[Asked]:
     """Ask about differences by name; without any there is no question."""
@@ -67,7 +68,9 @@ def about_contests(
     return [Asked(p_values, tell_adjusted)] if held else []
 
 
-def _adjusted(found: Mapping[str, Difference], p_values: Sequence[float]) -> dict[str, Difference]:
+def _adjusted(
+    found: Mapping[Name, Difference], p_values: Sequence[float]
+) -> dict[Name, Difference]:
     return {
         name: difference._replace(p_value=p)
         for (name, difference), p in zip(found.items(), p_values, strict=True)

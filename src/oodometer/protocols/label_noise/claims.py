@@ -20,151 +20,148 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
 )
+from oodometer.protocols.label_noise.cases import NoiseCases
 from oodometer.protocols.label_noise.choices import (
     Choice,
     ask_choice,
     compared,
     most_families,
     one_way,
-    told_apart,
+    significant,
 )
 from oodometer.protocols.label_noise.errors import ask_accuracy, ask_errors, ask_failure
-from oodometer.protocols.label_noise.field import Labels, NoiseField
+from oodometer.protocols.label_noise.labels import Labels
 from oodometer.stats.comparison import Difference
 from oodometer.stats.order import THRESHOLD
 
 Orders = Mapping[tuple[str, str], float]  # level, detector -> almost stochastic order of clean
+Kinds = tuple[str, str]  # of noise
 SAME_RATE = 0.01  # noise rates that differ by less are the same
 
 
 def claims(
-    field: NoiseField, orders: Orders, choices: Sequence[Choice], rng: np.random.Generator
+    cases: NoiseCases, orders: Orders, choices: Sequence[Choice], rng: np.random.Generator
 ) -> tuple[Claim, ...]:
     """All that can be said, at one level for the whole page."""
-    families = most_families(field)
+    families = most_families(cases)
     return answers(
         [
-            *_ask_drop(field, orders, families, rng),
-            *_ask_kinds(field, families, rng),
-            *_ask_winner(field, families, rng),
-            *ask_errors(field, families, rng),
-            *ask_failure(field, families, rng),
-            *ask_accuracy(field),
+            *_ask_drop(cases, orders, families, rng),
+            *_ask_kinds(cases, families, rng),
+            *_ask_winner(cases, families, rng),
+            *ask_errors(cases, families, rng),
+            *ask_failure(cases, families, rng),
+            *ask_accuracy(cases),
             *(question for choice in choices for question in ask_choice(choice)),
         ]
     )
 
 
 def _ask_drop(
-    field: NoiseField, orders: Orders, families: int, rng: np.random.Generator
+    cases: NoiseCases, orders: Orders, families: int, rng: np.random.Generator
 ) -> list[Asked]:
     """Which detectors are worse on classifiers trained on noisy labels?"""
-    if field.clean is None:
+    if cases.clean is None:
         return []
-    clean = field.clean
+    clean = cases.clean
     found = paired_differences(
         {
-            f"{level}\n{detector}": field.paired(detector, clean, level)
-            for level in field.noisy
-            for detector in field.detectors
+            (level, detector): cases.paired(detector, clean, level)
+            for level in cases.noisy
+            for detector in cases.detectors
         },
         rng,
         families=families,
     )
-    means = {level: field.overall_noise(clean, level) for level in field.noisy}
+    means = {level: cases.overall_noise(clean, level) for level in cases.noisy}
     overall = paired_differences(means, rng, families=2 * families)
     least = min((loss.p_value for loss in overall.values()), default=1.0)
     return about_differences(found, lambda losses: _tell_drop(losses, orders), least)
 
 
-def _tell_drop(found: Mapping[str, Difference], orders: Orders) -> list[Claim]:
+def _tell_drop(found: Mapping[tuple[str, str], Difference], orders: Orders) -> list[Claim]:
     by_level: dict[str, dict[str, Difference]] = {}
-    for name, difference in found.items():
-        level, _, detector = name.partition("\n")
+    for (level, detector), difference in found.items():
         by_level.setdefault(level, {})[detector] = difference
     if len(by_level) > SHOWN:
         return [_tell_drops(by_level, orders)]
-    told = []
+    claims = []
     for level, losses in by_level.items():
-        worse, better = told_apart(losses)
+        worse, better = significant(losses)
         most = max(losses, key=lambda name: losses[name].value)
         gained = f" and higher for {len(better)}" if better else ""
         dominated = sum(orders.get((level, name), 1.0) < THRESHOLD for name in losses)
-        told.append(
+        claims.append(
             Claim(
-                f"With {level} labels, the median AUROC is lower than with clean ones for "
-                f"{len(worse)} of {count(len(losses), 'detector')}{gained}, beyond chance; here "
-                f"{most} loses most, {points(losses[most].value)}.",
+                f"With {level} labels, the median AUROC is significantly lower than with clean "
+                f"ones for {len(worse)} of {count(len(losses), 'detector')}{gained}; here {most} "
+                f"loses most, {points(losses[most].value)}.",
                 one_way(worse, better),
                 f"{most}: {points_and_p(losses[most])}; clean is almost stochastically better for "
                 f"{dominated} (ASO below {THRESHOLD})",
             )
         )
-    return told
+    return claims
 
 
 def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders) -> Claim:
     """The same of many kinds of noise, in one sentence."""
-    told = {level: told_apart(losses) for level, losses in by_level.items()}
-    cases = sum(len(losses) for losses in by_level.values())
-    worse, better = (sum(len(pair[side]) for pair in told.values()) for side in (0, 1))
+    changed = {level: significant(losses) for level, losses in by_level.items()}
+    pairs = sum(len(losses) for losses in by_level.values())
+    worse, better = (sum(len(pair[side]) for pair in changed.values()) for side in (0, 1))
     level, detector = max(
         ((level, name) for level, losses in by_level.items() for name in losses),
         key=lambda case: by_level[case[0]][case[1]].value,
     )
-    least = min(told, key=lambda name: len(told[name][0]))
+    least = min(changed, key=lambda name: len(changed[name][0]))
     dominated = sum(order < THRESHOLD for order in orders.values())
     return Claim(
-        f"Noisy labels lower the median AUROC beyond chance in {worse} of {cases} cases (of "
+        f"Noisy labels significantly lower the median AUROC in {worse} of {pairs} cases (of "
         f"{count(len(by_level), 'kind')} of noise and "
         f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here {detector} "
         f"loses most, {points(by_level[level][detector].value)} with {level} labels.",
         "flips" if worse and better else "holds" if worse or better else "undecided",
-        f"paired trainings, Holm over all cases; least often with {least} labels, for "
-        f"{len(told[least][0])} of {len(by_level[least])}; clean is almost stochastically better "
-        f"in {dominated} (ASO below {THRESHOLD})",
+        f"paired training runs, Holm over all cases; least often with {least} labels, for "
+        f"{len(changed[least][0])} of {len(by_level[least])}; clean is almost stochastically "
+        f"better in {dominated} (ASO below {THRESHOLD})",
     )
 
 
-def _ask_kinds(field: NoiseField, families: int, rng: np.random.Generator) -> list[Asked]:
+def _ask_kinds(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
     """Does the kind of noise matter at the same rate?"""
-    known = {level: field.labels(level) for level in field.noisy}
-    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for one, other in combinations(field.noisy, 2):
+    known = {level: cases.labels(level) for level in cases.noisy}
+    pairs: dict[Kinds, list[tuple[str, str]]] = {}
+    # In the order of their names: class-conditional, human, pair, uniform.
+    for one, other in combinations(sorted(cases.noisy, key=lambda level: known[level].kind), 2):
         kinds = known[one].kind, known[other].kind
-        if kinds[0] == kinds[1] or "other" in kinds or not _alike(known[one], known[other]):
-            continue
-        in_order = kinds == tuple(sorted(kinds))  # class-conditional, human, pair, uniform
-        pairs.setdefault(tuple(sorted(kinds)), []).append(  # type: ignore[arg-type]
-            (one, other) if in_order else (other, one)
-        )
-    cases = {}
+        if kinds[0] != kinds[1] and "other" not in kinds and _alike(known[one], known[other]):
+            pairs.setdefault(kinds, []).append((one, other))
+    values = {}
     for kinds, levels in pairs.items():
-        parts = [field.overall_noise(one, other) for one, other in levels]
+        parts = [cases.overall_noise(one, other) for one, other in levels]
         first, second = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
-        cases["\n".join(kinds)] = first, second
-    found = paired_differences(cases, rng, families=families)
-    many = {name: len(first) for name, (first, _) in cases.items()}
+        values[kinds] = first, second
+    found = paired_differences(values, rng, families=families)
+    many = {kinds: len(first) for kinds, (first, _) in values.items()}
     return about_differences(found, lambda differences: _tell_kinds(differences, many))
 
 
-def _tell_kinds(found: Mapping[str, Difference], many: Mapping[str, int]) -> list[Claim]:
-    told = []
-    for name, difference in found.items():
-        one, other = name.split("\n")
+def _tell_kinds(found: Mapping[Kinds, Difference], many: Mapping[Kinds, int]) -> list[Claim]:
+    claims = []
+    for (one, other), difference in found.items():
         better, worse = (one, other) if difference.value >= 0 else (other, one)
         sure = difference.p_value < SIGNIFICANT
-        told.append(
+        claims.append(
             Claim(
                 f"At the same rate, {worse} noise costs {points(abs(difference.value))} of AUROC "
                 f"more than {better} noise, mean over detectors"
-                + ("." if sure else "; it may be chance."),
+                + ("." if sure else "; the difference is not significant."),
                 "holds" if sure else "undecided",
-                f"{one} − {other}: {points_and_p(difference)}, {count(many[name], 'pair')} of "
-                "trainings",
+                f"{one} − {other}: {points_and_p(difference)}, "
+                f"{count(many[one, other], 'pair')} of training runs",
             )
         )
-    return told
+    return claims
 
 
 def _alike(one: Labels, other: Labels) -> bool:
@@ -174,15 +171,15 @@ def _alike(one: Labels, other: Labels) -> bool:
     return one.source is not None and one.source == other.source
 
 
-def _ask_winner(field: NoiseField, families: int, rng: np.random.Generator) -> list[Asked]:
+def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
     """Is the best detector the same at every level?"""
     places = {
         level: {
             name: -float(values.mean())
-            for name in field.detectors
-            if len(values := field.values(name, level))
+            for name in cases.detectors
+            if len(values := cases.at(name, level))
         }
-        for level in field.levels
+        for level in cases.levels
     }
     places = {level: known for level, known in places.items() if len(known) > 1}
     if len(places) < 2:
@@ -190,7 +187,7 @@ def _ask_winner(field: NoiseField, families: int, rng: np.random.Generator) -> l
     many = comparisons(places) * families
 
     def compare(level: str, other: str, first: str) -> Difference:
-        return compared(*field.versus(other, first, level), many, rng)
+        return compared(*cases.versus(other, first, level), many, rng)
 
     return about_contests(contests(places, compare), _tell_winner)
 
@@ -206,5 +203,5 @@ def _tell_winner(held: Sequence[Contest]) -> list[Claim]:
     )
     if verdict == "undecided":
         unsure = sum(bool(contest.tied) for contest in held)
-        text += f", but the lead may be chance with {unsure} of {len(held)} kinds of labels"
+        text += f", but the lead is not significant with {unsure} of {len(held)} kinds of labels"
     return [Claim(f"{text}.", verdict, evidence)]

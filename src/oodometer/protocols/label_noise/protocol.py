@@ -14,9 +14,9 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Finding
 from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
+from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
-from oodometer.protocols.label_noise.field import QUESTIONS, NoiseField, noise_field, of_scores
 from oodometer.protocols.label_noise.views import (
     best_case_tables,
     choice_table,
@@ -51,67 +51,65 @@ def label_noise_of(
 
     `runs` is how many there should be, by default those that have a value.
     """
-    field = noise_field(tables, noise)
-    if len(field.levels) < 2:
-        raise UserError(f"All runs have the same {field.noise}: {field.levels[0]}.")
-    orders = setting_orders(field, rng)
-    choices = find_choices(field, rng)
+    cases = noise_cases(tables, noise)
+    if len(cases.levels) < 2:
+        raise UserError(f"All runs have the same {cases.noise}: {cases.levels[0]}.")
+    orders = setting_orders(cases, rng)
+    choices = find_choices(cases, rng)
     views = (
-        *median_tables(field),
-        *best_case_tables(field),
-        kind_table(field),
-        question_table(field),
-        failure_table(field, rng),
-        correlation_table(field),
-        setting_table(field, orders),
-        order_table(field, rng),
-        *(choice_table(field, choice) for choice in choices),
+        *median_tables(cases),
+        *best_case_tables(cases),
+        kind_table(cases),
+        question_table(cases),
+        failure_table(cases, rng),
+        correlation_table(cases),
+        setting_table(cases, orders),
+        order_table(cases, rng),
+        *(choice_table(cases, choice) for choice in choices),
     )
-    told = claims(field, orders, choices, rng)
+    found = claims(cases, orders, choices, rng)
     return Finding(
         protocol="label_noise",
         title="What do noisy labels do to the detectors?",
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
-        claims=told,
+        claims=found,
         tables=tuple(view for view in views if view is not None),
-        series=tuple(curves(field, rng)),
-        caveats=_caveats(field),
-        missing=missing_lines(tables["auroc"].missing, runs or field.runs),
+        series=tuple(curves(cases, rng)),
+        caveats=_caveats(cases),
+        missing=missing_lines(tables["auroc"].missing, runs or len(cases.runs)),
         facts=(
-            ("kinds of labels", str(len(field.levels))),
-            ("trainings", str(len(field.trainings.drop_duplicates([field.noise, *field.trained])))),
-            ("detectors", str(len(field.detectors))),
-            ("outlier sets", str(field.sets)),
+            ("kinds of labels", str(len(cases.levels))),
+            ("training runs", str(len(cases.training_runs))),
+            ("detectors", str(len(cases.detectors))),
+            ("outlier sets", str(cases.sets)),
         ),
     )
 
 
-def _caveats(field: NoiseField) -> tuple[str, ...]:
+def _caveats(cases: NoiseCases) -> tuple[str, ...]:
     caveats = [
-        "Each run counts by its median over the outlier sets, unless a table says mean; the best "
-        "case is that of the most fortunate run.",
+        "Each run is represented by its median over the outlier sets, unless a table says mean; "
+        "the best case is the best run.",
         "Almost stochastic order (ASO) is corrected for the number of comparisons by Bonferroni's "
-        f"rule and judged at {THRESHOLD}; it asks whether nearly all trainings are better, not "
-        "whether the mean is. What is claimed rests on paired tests.",
-        "P values are adjusted by Holm's rule within each question, and a question is answered "
-        "only if there is something to find, by Holm's rule for the number of questions, too: if "
-        f"noise did nothing at all, any claim would hold on {100 * SIGNIFICANT:.0f} of 100 such "
-        "pages at most. Intervals are for one comparison at a time.",
+        f"rule, with a threshold of {THRESHOLD}; it asks whether nearly all training runs are "
+        "better, not whether the mean is. Claims are based on paired tests.",
+        "P values are adjusted by Holm's rule within each question and over all questions: if "
+        f"noise had no effect, at most {100 * SIGNIFICANT:.0f} of 100 such pages would make a "
+        "claim. Intervals are for one comparison at a time.",
     ]
-    looks = [name for name in field.others if name not in field.trained]
-    if looks:
+    if cases.re_evaluations:
         caveats.append(
-            f"Runs that differ in {listing(looks)} alone are looks at one training: tests, "
-            "intervals and ASO take their mean as one case."
+            f"Runs that differ only in {listing(cases.re_evaluations)} are re-evaluations of the "
+            "same training run: tests, intervals and ASO use their mean as one case."
         )
-    if field.clean is None:
+    if cases.clean is None:
         caveats.append(
-            f"No level of {field.noise} is known to be without noise, so nothing is compared with "
+            f"No level of {cases.noise} is known to be without noise, so nothing is compared with "
             "clean labels."
         )
-    absent = [QUESTIONS[name] for name in QUESTIONS if name not in field.questions]
+    absent = [QUESTIONS[name] for name in QUESTIONS if name not in cases.questions]
     if absent:
         caveats.append(
-            f"Not answered, for want of knowing the classifier's errors: {listing(absent)}."
+            f"Not answered, because the classifier's errors are unknown: {listing(absent)}."
         )
     return tuple(caveats)

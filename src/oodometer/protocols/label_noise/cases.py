@@ -1,0 +1,288 @@
+"""Values under label noise: four questions to every detector, in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.errors import unknown
+from oodometer.factors import Factor, names
+from oodometer.metrics import auroc
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cells import Cells, cells_of, mean_of_known
+from oodometer.protocols.common.training_runs import TrainingRuns
+from oodometer.protocols.label_noise.labels import (
+    Labels,
+    clean_level,
+    labels_of,
+    noise_factor,
+    noise_rates,
+    without_id,
+)
+from oodometer.results import Results
+from oodometer.scores import ScoreTable
+
+QUESTIONS = {
+    "auroc": "ID against OOD",
+    "correct_auroc": "correctly classified ID against OOD",
+    "incorrect_auroc": "misclassified ID against OOD",
+    "failure_auroc": "correctly classified against misclassified ID",
+}
+MEAN = "mean auroc"  # over outlier sets, where the questions are medians
+
+Key = tuple[str, ...]  # levels of a run's factors other than the noise
+Runs = Mapping[Key, float]
+Pairs = tuple[Floats, Floats]  # values of the same cases
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseCases:
+    """A value per question, detector and run: the median over outlier sets; gaps are NaN."""
+
+    noise: str  # the factor
+    clean: str | None  # its level without noise
+    levels: tuple[str, ...]  # clean first
+    detectors: tuple[str, ...]
+    factors: tuple[Factor, ...]  # also the ID set, if there are several
+    runs: tuple[Mapping[str, str], ...]  # levels of the factors
+    values: Mapping[str, Floats]  # question, or MEAN -> (detectors, runs)
+    accuracy: Floats  # of each run's classifier
+    sets: int
+    rates: Mapping[str, float]  # of levels, where a column tells
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Those of QUESTIONS that can be answered."""
+        return tuple(name for name in QUESTIONS if name in self.values)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the accuracy of some classifier is known."""
+        return bool(np.isfinite(self.accuracy).any())
+
+    @cached_property
+    def noisy(self) -> tuple[str, ...]:
+        """Levels with noise."""
+        return tuple(level for level in self.levels if level != self.clean)
+
+    @cached_property
+    def others(self) -> tuple[str, ...]:
+        """The other factors."""
+        return tuple(name for name in names(self.factors) if name != self.noise)
+
+    @property
+    def re_evaluations(self) -> tuple[str, ...]:
+        """Factors whose levels evaluate the same training run."""
+        return names(self.factors, "re_evaluation")
+
+    @cached_property
+    def training_runs(self) -> TrainingRuns:
+        """Which runs evaluate the same training run."""
+        return TrainingRuns.of({str(n): own for n, own in enumerate(self.runs)}, self.factors)
+
+    @cached_property
+    def training_levels(self) -> NDArray[np.str_]:
+        """The labels of each training run."""
+        return np.array([self.runs[own[0]][self.noise] for own in self.training_runs.members])
+
+    def by_training_run(self, question: str) -> Floats:
+        """(detectors, training runs): means over the re-evaluations that are known."""
+        return self._over_re_evaluations(self.values[question])
+
+    def both(self, one: str, other: str) -> Pairs:
+        """Two questions, (detectors, training runs) each; NaN where either is not answered."""
+        first, second = self.by_training_run(one), self.by_training_run(other)
+        gap = np.isnan(first) | np.isnan(second)
+        return np.where(gap, np.nan, first), np.where(gap, np.nan, second)
+
+    @cached_property
+    def training_accuracy(self) -> Floats:
+        """Accuracy of each training run, mean over re-evaluations."""
+        return np.asarray(self._over_re_evaluations(self.accuracy[None])[0])
+
+    def _over_re_evaluations(self, values: Floats) -> Floats:
+        members = self.training_runs.members
+        return np.stack([mean_of_known(values[:, own].T) for own in members], axis=1)
+
+    def at(self, detector: str, level: str, question: str = "auroc") -> Floats:
+        """One value per training run at this level."""
+        own = self._runs_at(detector, level, question)
+        return self._pairs(own, own, self.others)[0]
+
+    def run_values(self, detector: str, level: str, question: str = "auroc") -> Floats:
+        """One value per run at this level: re-evaluations of a training run are several."""
+        return np.array(list(self._runs_at(detector, level, question).values()))
+
+    def _runs_at(self, detector: str, level: str, question: str = "auroc") -> Runs:
+        """The value of each run at a level, by the levels of its other factors."""
+        row = self.values[question][self.detectors.index(detector)]
+        known = ((key, float(row[run])) for key, run in self._keys[level].items())
+        return {key: value for key, value in known if value == value}  # not NaN
+
+    @cached_property
+    def _keys(self) -> Mapping[str, Mapping[Key, int]]:
+        """Level of the noise -> levels of the other factors -> run."""
+        keys: dict[str, dict[Key, int]] = {level: {} for level in self.levels}
+        for run, own in enumerate(self.runs):
+            keys[own[self.noise]][tuple(own[name] for name in self.others)] = run
+        return keys
+
+    def paired(self, detector: str, one: str, other: str, question: str = "auroc") -> Pairs:
+        """Values of training runs that differ in the noise alone, in the same order."""
+        first, second = (self._runs_at(detector, level, question) for level in (one, other))
+        return self._pairs(first, second, self.others)
+
+    def versus(self, one: str, other: str, level: str, question: str = "auroc") -> Pairs:
+        """Values of two detectors in the same training runs at one level of the noise."""
+        first, second = (self._runs_at(detector, level, question) for detector in (one, other))
+        return self._pairs(first, second, self.others)
+
+    def chosen(
+        self, detector: str, factor: str, one: str, other: str, levels: Sequence[str]
+    ) -> Pairs:
+        """Values under two levels of another factor, all else being the same."""
+        place = self.others.index(factor)
+        found: dict[str, dict[Key, float]] = {one: {}, other: {}}
+        for level in levels:
+            for key, value in self._runs_at(detector, level).items():
+                found[key[place]][level, *key[:place], *key[place + 1 :]] = value
+        rest = [name for name in self.others if name != factor]
+        return self._pairs(found[one], found[other], [self.noise, *rest])
+
+    def overall_noise(self, one: str, other: str) -> Pairs:
+        """Means over detectors of training runs that differ in the noise alone."""
+        return _mean_pairs([self.paired(name, one, other) for name in self.detectors])
+
+    def overall_choice(self, factor: str, one: str, other: str, levels: Sequence[str]) -> Pairs:
+        """Means over detectors under two levels of another factor, all else being the same."""
+        pairs = [self.chosen(name, factor, one, other, levels) for name in self.detectors]
+        return _mean_pairs(pairs)
+
+    def _pairs(self, first: Runs, second: Runs, columns: Sequence[str]) -> Pairs:
+        """One mean per training run of runs that both have; `columns`: factors of their keys."""
+        outer = [p for p, name in enumerate(columns) if name not in self.re_evaluations]
+        trained: dict[Key, list[tuple[float, float]]] = {}
+        for key, value in first.items():
+            if key in second:
+                own = tuple(key[place] for place in outer)
+                trained.setdefault(own, []).append((value, second[key]))
+        means = np.array([np.mean(runs, axis=0) for runs in trained.values()]).reshape(-1, 2)
+        return means[:, 0].copy(), means[:, 1].copy()
+
+    def labels(self, level: str) -> Labels:
+        """The kind, rate and source of a level's noise."""
+        if level == self.clean:
+            return Labels("clean", 0.0, None)
+        return labels_of(level, self.rates.get(level))
+
+
+def known(values: Floats) -> Floats:
+    """The values without gaps."""
+    return np.asarray(values[~np.isnan(values)])
+
+
+def _mean_pairs(pairs: Sequence[Pairs]) -> Pairs:
+    """The mean over detectors; those that lack a training run that others have take no part."""
+    most = max(len(first) for first, _ in pairs)
+    whole = [pair for pair in pairs if len(pair[0]) == most]
+    first, second = (np.mean([pair[side] for pair in whole], axis=0) for side in (0, 1))
+    return first, second
+
+
+def of_scores(table: ScoreTable) -> dict[str, Results]:
+    """Answer the four questions from scores; those about errors need to know which were made."""
+    import pandas as pd
+
+    lines: dict[str, list[dict[str, object]]] = {name: [] for name in QUESTIONS}
+    for reference, row in table.pairs():
+        right = table.correct.get(row.run)
+        about: dict[str, object] = {"detector": row.detector, "id": table.id, "ood": row.dataset}
+        about |= table.runs[row.run]
+        if right is not None:
+            about["accuracy"] = float(right.mean())
+        lines["auroc"].append(about | {"value": auroc(reference.scores, row.scores)})
+        if right is None or right.all() or not right.any():
+            continue
+        correct, wrong = reference.scores[right], reference.scores[~right]
+        lines["correct_auroc"].append(about | {"value": auroc(correct, row.scores)})
+        lines["incorrect_auroc"].append(about | {"value": auroc(wrong, row.scores)})
+        lines["failure_auroc"].append(about | {"value": auroc(correct, wrong)})
+    missing = tuple(part for part in table.missing if not part.setting)
+    return {
+        name: Results(pd.DataFrame(rows), table.factors, name, missing=missing)
+        for name, rows in lines.items()
+        if rows
+    }
+
+
+def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> NoiseCases:
+    """Reduce each run to its median over outlier sets, for every question."""
+    if "auroc" not in tables:
+        raise unknown("metric that label noise needs", "auroc", tables)
+    factor = noise_factor(tables["auroc"].factor_names, noise)
+    tables = {name: without_id(table, factor) for name, table in tables.items()}
+    main = tables["auroc"]
+    cells = {name: cells_of(tables[name]) for name in QUESTIONS if name in tables}
+    several = len({pair.id for pair in cells["auroc"].pairs}) > 1
+    keys = list(dict.fromkeys(_run_keys(cells["auroc"], several)))
+    detectors = cells["auroc"].detectors
+    members = {name: _cells_of_runs(own, keys, several) for name, own in cells.items()}
+    values = {
+        name: _reduced(own.of(detectors).values, members[name], np.median)
+        for name, own in cells.items()
+    }
+    values[MEAN] = _reduced(cells["auroc"].values, members["auroc"], np.mean)
+    accuracy = cells["auroc"].accuracy[:, None]
+    factors = (*main.factors, Factor("id")) if several else main.factors
+    runs = tuple(dict(zip(names(factors), key, strict=True)) for key in keys)
+    levels = list(dict.fromkeys(own[factor] for own in runs))
+    clean = clean_level(main, factor, levels)
+    if clean is not None:
+        levels = [clean, *(level for level in levels if level != clean)]
+    return NoiseCases(
+        noise=factor,
+        clean=clean,
+        levels=tuple(levels),
+        detectors=detectors,
+        factors=factors,
+        runs=runs,
+        values=values,
+        accuracy=np.array([mean_of_known(accuracy[own])[0] for own in members["auroc"]]),
+        sets=len(main.ood),
+        rates=noise_rates(main, factor),
+    )
+
+
+def _run_keys(cells: Cells, several: bool) -> list[Key]:
+    """What tells the run of each cell: its levels, and the ID set if there are several."""
+    levels = [tuple(own.values()) for own in cells.runs.values()]
+    ids = [(pair.id,) if several else () for pair in cells.pairs]
+    return [(*levels[run], *ids[pair]) for run, pair in zip(cells.run, cells.pair, strict=True)]
+
+
+def _cells_of_runs(cells: Cells, keys: Sequence[Key], several: bool) -> list[list[int]]:
+    """Which cells each run has."""
+    members: dict[Key, list[int]] = {key: [] for key in keys}
+    for cell, key in enumerate(_run_keys(cells, several)):
+        if key in members:
+            members[key].append(cell)
+    return list(members.values())
+
+
+def _reduced(
+    values: Floats, members: Sequence[Sequence[int]], reduce: Callable[..., Floats]
+) -> Floats:
+    """(detectors, runs): one number of the known values of each run's cells."""
+    found = np.full((len(values), len(members)), np.nan)
+    for run, own in enumerate(members):
+        part = values[:, own]
+        known = ~np.isnan(part)
+        whole = known.all(axis=1) & (len(own) > 0)
+        found[whole, run] = reduce(part[whole], axis=1)
+        for row in np.flatnonzero(known.any(axis=1) & ~whole):
+            found[row, run] = reduce(part[row, known[row]])
+    return found

@@ -1,0 +1,102 @@
+"""What the levels of a factor say about the labels that runs were trained on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from oodometer.errors import UserError, unknown
+from oodometer.results import Results
+
+NOISE_FACTORS = ("label_noise", "training_dataset", "noise", "noise_type", "labels", "train_labels",
+                 "noise_rate")  # fmt: skip
+_CLEAN = re.compile(r"none|clean|0(\.0*)?%?|no noise")
+# In this order: "asymm" holds "symm". Names of studies here, and of the published files.
+_KINDS = {
+    "class-conditional": re.compile(r"class_conditional|asymm|\bscc\b|_scc|scc_"),
+    "uniform": re.compile(r"uniform|symm|\bsu\b|_su(_|$)|^su_"),
+    "pair": re.compile(r"\bpair"),
+    "human": re.compile(r"^file\(|human|real|\bn\b|^n_|_n(_|$)"),
+}
+
+
+class Labels(NamedTuple):
+    """What kind of labels a level stands for, as far as its name or its rate tells."""
+
+    kind: str
+    rate: float | None
+    source: str | None  # the human labels that the noise was taken from, or copies the counts of
+
+
+def labels_of(level: str, rate: float | None) -> Labels:
+    """The kind, rate and source of a level's noise; `rate`: what a column of the table says."""
+    name = level.casefold()
+    kind = next((kind for kind, words in _KINDS.items() if words.search(name)), "other")
+    stated = re.search(r"\brate=([0-9.]+)", name)
+    if rate is None and stated:
+        rate = float(stated[1])
+    file = re.search(r"\bkey=([^,)]+)", level) or re.search(r"\bpath=([^,)]+)", level)
+    tail = re.search(r"_([a-z0-9]+)$", name)  # n_worse, symm_worse, asymm_worse
+    source = file[1] if file else tail[1] if tail and "(" not in name else None
+    return Labels(kind, rate, source)
+
+
+def noise_factor(factors: Sequence[str], wanted: str | None = None) -> str:
+    """Find the factor that tells which labels a run was trained on."""
+    if wanted is not None:
+        if wanted not in factors:
+            raise unknown("factor", wanted, factors)
+        return wanted
+    for name in NOISE_FACTORS:
+        if name in factors:
+            return name
+    raise UserError(
+        "No factor tells which labels a run was trained on (such as label_noise); the factors are "
+        f"{', '.join(factors) or 'none'}."
+    )
+
+
+def noise_rates(main: Results, factor: str) -> dict[str, float]:
+    """Noise rate of each level, where a column tells one that does not vary within it."""
+    if "noise_rate" not in main.frame.columns or factor == "noise_rate":
+        return {}
+    known = main.frame.assign(level=main.frame[factor].astype(str)).groupby("level")["noise_rate"]
+    return {
+        str(level): float(part.iloc[0])
+        for level, part in known
+        if part.notna().all() and part.min() == part.max()
+    }
+
+
+def without_id(table: Results, factor: str) -> Results:
+    """Name labels by their noise alone where they begin with the name of the ID set.
+
+    The labels cifar10n_agg of cifar10 become n_agg, and cifar10 itself is clean.
+    """
+    frame = table.frame
+    if "id" not in frame.columns or factor not in frame.columns:
+        return table
+    pairs = frame[[factor, "id"]].drop_duplicates().astype(str).to_numpy().tolist()
+    own = {level: level.removeprefix(name).strip("_- ") or "clean" for level, name in pairs}
+    begins = all(level.startswith(name) for level, name in pairs)
+    if not begins or "clean" not in own.values() or len({*own.values()}) < 2:
+        return table
+    distinct = {(own[level], name) for level, name in pairs}
+    if len(distinct) < len(pairs):
+        return table
+    return replace(table, frame=frame.assign(**{factor: frame[factor].astype(str).map(own)}))
+
+
+def clean_level(main: Results, factor: str, levels: Sequence[str]) -> str | None:
+    """Find the level without noise: by its name, or by a noise rate of 0."""
+    named = [level for level in levels if _CLEAN.fullmatch(level.strip().casefold())]
+    if len(named) == 1:
+        return named[0]
+    if "noise_rate" in main.frame.columns:
+        still = main.frame.loc[main.frame["noise_rate"] == 0, factor].astype(str)
+        without = list(dict.fromkeys(still))
+        if len(without) == 1:
+            return without[0]
+    return None
