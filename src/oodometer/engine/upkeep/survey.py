@@ -1,4 +1,4 @@
-"""Look over a store: what it holds, how far its studies are, who works, what can go."""
+"""Survey a store: what it holds, the progress of its studies, who works, what can be removed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Version:
 
 
 def survey(store: Store) -> Survey:
-    """Look over a store."""
+    """See what a store holds and how far its studies are."""
     sizes, halves, strays = _listed(store)
     versions = _versions(store, sizes)
     latest = {version.name: version for version in versions}
@@ -71,7 +71,7 @@ def survey(store: Store) -> Survey:
 
 @dataclass(frozen=True)
 class Prunable:
-    """What can be removed from a store without loss to any study that it remembers."""
+    """What can be removed from a store without loss to any of its studies."""
 
     artefacts: Mapping[Kind, Mapping[str, int]]  # bytes of each
     files: Mapping[str, int]  # left half written
@@ -89,7 +89,7 @@ class Prunable:
 def find_prunable(
     store: Store, *, superseded: bool = False, forget: Iterable[str] = ()
 ) -> Prunable:
-    """Find what no study of the store needs: neither a finished one nor one that may go on.
+    """Find what no study of the store needs, be it finished or to be resumed.
 
     An unfinished version is given up once a later version of the same name is finished. With
     `superseded`, so are finished versions; `forget` names studies to be given up altogether.
@@ -100,37 +100,64 @@ def find_prunable(
     for name in forget:
         if name not in names:
             raise unknown("study in this store", name, names)
-    last_finished = {version.name: version.saved for version in versions if version.outcomes}
-    kept = [
-        version
-        for version in versions
-        if version.name not in set(forget)
-        and (
-            version.saved >= last_finished.get(version.name, 0.0)
-            or (bool(version.outcomes) and not superseded)
-        )
-    ]
+    kept = _kept_versions(versions, superseded=superseded, forget=set(forget))
     needed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
-    lost = []
-    for version in kept:
-        record = _plan_record(version, store)
-        needed["studies"].update(version.outcomes)
-        for outcome in version.outcomes:
-            parents = _parents(store, "studies", outcome)
-            needed["findings"].update(parents)
-            needed["tables"].update(parents)
-        if record is None:
-            lost.append(version.name)
-            continue
-        assert version.plan is not None
-        needed["plans"].add(version.plan)
-        for artefact in record.artefacts:
-            needed[artefact.kind].add(artefact.key)
-        needed["failures"].update(record.failures.values())
-        for progress, models in record.trainings.items():
-            if not all(model in sizes["models"] for model in models):
-                needed["progress"].add(progress)
-    # The table and the findings of a study that was stopped before it was noted as finished.
+    unplanned = [v.name for v in kept if not _add_needed(v, sizes, needed, store)]
+    _add_tables(sizes, needed, store)
+    artefacts: dict[Kind, dict[str, int]] = {}
+    if not unplanned:  # otherwise any result might be theirs
+        artefacts = {
+            kind: {key: size for key, size in sizes[kind].items() if key not in needed[kind]}
+            for kind in KINDS
+        }
+    before = time.time() - _LEFT_BEHIND
+    old = {path: file.size for path, file in halves.items() if file.changed < before}
+    stale = tuple(claim for claim in store.claims() if claim.stale)
+    return Prunable(artefacts, old, stale, tuple(dict.fromkeys(unplanned)))
+
+
+def _kept_versions(
+    versions: Iterable[_Version], *, superseded: bool, forget: set[str]
+) -> list[_Version]:
+    """The versions of studies that are not given up."""
+    last_finished = {version.name: version.saved for version in versions if version.outcomes}
+
+    def is_kept(version: _Version) -> bool:
+        latest = version.saved >= last_finished.get(version.name, 0.0)
+        return latest or (bool(version.outcomes) and not superseded)
+
+    return [v for v in versions if v.name not in forget and is_kept(v)]
+
+
+def _add_needed(
+    version: _Version,
+    sizes: Mapping[Kind, Mapping[str, int]],
+    needed: Mapping[Kind, set[str]],
+    store: Store,
+) -> bool:
+    """Add what a version of a study needs; False if its plan cannot be read."""
+    needed["studies"].update(version.outcomes)
+    for outcome in version.outcomes:
+        parents = _parents(store, "studies", outcome)
+        needed["findings"].update(parents)
+        needed["tables"].update(parents)
+    record = _plan_record(version, store)
+    if record is None or version.plan is None:
+        return False
+    needed["plans"].add(version.plan)
+    for artefact in record.artefacts:
+        needed[artefact.kind].add(artefact.key)
+    needed["failures"].update(record.failures.values())
+    for progress, models in record.trainings.items():
+        if not all(model in sizes["models"] for model in models):
+            needed["progress"].add(progress)
+    return True
+
+
+def _add_tables(
+    sizes: Mapping[Kind, Mapping[str, int]], needed: Mapping[Kind, set[str]], store: Store
+) -> None:
+    """Add the table and findings of studies that were stopped just before they were finished."""
     needed["tables"].update(
         key
         for key in sizes["tables"]
@@ -141,21 +168,10 @@ def find_prunable(
         for key in sizes["findings"]
         if needed["tables"].intersection(_parents(store, "findings", key))
     )
-    if not lost:
-        artefacts: dict[Kind, dict[str, int]] = {
-            kind: {key: size for key, size in sizes[kind].items() if key not in needed[kind]}
-            for kind in KINDS
-        }
-    else:  # its scores might be any of these
-        artefacts = {}
-    before = time.time() - _LEFT_BEHIND
-    old = {path: file.size for path, file in halves.items() if file.changed < before}
-    stale = tuple(claim for claim in store.claims() if claim.stale)
-    return Prunable(artefacts, old, stale, tuple(dict.fromkeys(lost)))
 
 
 def prune(store: Store, found: Prunable) -> None:
-    """Remove what was found; notes first, so that nothing is remembered that is no more."""
+    """Remove what was found; outcomes first, so that no finished study lacks a result."""
     for kind in reversed(KINDS):
         for key in found.artefacts.get(kind, ()):
             store.discard(kind, key)
@@ -183,18 +199,18 @@ def _listed(
 
 
 def _versions(store: Store, sizes: Mapping[Kind, Mapping[str, int]]) -> list[_Version]:
-    """All versions of studies that the store knows, in the order in which they were noted."""
+    """All versions of studies in the store, in the order in which they were recorded."""
     by_plan: dict[str, _Version] = {}
     without: list[_Version] = []
     for key in sizes["plans"]:
-        told = _told(store, "plans", key)
-        if told is not None:
-            by_plan[key] = _Version(told[0], told[1], key)
+        about = _study_of(store, "plans", key)
+        if about is not None:
+            by_plan[key] = _Version(*about, key)
     for key in sizes["studies"]:
-        told = _told(store, "studies", key)
-        if told is None:
+        about = _study_of(store, "studies", key)
+        if about is None:
             continue
-        name, saved = told
+        name, saved = about
         tables = [k for k in _parents(store, "studies", key) if k in sizes["tables"]]
         plans = [_made_from(store, "tables", table).get("plan") for table in tables]
         version = next((by_plan[str(p)] for p in plans if str(p) in by_plan), None)
@@ -215,8 +231,8 @@ def _plan_record(version: _Version, store: Store) -> PlanRecord | None:
         return None
 
 
-def _told(store: Store, kind: Kind, key: str) -> tuple[str, float] | None:
-    """Which study a note is about, and when it was saved; None if it cannot be read."""
+def _study_of(store: Store, kind: Kind, key: str) -> tuple[str, float] | None:
+    """Which study a record is about, and when it was saved; None if it cannot be read."""
     try:
         record = store.record(kind, key)
     except DamagedError:

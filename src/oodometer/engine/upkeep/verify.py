@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,49 +54,59 @@ def check_all(store: Store) -> Iterator[tuple[Part, str]]:
 def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     """Make a random sample of models, outputs, probes and scores again and compare them.
 
-    A study's parts can be made again while its data are there and the code that made them is the
-    code of now; otherwise they are counted as impossible, with the reason.
+    A study's results can be made again while its data are available and the code that made them is
+    the current code; otherwise they are counted as impossible, with the reason.
     """
     plans, reasons = _plans(store)
-    makers: dict[Part, tuple[int, TrainingPlan, Artefact]] = {}  # number of the plan, the run
-    for number, made in enumerate(plans):
+    origins: dict[Part, _Origin] = {}
+    for made in plans:
         for run in made.trainings:
             for artefact in run.artefacts:
-                makers.setdefault((artefact.kind, artefact.key), (number, run, artefact))
+                origins.setdefault((artefact.kind, artefact.key), _Origin(made, run, artefact))
     there = [(kind, key) for kind in MADE_BY_RUNS for key in store.keys(kind)]
     chosen = rng.permutation(len(there))[:size]
     sample = [there[place] for place in sorted(chosen)]
-    other = reasons[0] if reasons else "it was made by other code, or of no study that is known"
-    impossible = [(part, other) for part in sample if part not in makers]
-    groups: dict[tuple[int, str, Kind], list[Artefact]] = {}
-    for part in sample:
-        if part in makers:
-            number, run, artefact = makers[part]
-            groups.setdefault((number, run.label, artefact.kind), []).append(artefact)
+    other = reasons[0] if reasons else "it was made by other code, or for a study that is not known"
     same: list[Part] = []
     differences: list[Difference] = []
-    for group in groups.values():
-        number, run, _ = makers[group[0].kind, group[0].key]
-        again, failure = _make_again(plans[number], run, group, store)
-        for artefact in group:
-            kind, key = artefact.kind, artefact.key
+    impossible = [(part, other) for part in sample if part not in origins]
+    for group in _groups(origins[part] for part in sample if part in origins):
+        again, failure = _make_again(group, store)
+        for artefact in (origin.artefact for origin in group):
+            part = artefact.kind, artefact.key
             try:
-                before = store.load(kind, key)
+                before = store.load(*part)
             except DamagedError as problem:
-                impossible.append(((kind, key), str(problem)))
+                impossible.append((part, str(problem)))
                 continue
-            if not again.has(kind, key):
-                impossible.append(((kind, key), failure or "it was not made again"))
-            elif (after := again.load(kind, key)) == before:
-                same.append((kind, key))
+            if not again.has(*part):
+                impossible.append((part, failure or "it was not made again"))
+            elif (after := again.load(*part)) == before:
+                same.append(part)
             else:
-                reason = _compare(before, after)
-                differences.append(Difference(kind, key, artefact.title, reason))
+                differences.append(Difference(*part, artefact.title, _compare(before, after)))
     return Recomputed(tuple(same), tuple(differences), tuple(impossible))
 
 
+class _Origin(NamedTuple):
+    """Where an artefact comes from."""
+
+    plan: Plan
+    run: TrainingPlan
+    artefact: Artefact
+
+
+def _groups(origins: Iterable[_Origin]) -> Iterable[list[_Origin]]:
+    """Artefacts of one kind of one run, which are made together."""
+    groups: dict[tuple[int, str, Kind], list[_Origin]] = {}
+    for origin in origins:
+        key = id(origin.plan), origin.run.label, origin.artefact.kind
+        groups.setdefault(key, []).append(origin)
+    return groups.values()
+
+
 def _plans(store: Store) -> tuple[list[Plan], list[str]]:
-    """The studies that the store knows, planned as they would be now; and why some cannot be."""
+    """The studies of the store, planned by the current code; and why some cannot be."""
     from oodometer.engine.lead.run import make_plan, read_contents
 
     plans: list[Plan] = []
@@ -112,22 +123,22 @@ def _plans(store: Store) -> tuple[list[Plan], list[str]]:
     return plans, reasons
 
 
-def _make_again(
-    made: Plan, run: TrainingPlan, group: list[Artefact], store: Store
-) -> tuple[MemoryStore, str]:
+def _make_again(group: list[_Origin], store: Store) -> tuple[MemoryStore, str]:
     """Make artefacts of a run again, all of one kind, from what the store holds besides them."""
     from oodometer.engine.work.worker import open_worker
 
-    hidden: set[Part] = {(artefact.kind, artefact.key) for artefact in group}
-    if group[0].stage == "train":  # from the start, not from a later checkpoint
+    made, run, first = group[0]
+    artefacts = [origin.artefact for origin in group]
+    hidden: set[Part] = {(artefact.kind, artefact.key) for artefact in artefacts}
+    if first.stage == "train":  # from the start, not from a later checkpoint
         models = (model_of(run, *checkpoint) for checkpoint in run.checkpoints.items())
         hidden |= {(model.kind, model.key) for model in models}
         hidden.add(("progress", run.progress))
     layer = _Layer(store, {path for part in hidden for path in _paths(*part)})
-    device = _device(store, group[0])
+    device = _device(store, first)
     worker = open_worker(run, made.study.ood, made.named_detectors, layer, device)
     try:
-        failures = worker.make(group)
+        failures = worker.make(artefacts)
     except StoreError:
         raise
     except Exception as problem:  # noqa: BLE001 - what it was made from may be anything

@@ -172,37 +172,47 @@ class Asker:
         if not wanted:
             return {}
         started = time.monotonic()
-        learning = [n for n in wanted if n != LAYERS and PROBES[n.name].learner]
-        everywhere = {name for names in wanted.values() for name in names}
-        ordered = [name for name in ("", *self._run.outputs) if name in everywhere | {""}]
-        if not learning and "" not in everywhere:
-            ordered.remove("")
-        fitted = self._run.fitted
-        sets = {name or fitted: self._worker.samples(name).batches() for name in ordered}
-        needs = [*map(str, wanted)]
-        made = extract(self._worker.model(), sets, needs=needs, train=fitted, lenient=True)
-        by_name = {name: made[name or fitted] for name in ordered}
-        for name in plain if self._passes_agree() else ():
-            if name in by_name and "head" not in by_name[name].refused:
-                both = by_name[name]
-                alone = Outputs(both.logits, both.features, both.labels, both.head)
-                self._save_plain(name, alone, started)
-                self._plain[name] = alone
+        answers = self._pass(wanted)
+        if self._passes_agree():
+            self._keep_plain({name: answers[name] for name in plain if name in answers}, started)
         unasked: dict[str, list[Need]] = {}
         for need, names in wanted.items():
-            first = next((name for name in ordered if str(need) in by_name[name].refused), None)
+            behind = _behind_refusal(need, answers)
             for name in names:
-                later = first is not None and ordered.index(name) > ordered.index(first)
-                if first and later:  # refused on the training set, it is refused on all
+                if name in behind:
                     unasked.setdefault(name, []).append(need)
-                    continue
-                refusal = by_name[name].refused.get(str(need))
-                if refusal is not None and not refusal.lasting:
-                    self._failures[self._run.probes[need][name]] = refusal.reason
                 else:
-                    self._save(need, name, _arrays(need, by_name[name]), started)
+                    self._keep(need, name, answers[name], started)
         self._worker.spent("extract", started)
         return unasked
+
+    def _pass(self, wanted: Mapping[Need, Sequence[str]]) -> dict[str, Outputs]:
+        """Ask for all needs in one pass over each data set that one of them is wanted of."""
+        asked = {name for names in wanted.values() for name in names}
+        if any(need != LAYERS and PROBES[need.name].learner for need in wanted):
+            asked.add("")
+        fitted = self._run.fitted
+        titles = {name: name or fitted for name in ("", *self._run.outputs) if name in asked}
+        sets = {title: self._worker.samples(name).batches() for name, title in titles.items()}
+        needs = [*map(str, wanted)]
+        made = extract(self._worker.model(), sets, needs=needs, train=fitted, lenient=True)
+        return {name: made[title] for name, title in titles.items()}
+
+    def _keep_plain(self, answers: Mapping[str, Outputs], started: float) -> None:
+        """Keep plain outputs out of answers; a plain pass says why a network has no head."""
+        for name, both in answers.items():
+            if "head" not in both.refused:
+                plain = Outputs(both.logits, both.features, both.labels, both.head)
+                self._save_plain(name, plain, started)
+                self._plain[name] = plain
+
+    def _keep(self, need: Need, name: str, answer: Outputs, started: float) -> None:
+        """Keep the answer to a need, or why there is none, unless the next attempt may succeed."""
+        refusal = answer.refused.get(str(need))
+        if refusal is not None and not refusal.lasting:
+            self._failures[self._run.probes[need][name]] = refusal.reason
+        else:
+            self._save(need, name, _arrays(need, answer), started)
 
     def _passes_agree(self) -> bool:
         """Whether a pass with further needs gives the plain outputs to the byte.
@@ -237,6 +247,16 @@ class Asker:
         key = self._run.probes[need][name]
         self._worker.save(self._worker.artefact("probes", key), arrays, started)
         self._arrays[key] = arrays
+
+
+def _behind_refusal(need: Need, answers: Mapping[str, Outputs]) -> list[str]:
+    """Data sets that were not asked because one before them refused.
+
+    What the training set, which comes first, refuses is refused on all.
+    """
+    names = list(answers)
+    first = next((name for name in names if str(need) in answers[name].refused), "")
+    return names[names.index(first) + 1 :] if first else []
 
 
 def _arrays(need: Need, made: Outputs) -> dict[str, NDArray[Any]]:
