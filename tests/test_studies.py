@@ -75,9 +75,9 @@ def test_smoke(path, tmp_path):
         pytest.skip(str(problem))
     assert not [part for part in outcome.missing if not part.setting]
     facts = dict(outcome.findings[0].facts)
-    looks = dict.fromkeys(("epoch", "best_by", "features", "fitted_on", "test_size", "ood_draw"))
-    trainings = {spec.model_copy(update=looks) for spec, _ in study.runs().values()}
-    assert facts["trainings"] == str(len(trainings))
+    same = dict.fromkeys(("epoch", "best_by", "features", "fitted_on", "test_size", "ood_draw"))
+    trained = {spec.model_copy(update=same) for spec, _ in study.runs().values()}
+    assert facts["training runs"] == str(len(trained))
 
 
 SMALL = {
