@@ -47,17 +47,18 @@ def under_headings(rows: Rows, width: int) -> Rows:
     if whole is None or rows.count(whole) < 2 or any(map(read_cell, whole)):
         return rows
     moved: Rows = []
-    for number, row in enumerate(rows):
-        heads = number + 1 < len(rows) and rows[number + 1] == whole
-        name = row[0].lstrip("#").strip()
-        if heads and name and not any(row[1:]):
+    for above, row, below in zip([[""], *rows], rows, [*rows[1:], []], strict=False):
+        if below == whole and _heading(row):
             continue
         moved.append(row)
-        above = rows[number - 1] if row == whole and number else [""]
-        name = above[0].lstrip("#").strip()
-        if name and not any(above[1:]):
-            moved.append([name, *[""] * (width - 1)])
+        if row == whole and _heading(above):
+            moved.append([_heading(above), *[""] * (width - 1)])
     return moved
+
+
+def _heading(row: Sequence[str]) -> str:
+    """Return the only text of a line, if it stands in its first cell."""
+    return "" if any(row[1:]) else row[0].lstrip("#").strip()
 
 
 def header_depth(rows: Rows, numeric: Sequence[int]) -> int:

@@ -144,36 +144,40 @@ def _of_one_detector(
 
 
 def _require(roles: Roles, frame: pd.DataFrame) -> None:
-    titles = ", ".join(map(str, frame.columns))
+    """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
-        for column in frame.columns:
-            wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
-            if metric_named(column) and wrong:
-                raise UserError(
-                    f"Column '{column}' should contain results, but most of its cells are not "
-                    f"numbers, such as '{wrong[0]}'."
-                )
-        pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
-        if pairs:
-            raise UserError(
-                f"Cells such as '{pairs[0]}' hold two numbers: say in the titles what they are, "
-                "such as 'SVHN (FPR95/AUROC)'."
-            )
-        other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
-        if other:
-            raise UserError(
-                f"Column '{other[0]}' holds another kind of metric; known are "
-                f"{', '.join(HIGHER_IS_BETTER)}: --columns auroc=COLUMN says where one of them is."
-            )
-        raise UserError(
-            f"No column holds results; the columns are {titles}: say which with --columns "
-            "auroc=COLUMN."
-        )
+        raise UserError(_why_no_results(roles, frame))
     if roles.detector is None and not are_detectors(roles):
         raise UserError(
-            f"No column names the detector; the columns are {titles}: say which with --columns "
-            "detector=COLUMN."
+            f"No column names the detector; the columns are {', '.join(frame.columns)}: say which "
+            "with --columns detector=COLUMN."
         )
+
+
+def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
+    for column in filter(metric_named, frame.columns):
+        wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
+        if wrong:
+            return (
+                f"Column '{column}' should contain results, but most of its cells are not numbers, "
+                f"such as '{wrong[0]}'."
+            )
+    pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
+    if pairs:
+        return (
+            f"Cells such as '{pairs[0]}' hold two numbers: say in the titles what they are, such "
+            "as 'SVHN (FPR95/AUROC)'."
+        )
+    other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
+    if other:
+        return (
+            f"Column '{other[0]}' holds another kind of metric; known are "
+            f"{', '.join(HIGHER_IS_BETTER)}: --columns auroc=COLUMN says where one of them is."
+        )
+    return (
+        f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
+        "--columns auroc=COLUMN."
+    )
 
 
 def _results(long: Long, metric: str, runs: int | None, notes: list[str]) -> Results:

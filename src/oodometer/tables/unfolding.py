@@ -11,6 +11,7 @@ from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, metric_name
 if TYPE_CHECKING:
     import pandas as pd
 
+_SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
@@ -23,34 +24,34 @@ def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Split columns such as SVHN (FPR95/AUROC) with cells such as 40.1/91.2."""
     import pandas as pd
 
-    columns: dict[str, list[str]] = {}
-    split = []
-    for title in map(str, frame.columns):
-        texts = frame[title].tolist()
-        if "/" not in title:
-            columns[title] = texts
-            continue
-        found = re.search(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)", title)
-        names = [name.strip() for name in found[1].split("/")] if found else []
-        cells = [[part.strip() for part in text.split("/")] for text in texts]
-        whole = all(len(parts) in (1, len(names)) for parts in cells)
-        several = any(len(parts) == len(names) for parts in cells)
-        if not found or len(names) < 2 or not whole or not several:
-            columns[title] = texts
-            continue
-        metrics = [metric_named(name.split()[-1] if name else "") for name in names]
-        if None in metrics:
-            columns[title] = texts
-            continue
-        what = title.replace(found[1], names[0].removesuffix(names[0].split()[-1])).strip(" ()[]")
-        split.append(title)
-        for place, name in enumerate(names):
-            values = [parts[place] if len(parts) == len(names) else "" for parts in cells]
-            columns[f"{what} {name.split()[-1]}".strip()] = values
+    columns = {title: frame[title].tolist() for title in map(str, frame.columns)}
+    parts = {title: _by_metric(title, texts) for title, texts in columns.items() if "/" in title}
+    split = [title for title, found in parts.items() if found]
     if not split:
         return frame
     notes.append(f"columns that hold several metrics were split: {', '.join(split)}")
-    return pd.DataFrame(columns, dtype=object)
+    whole: dict[str, list[str]] = {}
+    for title, texts in columns.items():
+        whole |= parts.get(title) or {title: texts}
+    return pd.DataFrame(whole, dtype=object)
+
+
+def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
+    """Return a column per metric that a title names, or none if its cells are not as many."""
+    found = _SLASHES.search(title)
+    names = [name.strip() for name in found[1].split("/")] if found else []
+    cells = [[part.strip() for part in text.split("/")] for text in texts]
+    sizes = {len(parts) for parts in cells}
+    if found is None or len(names) not in sizes or not sizes <= {1, len(names)}:
+        return {}
+    words = [name.split()[-1] if name else "" for name in names]
+    if None in map(metric_named, words):
+        return {}
+    what = title.replace(found[1], names[0].removesuffix(words[0])).strip(" ()[]")
+    return {
+        f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
+        for place, word in enumerate(words)
+    }
 
 
 def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -67,30 +68,34 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _join_statistics(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Join lines of means with those of their spreads, where a column says which is which."""
+    """Join rows of means with those of their spreads, where a column says which is which."""
     known = {*MEANS, *SPREADS, *OTHER_STATISTICS}
     for title in map(str, frame.columns):
         if plain(frame[title].iloc[0]) not in known:
             continue
         kinds = frame[title].map(plain)
-        if not (kinds.isin(known).all() and kinds.isin(MEANS).any()):
+        joined = _joined(frame.drop(columns=title), kinds) if kinds.isin(known).all() else None
+        if joined is None:
             continue
-        rest = frame.drop(columns=title)
-        numeric = [c for c in rest.columns if numeric_share(rest[c]) > 0.5]
-        labels = [c for c in rest.columns if c not in numeric]
-        means = rest[kinds.isin(MEANS)]
-        spreads = rest[kinds.isin(SPREADS)]
-        if not labels or means.duplicated(labels).any() or spreads.duplicated(labels).any():
-            continue
-        matched = means[labels].merge(spreads, how="left", on=labels).fillna("")
-        joined = means.reset_index(drop=True)
-        for column in numeric:
-            joined[column] = [
-                mean if is_gap(mean) or is_gap(spread) else f"{mean}±{spread}"
-                for mean, spread in zip(joined[column], matched[column], strict=True)
-            ]
         others = dict.fromkeys(frame[title][~kinds.isin([*MEANS, *SPREADS])])
         left = f"; left out: {', '.join(others)}" if others else ""
         notes.append(f"rows of means and spreads were joined, as {title} says{left}")
         return joined
     return frame
+
+
+def _joined(frame: pd.DataFrame, kinds: pd.Series[str]) -> pd.DataFrame | None:
+    """Return the rows of means, with their spreads; None if these cannot be matched."""
+    numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
+    labels = [c for c in frame.columns if c not in numeric]
+    means, spreads = frame[kinds.isin(MEANS)], frame[kinds.isin(SPREADS)]
+    if means.empty or not labels or any(p.duplicated(labels).any() for p in (means, spreads)):
+        return None
+    matched = means[labels].merge(spreads, how="left", on=labels).fillna("")
+    joined = means.reset_index(drop=True)
+    for column in numeric:
+        joined[column] = [
+            mean if is_gap(mean) or is_gap(spread) else f"{mean}±{spread}"
+            for mean, spread in zip(joined[column], matched[column], strict=True)
+        ]
+    return joined

@@ -121,11 +121,11 @@ def sheet_rows(book: Book, sheet: Sheet, where: str) -> tuple[Rows, str]:
     cells: dict[int, dict[int, str]] = {}
     hidden = 0
     for place, row in enumerate(tree.iterfind(f"{_MAIN}sheetData/{_MAIN}row"), start=1):
-        found = dict(_cells(book, row, where))
-        if any(found.values()):
+        texts = dict(_cells(book, row, where))
+        if any(texts.values()):
             number = row.get("r", "")
-            cells[int(number) if number.isdigit() else place] = found
-            hidden += row.get("hidden") in ("1", "true")
+            cells[int(number) if number.isdigit() else place] = texts
+            hidden += _is_hidden(row)
     used = sorted({column for row in cells.values() for column, text in row.items() if text})
     if len(used) * len(cells) > _MOST_CELLS:
         raise UserError(f"The table in {where} has more than {_MOST_CELLS:,} cells.")
@@ -133,13 +133,16 @@ def sheet_rows(book: Book, sheet: Sheet, where: str) -> tuple[Rows, str]:
         _spread(cells, merged.get("ref", ""), used)
     rows = [[cells[number].get(column, "") for column in used] for number in sorted(cells)]
     columns = sum(
-        1
+        _is_hidden(column) and int(column.get("min", 0)) in used
         for column in tree.iterfind(f".//{_MAIN}col")
-        if column.get("hidden") in ("1", "true") and int(column.get("min", 0)) in used
     )
     counts = ((hidden, "rows"), (columns, "columns"))
     hidden_parts = (f"{n} {what.removesuffix('s') if n == 1 else what}" for n, what in counts if n)
     return _without_margins(rows), " and ".join(hidden_parts)
+
+
+def _is_hidden(part: ElementTree.Element) -> bool:
+    return part.get("hidden") in ("1", "true")
 
 
 def _cells(book: Book, row: ElementTree.Element, where: str) -> Iterator[tuple[int, str]]:
