@@ -102,7 +102,7 @@ def test_what_was_guessed_is_told(made):
     done = run("--outputs=train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
                "--detectors", "knn,mahalanobis")  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "note: 'train.npz', 'id.npz': 'feats' is taken as features, 'y' is taken as labels" in (
+    assert "note: 'train.npz', 'id.npz': using 'feats' as features, using 'y' as labels" in (
         done.output
     )
 

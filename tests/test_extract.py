@@ -155,7 +155,7 @@ def test_several_heads_need_a_word(form, images):
     if form == "named":
         assert torch.equal(extract(model, {"a": images})["a"].head.weight, model.head.weight)
         return
-    with pytest.raises(UserError, match="several linear layers: head, auxiliary. Say which"):
+    with pytest.raises(UserError, match="several linear layers: head, auxiliary. Name the head"):
         extract(model, {"a": images})
     assert len(extract(model, {"a": images}, head="head")["a"]) == 23
 
@@ -295,7 +295,7 @@ def test_bad_arguments(model, images):
         traced = torch.jit.trace(model.eval(), images)
         part = torch.jit.script(nn.Flatten())
     for needs in ((), "all"):
-        with pytest.raises(UserError, match="A TorchScript module cannot be listened to"):
+        with pytest.raises(UserError, match="A TorchScript module does not support forward hooks"):
             extract(traced, {"a": images}, needs=needs)
     partly = nn.Sequential(part, nn.Linear(36, 3))
     got = extract(partly, {"a": images}, needs="all")["a"]

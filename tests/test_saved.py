@@ -107,14 +107,14 @@ def test_what_others_call_them_is_taken_and_told(tmp_path, arrays, names):
     assert not silent
     for name, tensor in wanted.tensors().items():
         assert torch.equal(made.tensors()[name], tensor), name
-    assert all(f"'{other}' is taken as {name}" in told for name, other in names.items())
+    assert all(f"using '{other}' as {name}" in told for name, other in names.items())
 
 
 def test_turned_weights_and_pooled_maps(tmp_path, arrays):
     wanted, _ = read(tmp_path, arrays)
     turned, told = read(tmp_path, arrays | {"weight": arrays["weight"].T})
     assert torch.equal(turned.head.weight, wanted.head.weight)
-    assert "weight of shape (8, 4) is turned" in told
+    assert "weight of shape (8, 4) is transposed" in told
     maps = {"features": arrays["features"][:, :, None, None]}
     assert torch.equal(read(tmp_path, arrays | maps)[0].features, wanted.features)
 
@@ -125,7 +125,7 @@ def test_probabilities_are_told_from_logits(tmp_path, arrays):
     for given, words in ((shares, "are probabilities"), (np.log(shares), "are logarithms of")):
         alone, told = read(tmp_path, {"logits": given})
         np.testing.assert_allclose(alone.logits.softmax(1).numpy(), shares)
-        assert words in told and "their size is lost" in told
+        assert words in told and "lose information" in told
         # With features and head, what they came from is known.
         whole, told = read(tmp_path, arrays | {"logits": given})
         np.testing.assert_allclose(whole.logits.numpy(), arrays["logits"])

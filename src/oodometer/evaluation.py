@@ -110,11 +110,7 @@ def evaluate(
         _note_accuracy(run, outputs["id"], notes)
         if alone:
             tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
-        answers[run] = {
-            name: part.logits[:1].clone() if name == "train" else part.logits
-            for name, part in outputs.items()
-            if together and part.logits is not None
-        }
+        answers[run] = _votes_of(outputs) if together else {}
         del outputs  # before the next are made
     if together:
         tables = _with_ensemble(tables, answers, together)
@@ -139,13 +135,9 @@ def evaluate_outputs(
     for name in ("train", "id"):
         if name not in outputs:
             raise UserError(f"Outputs need '{name}'; they hold {', '.join(outputs) or 'nothing'}.")
+    given = {name: part for name, part in outputs.items() if isinstance(part, Outputs)}
     files = {name: Path(part) for name, part in outputs.items() if not isinstance(part, Outputs)}
-    loaded = load_outputs(files, notes.add) if files else {}
-    parts = {
-        name: part if isinstance(part, Outputs) else loaded[name]
-        for name, part in outputs.items()
-        if isinstance(part, Outputs) or name in loaded
-    }
+    parts = given | (load_outputs(files, notes.add) if files else {})
     _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
     needs = {need for choice in chosen for need in choice.detector.needs}
     explained = {
@@ -153,7 +145,7 @@ def evaluate_outputs(
             {str(need): Refusal(_why_missing(need)) for need in needs - part.available}
             | dict(part.refused)
         )
-        for name, part in parts.items()
+        for name, part in ((name, parts[name]) for name in outputs if name in parts)
     }
     return _conclude(score(explained, detectors, train="train", id="id", memory=memory), notes)
 
@@ -257,6 +249,15 @@ def _note_accuracy(run: str, outputs: Outputs, notes: _Notes) -> None:
             f"the accuracy{of} on the ID data is {right:.1%}, no better than chance: check the "
             "weights, the normalization and the order of the classes"
         )
+
+
+def _votes_of(outputs: Mapping[str, Outputs]) -> dict[str, Tensor]:
+    """The logits of a member of an ensemble; nothing is fitted, so one training sample will do."""
+    return {
+        name: part.logits[:1].clone() if name == "train" else part.logits
+        for name, part in outputs.items()
+        if part.logits is not None
+    }
 
 
 def _with_ensemble(

@@ -1,4 +1,4 @@
-"""Outputs in files, from any framework: what they hold, and how it becomes Outputs."""
+"""Saved outputs of any framework: which arrays a file holds, and how they become Outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
 from oodometer.saved.files import open_file
-from oodometer.saved.names import NAMED_PARTS, NAMES, taken
+from oodometer.saved.names import NAMED_PARTS, NAMES, match_arrays
 
 __all__ = ["load_outputs"]
 
@@ -22,16 +22,16 @@ _LABELLED = ("train", "id")
 
 
 def load_outputs(
-    files: Mapping[str, str | Path], tell: Callable[[str], None] = lambda _: None
+    files: Mapping[str, str | Path], notify: Callable[[str], None] = lambda _: None
 ) -> dict[str, Outputs]:
     """Read one classifier's outputs on several data sets, a file each.
 
-    A file holds logits, features and labels, whatever there is of them, and the last linear layer
-    as weight and bias; it is enough if one file has these. An entry called `head` may hold nothing
-    else. Layers and probes are named ``layers/NAME`` and ``probes/NAME``. `tell` hears what was
-    recognised though it is called or shaped otherwise. All floats get one type: the narrowest that
-    is there, and at least float32. Labels are read of "train" and "id" only: those of outliers are
-    of other classes.
+    A file holds any of logits, features and labels, and the last linear layer as weight and bias;
+    it is enough if one file has these, or an entry called `head`. Layers and probes are named
+    ``layers/NAME`` and ``probes/NAME``. `notify` is called with a note for each array that was
+    recognized by another name or shape. All floats are converted to the narrowest type present, at
+    least float32. Labels are read only from "train" and "id": those of outliers are of other
+    classes.
     """
     paths = {name: Path(path).expanduser() for name, path in files.items()}
     notes = _Notes()
@@ -48,46 +48,58 @@ def load_outputs(
     for name, arrays in parts.items():
         _unsquash(paths[name], arrays, head, notes)
     for text, where in notes.items():
-        tell(f"{', '.join(where)}: {text}")
+        notify(f"{', '.join(where)}: {text}")
     return {name: _outputs(name, paths[name], arrays, head) for name, arrays in parts.items()}
 
 
 class _Notes(dict[str, list[str]]):
-    """What is to be told, and of which files."""
+    """Notes, and the files that each of them is about."""
 
     def add(self, path: Path, text: str) -> None:
         self.setdefault(text, []).append(f"'{path}'")
 
 
 def _read(name: str, path: Path, notes: _Notes) -> Arrays:
-    shelf = open_file(path)
+    readers = open_file(path)
     wanted = [part for part in NAMES if part != "labels" or name in _LABELLED]
-    found, guessed = taken(path, shelf, wanted)
-    if guessed:
-        notes.add(path, ", ".join(f"'{other}' is taken as {part}" for other, part in guessed))
-    if name != "head" and not {"logits", "features"} & set(found):
-        raise UserError(f"'{path}' holds neither logits nor features, but {', '.join(shelf)}.")
-    return {part: _numbers(f"{part} of '{path}'", part, array) for part, array in found.items()}
+    arrays, recognized = match_arrays(path, readers, wanted)
+    if recognized:
+        notes.add(path, ", ".join(f"using '{other}' as {part}" for other, part in recognized))
+    if name != "head" and not {"logits", "features"} & set(arrays):
+        raise UserError(f"'{path}' holds neither logits nor features, but {', '.join(readers)}.")
+    return {part: _numbers(f"{part} of '{path}'", part, array) for part, array in arrays.items()}
 
 
 def _numbers(title: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
     """The array in this machine's byte order, without empty dimensions behind the second."""
+    _require_numbers(title, name, array)
+    if array.ndim > 2 and array[:1].size == array.shape[1] * bool(len(array)):
+        array = array.reshape(array.shape[:2])  # (n, width, 1, 1), as pooling leaves it
+    _require_dimensions(title, name, array)
+    if name == "features" and array.dtype.kind in "iub":
+        return array.astype(np.float32)
+    native = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return native.astype(np.float64) if native.dtype.itemsize > 8 else native
+
+
+def _require_numbers(title: str, name: str, array: NDArray[Any]) -> None:
     if array.dtype.kind in "SUO" and name == "labels":
         example = f" such as {array.reshape(-1)[0]}" if array.size else ""
         raise UserError(
-            f"{title} are texts{example}; each must be the number of its class, counted from 0 in "
-            "the order of the logits."
+            f"{title} are texts{example}; labels must be class indices, counted from 0 in the "
+            "order of the logits."
         )
     if array.dtype == np.dtype("V2"):
         raise UserError(f"{title} seem to be bfloat16, which NumPy cannot store: save as float32.")
     if array.dtype.kind not in "fiub":
         raise UserError(f"{title} must hold numbers, got {array.dtype}.")
+
+
+def _require_dimensions(title: str, name: str, array: NDArray[Any]) -> None:
     if not array.ndim:
         raise UserError(f"{title} are a single number, but need one row per sample.")
     if array.ndim == 1 and name in ("features", "weight"):
         raise UserError(f"{title} must have 2 dimensions, got shape {array.shape}.")
-    if array.ndim > 2 and array[:1].size == array.shape[1] * bool(len(array)):
-        array = array.reshape(array.shape[:2])  # (n, width, 1, 1), as pooling leaves it
     if array.ndim > 2 and name == "features":
         raise UserError(
             f"{title} have shape {array.shape}, but must be one vector per sample, exactly what "
@@ -98,10 +110,6 @@ def _numbers(title: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
             f"{title} are one number per sample, but need one per class: for a binary classifier "
             "with the single output z, save numpy.stack([0 * z, z], axis=1)."
         )
-    if name == "features" and array.dtype.kind in "iub":
-        return array.astype(np.float32)
-    native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return native.astype(np.float64) if native.dtype.itemsize > 8 else native
 
 
 def _upright(path: Path, arrays: Arrays, every: list[Arrays], notes: _Notes) -> NDArray[Any]:
@@ -119,7 +127,7 @@ def _upright(path: Path, arrays: Arrays, every: list[Arrays], notes: _Notes) -> 
         for shape in (weight.shape, weight.shape[::-1])
     )
     if turned and not fits:
-        notes.add(path, f"weight of shape {weight.shape} is turned to (classes, width)")
+        notes.add(path, f"weight of shape {weight.shape} is transposed to (classes, width)")
         return np.ascontiguousarray(weight.T)
     return weight
 
@@ -137,12 +145,12 @@ def _narrow(every: list[Arrays]) -> None:
     for part in every:
         for name, array in part.items():
             if array.dtype == np.float64 and name != "labels":
-                with np.errstate(over="ignore"):  # infinity is told of when Outputs are made
+                with np.errstate(over="ignore"):  # Outputs refuse infinity
                     part[name] = array.astype(np.float32)
 
 
 def _unsquash(path: Path, arrays: Arrays, head: Head | None, notes: _Notes) -> None:
-    """Replace probabilities by what they came from, or by their logarithms, and say so."""
+    """Replace probabilities by the logits of the head, or by their logarithms, with a note."""
     logits = arrays.get("logits")
     if logits is None or logits.ndim != 2 or logits.shape[1] < 2 or logits.dtype.kind != "f":
         return
@@ -158,12 +166,12 @@ def _unsquash(path: Path, arrays: Arrays, head: Head | None, notes: _Notes) -> N
         return
     if head is not None and "features" in arrays:
         del arrays["logits"]
-        notes.add(path, f"the logits are {kind}, and are computed from features and head instead")
+        notes.add(path, f"the logits are {kind}: they are recomputed from features and head")
         return
     notes.add(
         path,
-        f"the logits are {kind}; their size is lost, so that energy, max_logit and all "
-        "that reads more of logits than their softmax tell less than they could",
+        f"the logits are {kind}: energy, max_logit and other detectors that read more than the "
+        "softmax lose information",
     )
     if kind == "probabilities":
         tiny = np.finfo(np.float32).tiny

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 Array = NDArray[Any]
-Shelf = Mapping[
-    str, Callable[[], Array]
-]  # the arrays of a file by their names, each read if called
+ArrayReaders = Mapping[str, Callable[[], Array]]  # the arrays of a file: name -> what reads it
 _MAPPED = 64 * 2**20  # bytes; from there on arrays are mapped
 _OBJECTS = "it holds Python objects, which are not read because they could run code"
 _PROBLEMS = (
@@ -39,18 +37,18 @@ _PLAIN = {  # types of safetensors that NumPy has
 }  # fmt: skip
 
 
-def open_file(path: Path) -> Shelf:
-    """Look which arrays a file has, or a folder of .npy files or of the parts of a Parquet set."""
+def open_file(path: Path) -> ArrayReaders:
+    """List the arrays of a file, of a folder of .npy files, or of the parts of a Parquet set."""
     kind = _kind(path)
     if not path.exists() and (kind in _READERS or not kind):
         raise UserError(f"'{path}' does not exist.")
     if kind not in _READERS:
         raise UserError(_refusal(path))
-    return said_of(path, lambda: _READERS[kind](path))
+    return reading(path, lambda: _READERS[kind](path))
 
 
-def said_of(path: Path, read: Callable[[], _Read]) -> _Read:
-    """Call a reader; whatever is wrong with the file is said in one sentence."""
+def reading(path: Path, read: Callable[[], _Read]) -> _Read:
+    """Call a reader; whatever is wrong with the file becomes a UserError of one sentence."""
     from pyarrow import ArrowException
 
     try:
@@ -94,11 +92,11 @@ def _refusal(path: Path) -> str:
     )
 
 
-def _read_npz(path: Path) -> Shelf:
+def _read_npz(path: Path) -> ArrayReaders:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     return {
-        member.filename.removesuffix(".npy"): partial(said_of, path, partial(_member, path, member))
+        member.filename.removesuffix(".npy"): partial(reading, path, partial(_member, path, member))
         for member in members
         if member.filename.endswith(".npy")
     }
@@ -131,15 +129,15 @@ def _member(path: Path, member: zipfile.ZipInfo) -> Array:
     return np.memmap(path, dtype, "r", place, shape, "F" if fortran else "C")
 
 
-def _read_folder(path: Path) -> Shelf:
+def _read_folder(path: Path) -> ArrayReaders:
     return {
-        file.stem: partial(said_of, file, partial(np.load, file, mmap_mode="r", allow_pickle=False))
+        file.stem: partial(reading, file, partial(np.load, file, mmap_mode="r", allow_pickle=False))
         for file in sorted(path.iterdir())
         if file.suffix.lower() == ".npy"
     }
 
 
-def _read_safetensors(path: Path) -> Shelf:
+def _read_safetensors(path: Path) -> ArrayReaders:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -166,10 +164,10 @@ def _read_safetensors(path: Path) -> Shelf:
         found: Array = tensor.contiguous().numpy()
         return found
 
-    return {name: partial(said_of, path, partial(read, name)) for name in header}
+    return {name: partial(reading, path, partial(read, name)) for name in header}
 
 
-def _read_parquet(path: Path) -> Shelf:
+def _read_parquet(path: Path) -> ArrayReaders:
     """Columns of numbers or lists; f_0, f_1 and so on, from 0 or 1, are together the array f."""
     import pyarrow.dataset
 
@@ -179,11 +177,11 @@ def _read_parquet(path: Path) -> Shelf:
         if match := re.fullmatch(r"(.*?[^\d_.\[ -])[_.\[ -]?(\d+)\]?", column):
             numbered.setdefault(match[1], {})[int(match[2])] = column
     shelf: dict[str, Callable[[], Array]] = {
-        name: partial(said_of, path, partial(_joined, table, path, name, columns))
+        name: partial(reading, path, partial(_joined, table, path, name, columns))
         for name, columns in numbered.items()
     }
     for column in table.schema.names:
-        shelf[column] = partial(said_of, path, partial(_column, table, path, column))
+        shelf[column] = partial(reading, path, partial(_column, table, path, column))
     return shelf
 
 
@@ -245,7 +243,7 @@ def _parts(path: Path, column: str, values: pyarrow.Array) -> Iterator[Array]:
     yield values.to_numpy(zero_copy_only=False).reshape(lengths)
 
 
-_READERS: dict[str, Callable[[Path], Shelf]] = {
+_READERS: dict[str, Callable[[Path], ArrayReaders]] = {
     ".npz": _read_npz,
     ".safetensors": _read_safetensors,
     ".parquet": _read_parquet,

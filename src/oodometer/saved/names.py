@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from oodometer.errors import UserError, unknown
-from oodometer.saved.files import Array, Shelf
+from oodometer.saved.files import Array, ArrayReaders
 
 NAMES = ("logits", "features", "labels", "weight", "bias")
 NAMED_PARTS = ("layers/", "probes/")  # before the names of layers and probes
@@ -32,44 +32,50 @@ _DIMENSIONS = {
 }
 
 
-def taken(
-    path: Path, shelf: Shelf, wanted: Sequence[str]
+def match_arrays(
+    path: Path, readers: ArrayReaders, wanted: Sequence[str]
 ) -> tuple[dict[str, Array], list[tuple[str, str]]]:
-    """Read the arrays of a file that are of use, and which of them were told by other names.
+    """Read the wanted arrays of a file; return them, and which were recognized by another name.
 
-    Other arrays are left alone, as people keep paths and ids in the same file. A name that looks
-    like a slip of the pen is refused, and so is a choice between several.
+    Other arrays are ignored, as people keep paths and ids in the same file. A name that looks like
+    a typing error is refused, and so is a choice between several.
     """
-    found = {
-        name: shelf[name]() for name in shelf if name in wanted or name.startswith(NAMED_PARTS)
+    arrays = {
+        name: read()
+        for name, read in readers.items()
+        if name in wanted or name.startswith(NAMED_PARTS)
     }
-    guessed: dict[str, str] = {}
+    recognized: dict[str, str] = {}
     for name in wanted:
-        if name in found:
-            continue
-        fitting = {}
-        for other in _candidates(name, shelf):
-            try:
-                array = shelf[other]()
-            except UserError:  # it was only a guess that this one is meant
-                continue
-            if array.ndim in _DIMENSIONS[name] and array.dtype.kind in _KINDS[name == "labels"]:
-                fitting[other] = array
+        fitting = {} if name in arrays else _fitting(name, readers)
         if len(fitting) > 1:
             raise UserError(
                 f"Several arrays in '{path}' could be the {name}: {', '.join(fitting)}; call one "
                 f"of them '{name}'."
             )
         for other, array in fitting.items():
-            found[name], guessed[other] = array, name
-    for name in shelf:
-        slip = get_close_matches(name.lower(), [n for n in wanted if n not in found], cutoff=0.75)
-        if slip and name not in guessed:
+            arrays[name], recognized[other] = array, name
+    absent = [name for name in wanted if name not in arrays]
+    for name in readers:
+        if name not in recognized and get_close_matches(name.lower(), absent, cutoff=0.75):
             raise unknown(f"array in '{path}':", name, NAMES)
-    if not found:
-        others = ", ".join(shelf) or "nothing"
+    if not arrays:
+        others = ", ".join(readers) or "nothing"
         raise UserError(f"'{path}' holds none of {', '.join(NAMES)}, but {others}.")
-    return found, list(guessed.items())
+    return arrays, list(recognized.items())
+
+
+def _fitting(name: str, readers: ArrayReaders) -> dict[str, Array]:
+    """Arrays that may be meant by another name and have the right type and dimensions."""
+    fitting = {}
+    for other in _candidates(name, readers):
+        try:
+            array = readers[other]()
+        except UserError:  # it was only a guess that this one is meant
+            continue
+        if array.ndim in _DIMENSIONS[name] and array.dtype.kind in _KINDS[name == "labels"]:
+            fitting[other] = array
+    return fitting
 
 
 def _candidates(name: str, others: Iterable[str]) -> list[str]:

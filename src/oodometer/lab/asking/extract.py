@@ -1,4 +1,4 @@
-"""Ask any classifier about any data: logits and features of the true forward pass, once each."""
+"""Extract logits, features, layers and probes of any classifier on any data."""
 
 from __future__ import annotations
 
@@ -27,24 +27,23 @@ def extract(
     device: torch.device | str | None = None,
     lenient: bool = False,
 ) -> dict[str, Outputs]:
-    """Return what the classifier says about each data set, in one pass over each.
+    """Return the outputs of a classifier on each data set, in one pass over each.
 
     A data set is an array or tensor of inputs, a pair (inputs, labels), a map-style data set, or
     a DataLoader; several inputs are a mapping from names or ((first, second), labels). Samples
-    without a label get -1, and beside a set called `train` so do those of others whose labels are
-    not the classifier's. `head` is the last linear layer, or a convolution that amounts to one, or
-    its name; it is found by itself where the model's output shows which one it is. The model runs
-    in eval mode without gradients and is left exactly as it was. `device` is where the model runs
-    meanwhile; by default where it is.
+    without a label get -1; if there is a set called `train`, so do samples of other sets whose
+    label is not one of the classifier's. `head` is the last linear layer or its name; by default
+    it is found automatically, including anything equivalent to a linear layer. The model runs in
+    eval mode without gradients, on `device` (default: where it is), and is left exactly as it was.
 
     `needs` asks for more than logits, features, labels and head: "layers", the mean output of
-    every stage, and probes such as "probe:odin", for which the model is asked again;
-    ``oodometer.needs_of(detectors)`` names what detectors read. "all" is all that this model and
-    these data allow, but for what is named alone because of its cost ("probe:odin_fine"): what is
-    left out, and why, stands in ``outputs.refused``; with `lenient` that goes for needs that are
-    named, too, and for features and head of a model without a linear head. `train` is the training
-    set, which some probes learn from. `layers` are names of modules, where the stages that are
-    found by themselves are not those that you want.
+    every stage, and probes such as "probe:odin", which take extra passes;
+    ``oodometer.needs_of(detectors)`` lists what detectors need. "all" is everything that this model
+    and these data allow, except for probes that are only used by name because of their cost
+    ("probe:odin_fine"); ``outputs.refused`` gives the reason for whatever is missing. `lenient`
+    does the same for needs that are named, and for features and head of a model without a linear
+    head. `train` is the training set, which some probes learn from. `layers` names modules, in
+    place of the stages that are found automatically.
     """
     if not isinstance(datasets, Mapping) or not datasets:
         got = "an empty one" if isinstance(datasets, Mapping) else type(datasets).__name__
@@ -73,10 +72,10 @@ def extract(
 
 @contextmanager
 def stem_relu_skipped(model: nn.Module) -> Iterator[None]:
-    """Leave the ReLU behind the first layers out, as one published extractor did by mistake.
+    """Skip the ReLU after the first layers, as one published extractor did by mistake.
 
-    It chained a network's child modules, and where that ReLU was called as a function, it was
-    not among them: its features are of a network that was never trained.
+    It chained a network's child modules and so missed a ReLU that was called as a function: its
+    features are those of a network that was never trained.
     """
     relu = dict(model.named_modules()).get("stem.relu")
     if relu is None:

@@ -1,4 +1,4 @@
-"""Ask a model about a batch: in eval mode, without a trace, with what its parts said on the way."""
+"""Run a model on a batch in eval mode, and record the inputs and outputs of its modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from oodometer.errors import UserError, describe
 from oodometer.lab.asking.layout import give_up
 from oodometer.lab.data.inputs import Batch
 
-Heard = list[tuple[Any, Any]]  # what went into a layer and what came out, call by call
+Calls = list[tuple[Any, Any]]  # input and output of a module, call by call
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def evaluation_mode(
             model.eval()
         except Exception as problem:
             raise UserError(
-                f"{type(model).__name__} cannot be put into eval mode, as is so of exported "
-                f"programs: extract needs the original module ({describe(problem)})"
+                f"{type(model).__name__} cannot be put into eval mode, for example because it is "
+                f"an exported program: extract needs the original module ({describe(problem)})"
             ) from problem
         if place != home:
             model.to(place)
@@ -67,7 +67,7 @@ def _buffers(model: nn.Module) -> list[tuple[nn.Module, str, Tensor, Tensor]]:
 
 
 def as_written(model: nn.Module) -> AbstractContextManager[object]:
-    """Run compiled parts as they are written: nobody can listen in what they were compiled to."""
+    """Run compiled parts uncompiled: compiled code does not call forward hooks."""
     compiled = any(
         "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
         for module in model.modules()
@@ -77,7 +77,7 @@ def as_written(model: nn.Module) -> AbstractContextManager[object]:
 
 
 def _device(device: torch.device | str) -> torch.device:
-    """Return the device, if it is one that this machine can compute on."""
+    """Return the device, if this machine can compute on it."""
     try:
         place = torch.device(device)
         torch.zeros(1, device=place).cpu()
@@ -106,9 +106,9 @@ def call(model: nn.Module, name: str, inputs: Batch) -> object:
 
 
 @contextmanager
-def listening(modules: Iterable[nn.Module]) -> Iterator[dict[nn.Module, Heard]]:
-    """Remember what goes into these modules and comes out, as long as the block lasts."""
-    heard: dict[nn.Module, Heard] = {}
+def record_calls(modules: Iterable[nn.Module]) -> Iterator[dict[nn.Module, Calls]]:
+    """Record inputs and outputs of these modules within the block."""
+    recorded: dict[nn.Module, Calls] = {}
 
     def remember(
         module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: object
@@ -116,11 +116,11 @@ def listening(modules: Iterable[nn.Module]) -> Iterator[dict[nn.Module, Heard]]:
         given = inputs[0] if inputs else next(iter(named.values()), None)
         # As they are now: what comes next may write into them. Only matrices can be of a head.
         own = [_own(value, module) for value in (given, output)]
-        heard.setdefault(module, []).append((own[0], own[1]))
+        recorded.setdefault(module, []).append((own[0], own[1]))
 
     hooks = [module.register_forward_hook(remember, with_kwargs=True) for module in modules]
     try:
-        yield heard
+        yield recorded
     finally:
         for hook in hooks:
             hook.remove()
@@ -133,7 +133,7 @@ def _own(value: object, module: nn.Module) -> object:
 
 @contextmanager
 def answering(module: nn.Module, answer: Callable[[Any], object]) -> Iterator[None]:
-    """Let `answer` change what a module hands on, as long as the block lasts."""
+    """Let `answer` change the output of a module within the block."""
     hook = module.register_forward_hook(lambda _, inputs, output: answer(output))
     try:
         yield

@@ -21,18 +21,18 @@ class HeadError(UserError):
 
 @dataclass(frozen=True)
 class HeadLayer:
-    """The layer that the logits come from: linear, or something that amounts to it.
+    """The layer that the logits come from: linear, or equivalent to a linear layer.
 
-    A convolution is linear in what enters it where its kernel covers all of that, and, if it looks
-    at one position at a time, in the mean over positions where the mean of its outputs counts. Any
-    other module, such as a linear layer with an adapter, is asked whether it is linear.
+    A convolution is linear in its input if its kernel covers all of it; a 1x1 convolution is linear
+    in the mean over positions, if its outputs are averaged. Any other module, such as a linear
+    layer with an adapter, is tested for linearity.
     """
 
     layer: nn.Module
-    asked: tuple[Tensor, Tensor] | None = None  # weight and bias, where no parameters hold them
+    measured: tuple[Tensor, Tensor] | None = None  # weight and bias, if no parameters hold them
 
     def features(self, inputs: Tensor) -> Tensor:
-        """What enters the layer as one vector per sample."""
+        """The input of the layer as one vector per sample."""
         if not isinstance(self.layer, _CONVOLUTIONS):
             return inputs
         if all(size == 1 for size in self.layer.kernel_size):
@@ -40,13 +40,13 @@ class HeadLayer:
         return inputs.flatten(1)
 
     def logits(self, outputs: Tensor) -> Tensor:
-        """What leaves it, likewise."""
+        """The output of the layer as one vector per sample."""
         return outputs.flatten(2).mean(2) if isinstance(self.layer, _CONVOLUTIONS) else outputs
 
     def weight_and_bias(self) -> tuple[Tensor, Tensor]:
         """(classes, width) and (classes,); a layer without a bias has one of zeros."""
-        if self.asked is not None:
-            return self.asked
+        if self.measured is not None:
+            return self.measured
         weight, bias = self.layer.weight, self.layer.bias
         assert isinstance(weight, Tensor)
         flat = weight.detach().flatten(1).cpu()
@@ -55,20 +55,20 @@ class HeadLayer:
 
 
 def _is_plain(layer: nn.Module, inputs: object, outputs: object) -> bool:
-    """Tell whether a layer's weight and bias are all that there is to it."""
+    """Whether a layer computes weight @ input + bias and nothing else."""
     kinds = (nn.Linear, *_CONVOLUTIONS)
     if not any(type(layer).forward is kind.forward for kind in kinds):
         return False
     matrices = isinstance(inputs, Tensor) and isinstance(outputs, Tensor) and inputs.dim() == 2
     if not layer._forward_hooks or not isinstance(layer, nn.Linear) or not matrices:
         return True
-    # Somebody's hook may only look, or change what the layer says.
+    # A forward hook of the user may change the output of the layer.
     return _explains(*HeadLayer(layer).weight_and_bias(), inputs, outputs)
 
 
 @torch.no_grad()
 def _explains(weight: Tensor, bias: Tensor, inputs: Any, outputs: Any) -> bool:
-    """Tell whether outputs = weight @ inputs + bias, but for rounding."""
+    """Whether outputs = weight @ inputs + bias, up to rounding."""
     if outputs.shape != (len(inputs), len(weight)):
         return False
     rounding = 64 * torch.finfo(outputs.dtype).eps
@@ -77,15 +77,15 @@ def _explains(weight: Tensor, bias: Tensor, inputs: Any, outputs: Any) -> bool:
     )
     size = inputs.norm(dim=1)[:, None] * weight.norm(dim=1) + bias.abs()
     gap = (inputs @ weight.T + bias - outputs).abs()
-    return not bool((gap > rounding * size).any())  # NaN will be said of the logits
+    return not bool((gap > rounding * size).any())  # NaN is reported with the logits
 
 
 @torch.no_grad()
-def _as_asked(layer: nn.Module, inputs: Tensor, outputs: Tensor) -> HeadLayer | None:
-    """Ask a module about zeros and about each unit alone; None if it is not linear in its inputs.
+def _measured(layer: nn.Module, inputs: Tensor, outputs: Tensor) -> HeadLayer | None:
+    """Measure weight and bias by the answers to zeros and unit vectors; None if not linear.
 
-    That it is, two units together must show, and a pass through the model. What works unit by
-    unit, such as a temperature or a normalisation, stands behind the head: it takes logits.
+    Linearity is checked on sums of two units and on a pass through the model. A module that works
+    unit by unit, such as a temperature or a normalization, comes after the head: it takes logits.
     """
     alone = torch.eye(inputs.shape[1], dtype=inputs.dtype, device=inputs.device)
     try:
@@ -97,46 +97,46 @@ def _as_asked(layer: nn.Module, inputs: Tensor, outputs: Tensor) -> HeadLayer | 
         seen = ((both, layer(both)), (inputs, outputs))
         finite = bool(weight.isfinite().all() and bias.isfinite().all())
         holds = finite and not unit_by_unit and all(_explains(weight, bias, *one) for one in seen)
-    except Exception:  # noqa: BLE001 - a stranger's module, which need not be a head
+    except Exception:  # noqa: BLE001 - a user's module, which need not be a head
         return None
     return HeadLayer(layer, (weight.cpu(), bias.cpu())) if holds else None
 
 
 def settled(head: HeadLayer, calls: Sequence[tuple[Any, Any]]) -> HeadLayer:
-    """Ask the layer that the user named, if there is more to it than its weight and bias."""
+    """Measure the layer that the user named, if it does more than weight @ input + bias."""
     if len(calls) != 1 or _is_plain(head.layer, *calls[0]):
         return head
     given, output = calls[0]
-    return _as_asked(head.layer, given, output) or head
+    return _measured(head.layer, given, output) or head
 
 
 def any_linear_module(
-    answer: object, heard: Mapping[nn.Module, list[tuple[Any, Any]]]
+    answer: object, recorded: Mapping[nn.Module, list[tuple[Any, Any]]]
 ) -> HeadLayer | None:
     """Find the innermost module, of any kind, whose output is the model's and which is linear."""
     results = [tensor for _, tensor in _matrices(answer)]
-    for layer, calls in heard.items():
+    for layer, calls in recorded.items():
         given, output = calls[-1]
         fits = isinstance(given, Tensor) and given.dim() == 2 and given.is_floating_point()
         if len(calls) == 1 and fits and any(_same_logits(output, one) for one in results):
-            found = _as_asked(layer, given, output)
+            found = _measured(layer, given, output)
             if found is not None:
                 return found
     return None
 
 
 def linear_layers(model: nn.Module) -> list[nn.Module]:
-    """The layers that are looked at first for the head."""
+    """The candidates for the head that are tried first."""
     return [module for module in model.modules() if isinstance(module, nn.Linear)]
 
 
 def convolutions(model: nn.Module) -> list[nn.Module]:
-    """The layers that are looked at where no linear one is the head."""
+    """The candidates for the head if no linear layer is it."""
     return [m for m in model.modules() if isinstance(m, _CONVOLUTIONS) and m.groups == 1]
 
 
 def head_by_name(model: nn.Module, head: str | nn.Module) -> HeadLayer:
-    """The layer that the user says is the head."""
+    """The layer that the user named as the head."""
     layers = {
         name: module
         for name, module in model.named_modules()
@@ -152,15 +152,15 @@ def head_by_name(model: nn.Module, head: str | nn.Module) -> HeadLayer:
 
 
 def identify_head(
-    model: nn.Module, answer: object, heard: Mapping[nn.Module, list[tuple[Any, Any]]]
+    model: nn.Module, answer: object, recorded: Mapping[nn.Module, list[tuple[Any, Any]]]
 ) -> HeadLayer | None:
-    """Find the layer whose output is the model's output, or turns into its softmax.
+    """Find the layer whose output is the model's output, or its softmax.
 
-    Where a model returns several, the one called logits counts.
+    If a model returns several tensors, the one called logits counts.
     """
     results = [tensor for _, tensor in _matrices(answer)]
     found = []
-    for layer, calls in heard.items():
+    for layer, calls in recorded.items():
         given, output = calls[-1]
         plain = _is_plain(layer, given, output)
         if isinstance(layer, _CONVOLUTIONS):
@@ -171,14 +171,14 @@ def identify_head(
         names = {module: path for path, module in model.named_modules()}
         raise UserError(
             f"{type(model).__name__} returns the outputs of several linear layers: "
-            f"{', '.join(names[layer] for layer in found)}. Say which one is its head: "
+            f"{', '.join(names[layer] for layer in found)}. Name the head: "
             f"extract(..., head='{names[found[0]]}')."
         )
     return HeadLayer(found[0]) if found else None
 
 
-def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]]) -> HeadError:
-    """Say that a model has no head that can be found."""
+def headless(model: nn.Module, recorded: Mapping[nn.Module, list[tuple[Any, Any]]]) -> HeadError:
+    """Return the error that a model has no head that can be found."""
     kind = type(model).__name__
     if not linear_layers(model):
         return HeadError(
@@ -186,7 +186,7 @@ def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]])
             "weight @ features + bias."
         )
     names = {module: path for path, module in model.named_modules()}
-    ran = ", ".join(names[layer] for layer in heard if isinstance(layer, nn.Linear))
+    ran = ", ".join(names[layer] for layer in recorded if isinstance(layer, nn.Linear))
     return HeadError(
         f"No linear layer's output is the output of {kind}, so its head cannot be found. If one is "
         "its head, name it: extract(..., head='...'), or --head; a head that is a function, such "
@@ -197,12 +197,12 @@ def headless(model: nn.Module, heard: Mapping[nn.Module, list[tuple[Any, Any]]])
 def scripted() -> UserError:
     """Return the error that a compiled model has no accessible parts."""
     return UserError(
-        "A TorchScript module cannot be listened to: extract needs the original module."
+        "A TorchScript module does not support forward hooks: extract needs the original module."
     )
 
 
 def own_logits(model: nn.Module, answer: object, rows: int) -> Tensor:
-    """What a model without a head returns as its logits: (n, classes)."""
+    """The logits, (n, classes), of a model without a head."""
     results = [tensor for _, tensor in _matrices(answer) if len(tensor) == rows]
     if len(results) != 1:
         shapes = ", ".join(str(tuple(tensor.shape)) for _, tensor in _tensors(answer))
@@ -228,7 +228,7 @@ def _same_logits(output: object, result: Tensor) -> bool:
     if not isinstance(output, Tensor) or output.shape != result.shape:
         return False
     output, result = output.detach().float(), result.detach().float()
-    # NaN is compared too: that it is there will be said of the logits, not of the head.
+    # NaN equals NaN here: it is reported with the logits, not as a missing head.
     return any(
         torch.allclose(
             candidate, result, rtol=1e-3, atol=1e-5 * _size_of(candidate), equal_nan=True

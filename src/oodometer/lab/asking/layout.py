@@ -46,7 +46,7 @@ def _kernels(model: nn.Module) -> Iterator[nn.Parameter]:
 
 
 def give_up(model: nn.Module) -> bool:
-    """Put the usual layout back; tell whether there was anything to put back."""
+    """Restore the usual layout; return whether there was anything to restore."""
     put_back = _GIVE_UP.pop(model, None)
     if put_back is None:
         return False

@@ -24,12 +24,11 @@ def load_model(
 ) -> nn.Module:
     """Build a network by ``package.module:factory`` and fill in weights from a file.
 
-    Arguments may stand behind the factory, as in ``mine:resnet(depth=18)``; it is told the sizes
-    of an image and the number of classes besides, if it takes them. Weights are read from
-    .safetensors, or from .pt and .pth without running any code in them; without a file, the
-    network is taken as it is made.
+    The factory can have arguments, as in ``mine:resnet(depth=18)``; the sizes of an image and the
+    number of classes are passed if it takes them. Weights are read from .safetensors, or from .pt
+    and .pth without running any code in them; without a file, the network is used as constructed.
     """
-    model = _made(factory, shape, classes)
+    model = _build(factory, shape, classes)
     if weights is None:
         return model
     tensors = _read(weights)
@@ -40,7 +39,7 @@ def load_model(
     return model
 
 
-def _made(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> nn.Module:
+def _build(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> nn.Module:
     name, given = parse_call("model", factory)
     build = load_factory(name)
     if isinstance(build, nn.Module):  # made already
@@ -67,10 +66,10 @@ def _arguments(
     offered: Mapping[str, int],
     given: Mapping[str, Setting],
 ) -> dict[str, Setting]:
-    """What the user says; besides, what is known of the data, as far as the factory names it."""
+    """What the user set, and what is known of the data, if the factory has such parameters."""
     try:
         names = argument_names(inspect.signature(build))
-    except ValueError:  # some callables written in C tell nothing
+    except ValueError:  # some callables written in C have no signature
         return dict(given)
     taken = {key: value for key, value in offered.items() if key in names and key not in given}
     return {**taken, **given}
@@ -105,7 +104,7 @@ def _read(path: Path) -> dict[str, Tensor]:
 def _without_prefix(given: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Strip what DataParallel, compile and trainers put before all names, where it then fits."""
     tensors = dict(given)
-    # The network has the prefix, the file has not: it was saved before it was wrapped.
+    # The network has the prefix and the file does not: it was saved before it was wrapped.
     for prefix in _PREFIXES:
         if tensors and {prefix + name for name in tensors} == set(wanted):
             return {prefix + name: value for name, value in tensors.items()}
@@ -130,11 +129,11 @@ def _require_fit(
 
     lacking = [name for name in wanted if name not in given]
     if lacking:
-        held = "" if set(given) & set(wanted) else f"; they hold {some(list(given))}"
-        raise UserError(f"Weights '{path}' lack {some(lacking)}, which '{factory}' has{held}.")
+        others = "" if set(given) & set(wanted) else f"; they hold {some(list(given))}"
+        raise UserError(f"Weights '{path}' lack {some(lacking)}, which '{factory}' has{others}.")
     extra = [name for name in given if name not in wanted]
     if extra:
-        raise UserError(f"Weights '{path}' hold {some(extra)}, which '{factory}' has not.")
+        raise UserError(f"Weights '{path}' hold {some(extra)}, which '{factory}' does not have.")
     for name, tensor in wanted.items():
         if is_lazy(tensor):
             continue  # a lazy layer takes its shape from the file

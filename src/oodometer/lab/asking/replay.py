@@ -1,4 +1,4 @@
-"""Run again only what lies behind a point of a network, whatever the network looks like."""
+"""Run again only the part of a network after a point, for any network."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Prefix:
 
     While `recording`, a forward pass leaves the outputs of all modules that had returned by then,
     the largest ones only. While `replaying`, a forward pass costs what lies behind: chains
-    (nn.Sequential) go on where they were, and in any other module, those that had returned answer
-    with what they said.
+    (nn.Sequential) continue where they were, and in any other module, those that had returned
+    repeat their outputs.
 
     This is safe if all modules that had not returned are chains (`certain`). In any other forward
     method, something may change a tensor in place, or depend on more than its modules: compare one
@@ -114,10 +114,10 @@ class Prefix:
         answers: dict[nn.Module, list[Callable[..., object]]] = {}
         for frame in self._at_stop:
             if frame.is_chain:
-                answers.setdefault(frame.module, []).append(_going_on(frame))
+                answers.setdefault(frame.module, []).append(_continued(frame))
             else:
                 for module, output in frame.outputs:
-                    answers.setdefault(module, []).append(_saying(output))
+                    answers.setdefault(module, []).append(_repeated(output))
         with ExitStack() as stack:
             for module, known in answers.items():
                 stack.enter_context(replaced(module, _in_turn(known, module.forward)))
@@ -128,7 +128,7 @@ def _own(output: object) -> object:
     return output.detach().clone() if isinstance(output, Tensor) else output
 
 
-def _going_on(frame: _Running) -> Callable[..., object]:
+def _continued(frame: _Running) -> Callable[..., object]:
     """Run what a chain has not run yet."""
 
     def forward(x: object) -> object:
@@ -142,7 +142,7 @@ def _going_on(frame: _Running) -> Callable[..., object]:
     return forward
 
 
-def _saying(output: object) -> Callable[..., object]:
+def _repeated(output: object) -> Callable[..., object]:
     return lambda *inputs, **named: _own(output)
 
 

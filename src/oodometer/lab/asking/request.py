@@ -32,7 +32,7 @@ class Request:
     def parse(cls, needs: Needs, *, lenient: bool) -> Request:
         """Read the needs of `extract`; unknown names are refused before anything runs."""
         if needs == "all":
-            usual = [name for name, probe in PROBES.items() if not probe.only_by_name]
+            usual = sorted(name for name, probe in PROBES.items() if not probe.only_by_name)
             return cls(layers=True, probes=usual, lenient=True)
         wanted = parse_needs([needs] if isinstance(needs, str) else needs)
         for need in sorted(wanted):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.errors import UserError
-from oodometer.lab.asking.forward import call, listening
+from oodometer.lab.asking.forward import call, record_calls
 from oodometer.lab.asking.heads import (
     HeadError,
     HeadLayer,
@@ -99,31 +99,29 @@ class Subject:
 
     @property
     def stages(self) -> dict[str, nn.Module]:
-        """The modules that are listened to, by name."""
+        """The modules whose outputs are kept, by name."""
         assert self._stages is not None, "no stages were asked for yet"
         return self._stages
 
     def ask(self, name: str, inputs: Batch, *, stages: bool = False) -> Answer:
         """Run one forward pass on a batch of the data set of this name."""
-        known = self._head is not None or self.lacking is not None
-        if stages and not known and not names_stages(self.model, self._layers):
+        if stages and not self._searched and not names_stages(self.model, self._layers):
             self.ask(name, first_rows(inputs, 2))  # which blocks lie before it must be known
-            known = True
-        layer = self._head.layer if self._head else None
-        heads = linear_layers(self.model) if not known else [layer] if layer is not None else []
+        searched, layer = self._searched, self._head.layer if self._head else None
         wanted: dict[str, nn.Module] = {}
         if stages:
             wanted = self._stages or candidates(self.model, layer, self._layers)
-        with listening(heads) as heard, _keeping(wanted) as kept:
+        heads = [layer] if layer is not None else [] if searched else linear_layers(self.model)
+        with record_calls(heads) as recorded, _keeping(wanted) as kept:
             answer = call(self.model, name, copied(inputs))  # a model may write into its inputs
-        if not known:
-            self._head = identify_head(self.model, answer, heard)
+        if not searched:
+            self._head = identify_head(self.model, answer, recorded)
+            if self._head is None:
+                self._search_head(name, inputs, recorded)
+                return self.ask(name, inputs, stages=stages)
         elif self._unsettled and self._head is not None:
-            self._head = settled(self._head, heard.get(self._head.layer, []))
+            self._head = settled(self._head, recorded.get(self._head.layer, []))
         self._unsettled = False
-        if self._head is None and self.lacking is None:
-            self._look_further(name, inputs, heard)
-            return self.ask(name, inputs, stages=stages)
         rows = size_of(inputs)
         if stages:
             self._settle_stages(wanted, kept, rows, name)
@@ -132,25 +130,25 @@ class Subject:
             assert self.lacking is not None
             features, logits = self.lacking, own_logits(self.model, answer, rows)
         else:
-            features, logits = self._through_head(heard.get(self._head.layer, []), name, rows)
-        return Answer(
-            logits,
-            features,
-            {stage: _tensor_of(kept[module][0]) for stage, module in self.stages.items()}
-            if stages
-            else {},
-        )
+            features, logits = self._through_head(recorded.get(self._head.layer, []), name, rows)
+        outputs = self.stages.items() if stages else ()
+        return Answer(logits, features, {stage: _tensor_of(kept[m][0]) for stage, m in outputs})
 
-    def _look_further(
-        self, name: str, inputs: Batch, heard: dict[nn.Module, list[tuple[Any, Any]]]
+    @property
+    def _searched(self) -> bool:
+        """Whether the head is known, or known not to be there."""
+        return self._head is not None or self.lacking is not None
+
+    def _search_head(
+        self, name: str, inputs: Batch, recorded: dict[nn.Module, list[tuple[Any, Any]]]
     ) -> None:
-        """Look among the convolutions for the head, then among all modules.
+        """Search the head among the convolutions, then among all modules.
 
-        On two samples first, since all that is heard is kept.
+        On a few samples first, since everything recorded is kept in memory.
         """
         found = convolutions(self.model)
         for batch in (first_rows(inputs, 2), inputs):
-            with listening(found) as further:
+            with record_calls(found) as further:
                 answer = call(self.model, name, copied(batch))
             self._head = identify_head(self.model, answer, further)
             if self._head is None:
@@ -158,11 +156,11 @@ class Subject:
             found = [self._head.layer]  # then on all of the batch
         if self._head is None:
             few = first_rows(inputs, 16)
-            with listening(self.model.modules()) as everything:
+            with record_calls(self.model.modules()) as everything:
                 answer = call(self.model, name, copied(few))
             self._head = any_linear_module(answer, everything)
         if self._head is None:
-            self.lacking = headless(self.model, heard)
+            self.lacking = headless(self.model, recorded)
             if not self._lenient:
                 raise self.lacking
 
@@ -225,7 +223,7 @@ class Subject:
 
 def _tensor_of(output: object) -> Tensor:
     tensor = first_tensor(output)
-    assert tensor is not None  # `usable` has looked
+    assert tensor is not None  # `usable` has checked it
     return tensor
 
 

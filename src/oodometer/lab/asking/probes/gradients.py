@@ -10,7 +10,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from oodometer.errors import UserError
-from oodometer.lab.asking.forward import listening
+from oodometer.lab.asking.forward import record_calls
 from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State
 
@@ -32,9 +32,9 @@ def gradient_uncertainty(question: Question, state: State) -> Tensor:
     buffers = {name: value.detach() for name, value in subject.model.named_buffers()}
 
     def loss(parameters: dict[str, Tensor], row: Tensor) -> Tensor:
-        with listening([subject.head.layer]) as heard:
+        with record_calls([subject.head.layer]) as recorded:
             functional_call(subject.model, (parameters, buffers), (row[None].clone(),))
-        ((_, output),) = heard[subject.head.layer]
+        ((_, output),) = recorded[subject.head.layer]
         total: Tensor = -subject.head.logits(output).log_softmax(1).sum()
         return total
 
@@ -46,7 +46,7 @@ def gradient_uncertainty(question: Question, state: State) -> Tensor:
     chunk = max(1, min(len(inputs), _BYTES // max(1, per_row)))
     # The other ways to compute attention cannot be done for many samples at once.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), warnings.catch_warnings():
-        # What can only be done sample by sample is done so, which is slow and no news.
+        # What vmap cannot batch runs sample by sample, which is slow but correct.
         warnings.filterwarnings("ignore", "There is a performance drop")
         rows = inputs.detach()
         try:

@@ -24,7 +24,7 @@ def gram_rows(matrix: Tensor) -> Tensor:
 
     The matrix is (n, channels, positions). Row i of F^p (F^p)' sums to the product of F_i^p with
     the sum of all F_j^p, so the matrix of channels x channels is never made. Maps are divided by
-    their largest value first: the twentieth power of 100 is no float32.
+    their largest value first: the twentieth power of 100 overflows float32.
     """
     parts = []
     for part in torch.split(matrix, _ROWS):
@@ -214,20 +214,20 @@ def rankfeat(question: Question, state: State) -> Tensor:
         if behind is None:
             with answering(subject.stages[stage], remove):
                 found.append(question.again(question.inputs).logits)
-        else:  # what lies before the stage has been computed: go on from what it gave
+        else:  # what lies before the stage has been computed: continue from its output
             changed = remove(question.answer.stages[stage])
-            with replaced(subject.model, partial(_go_on, behind, changed)):
+            with replaced(subject.model, partial(_continue_with, behind, changed)):
                 found.append(question.again(question.inputs).logits)
     return torch.stack(found, dim=1)
 
 
-def _go_on(behind: nn.Module, given: object, *inputs: object, **named: object) -> object:
+def _continue_with(behind: nn.Module, given: object, *inputs: object, **named: object) -> object:
     """Run the rest of a network on something else than its inputs would give."""
     return behind(given)
 
 
 def _behind(question: Question, stage: str) -> nn.Sequential | None:
-    """What a chain of modules runs after this stage; None if it is no chain, or runs it twice."""
+    """What a chain of modules runs after a stage; None without a chain, or if it runs twice."""
     model, own = question.subject.model, question.subject.stages[stage]
     if not isinstance(model, nn.Sequential) or "forward" in model.__dict__:
         return None

@@ -14,7 +14,7 @@ from oodometer.outputs import Outputs
 NEIGHBORS = max(PIXEL_NEIGHBORS)
 _MOST_BYTES = 2 * 2**30  # of training inputs that are kept
 _TILE = 8192  # training inputs that are compared at once
-_SPARE = 8  # neighbours that are measured besides, because float32 may have swapped some
+_SPARE = 8  # further neighbors to measure, because float32 may have swapped some
 
 
 class TrainingPixels:
