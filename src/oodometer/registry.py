@@ -168,7 +168,7 @@ class Detector:
                 "is fitted on lack"
             )
             why = next((train.refused[need] for need in lacking if need in train.refused), None)
-            raise RefusedError(f"{sentence}: {why}") if why else UserError(f"{sentence}.")
+            raise RefusedError(sentence, str(why)) if why else UserError(f"{sentence}.")
         if not len(train):
             raise UserError(f"Detector '{self.name}' cannot be fitted on an empty data set.")
         shown = self._shown(train)

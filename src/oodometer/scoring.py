@@ -227,9 +227,9 @@ def _scores(
             return {name: fitted(part).cpu().double().numpy() for name, part in tests.items()}
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a stranger's detector
         trace = "".join(traceback.format_exception(problem))
-        return Missing(
-            describe(problem), traceback=trace, lasting=isinstance(problem, RefusedError)
-        )
+        if isinstance(problem, RefusedError):
+            return Missing(problem.why, traceback=trace, lasting=True)
+        return Missing(describe(problem), traceback=trace)
 
 
 def _correct(outputs: Outputs) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:

@@ -33,6 +33,10 @@ Shared = TypeVar("Shared")
 class RefusedError(UserError):
     """The network or the data do not allow what a detector reads, and never will."""
 
+    def __init__(self, sentence: str, why: str) -> None:
+        super().__init__(f"{sentence}: {why}")
+        self.why = why
+
 
 @dataclass(frozen=True, eq=False)
 class Head:
@@ -354,7 +358,7 @@ class View:
         sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
         why = self._outputs.refused.get(str(need))
         if why:
-            return RefusedError(f"{sentence}: {why}")
+            return RefusedError(sentence, str(why))
         return UserError(f"{sentence}: {usual}." if usual else f"{sentence}.")
 
     def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:

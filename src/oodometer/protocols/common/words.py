@@ -148,9 +148,7 @@ def not_applicable(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     where: dict[tuple[str, str], set[str]] = {}
     for part in missing:
         if part.lasting:
-            # The reason proper stands behind what the detector lacks.
-            reason = part.reason.partition(" lack: ")[2] or part.reason
-            where.setdefault((part.detector, reason.rstrip(".")), set()).add(part.run)
+            where.setdefault((part.detector, part.reason.rstrip(".")), set()).add(part.run)
     if not where:
         return ()
     named: dict[str, list[str]] = {}  # reason -> detectors
