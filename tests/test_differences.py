@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.contests import comparisons, contests, judge
+from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
 from oodometer.protocols.common.families import Asked, answers
 from oodometer.stats.comparison import Difference, against_best, holm, over_families
 from oodometer.stats.paired import t_test
@@ -25,7 +25,7 @@ def held(rng, *, detectors, places, runs=6):
         test = t_test(rows[int(first[1:])], rows[int(other[1:])])
         return Difference(test.value, 0.0, 0.0, test.p_value)
 
-    return contests(means, compare)
+    return compare_all(means, compare)
 
 
 @pytest.mark.parametrize(("detectors", "places"), [(8, 1), (4, 5), (2, 8)])
@@ -66,7 +66,7 @@ def test_a_family_that_is_rejected_as_a_whole_leaves_its_level_to_the_others():
 
 
 def test_contests_count_all_pairs():
-    assert comparisons({"a": {"x": 1.0, "y": 2.0, "z": 3.0}, "b": {"x": 1.0, "y": 0.0}}) == 4
+    assert number_of_pairs({"a": {"x": 1.0, "y": 2.0, "z": 3.0}, "b": {"x": 1.0, "y": 0.0}}) == 4
 
 
 def test_a_question_is_opened_by_holm_s_rule_for_all():

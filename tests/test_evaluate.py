@@ -200,7 +200,7 @@ def test_two_files_of_weights_are_two_runs(own_model, tmp_path):
     summary = pd.read_csv(tmp_path / "out" / "summary.csv")
     assert set(summary["weights"]) == {"seed0", "seed1"} and len(summary) == 4
     told = " ".join(done.output.split())
-    assert "Which training it is moves the mean AUROC of" in told
+    assert "across training runs: from" in told
     assert "on the ID data is" in told and "no better than chance" in told, (
         "these weights are random"
     )

@@ -31,24 +31,24 @@ def test_the_same_first_by_both_holds_also_where_lower_is_better():
         "fpr95": {d: 0.5 - s for d, s in strength.items()},
     }
     claim, orders = metric_agreement(tables(means)).claims
-    assert claim.verdict == "holds" and "both put b first." in claim.text
-    assert claim.evidence.endswith("beyond chance")
-    assert orders.verdict == "holds" and orders.text.endswith("of this table alike.")
+    assert claim.verdict == "holds" and "both rank b first." in claim.text
+    assert claim.evidence.endswith("the leads are significant")
+    assert orders.verdict == "holds" and orders.text.endswith("of this table in the same way.")
     assert "Kendall's tau 1.00" in orders.evidence
 
 
 def test_different_firsts_flip():
     means = {"auroc": {"a": 0.9, "b": 0.7, "c": 0.6}, "aupr_out": {"a": 0.5, "b": 0.8, "c": 0.4}}
     claim, _ = metric_agreement(tables(means)).claims
-    assert claim.verdict == "flips" and "puts a first" in claim.text
-    assert claim.evidence.endswith("beyond chance")
+    assert claim.verdict == "flips" and "ranks a first" in claim.text
+    assert claim.evidence.endswith("the leads are significant")
 
 
 def test_leads_of_equal_detectors_may_be_chance():
     means = {m: dict.fromkeys("abcde", 0.8) for m in ("auroc", "aupr_out")}
     found = [metric_agreement(tables(means, seed=seed)).claims[0] for seed in range(40)]
     assert sum(claim.verdict != "undecided" for claim in found) <= 4
-    assert sum("may be chance" in claim.evidence for claim in found) >= 38
+    assert sum("not significant" in claim.evidence for claim in found) >= 38
 
 
 def test_metrics_that_share_their_luck_do_not_make_a_winner():
@@ -60,13 +60,13 @@ def test_metrics_that_share_their_luck_do_not_make_a_winner():
             table.frame.assign(value=1 - table.frame["value"]), ("seed",), "fpr95", False
         )
         claim, orders = metric_agreement([table, lower]).claims
-        assert "both put" in claim.text and "Kendall's tau 1.00" in orders.evidence
+        assert "both rank" in claim.text and "Kendall's tau 1.00" in orders.evidence
         held += claim.verdict != "undecided"
     assert held <= 3  # 5 %; each of them held before
 
 
 def test_one_metric_is_refused():
-    with pytest.raises(UserError, match="one only"):
+    with pytest.raises(UserError, match="at least two metrics"):
         metric_agreement(tables({"auroc": {"a": 0.5, "b": 0.6}}))
 
 

@@ -51,7 +51,7 @@ def _auroc(table, run):
 
 def test_one_training_has_no_spread_and_equal_ones_none():
     rng = np.random.default_rng(0)
-    with pytest.raises(UserError, match="from two on"):
+    with pytest.raises(UserError, match="at least two"):
         spread(simulated(rng, (0,)), rng)
     table = simulated(rng, (0, 0))
     same = tuple(row for row in table.rows if row.detector == "ensemble")

@@ -12,7 +12,7 @@ from scipy.stats import ttest_ind, ttest_rel
 from oodometer.finding import Table
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.cells import cells_of
-from oodometer.protocols.common.contests import Contest, contests, judge, told_flips
+from oodometer.protocols.common.comparisons import Comparison, compare_all, flip_claims, judge
 from oodometer.protocols.common.differences import paired_differences
 from oodometer.protocols.instability.field import spreads
 from oodometer.protocols.ranking.protocol import ranking_of
@@ -27,7 +27,7 @@ from oodometer.stats.deviation import deviation_interval
 def contest(place, first, other, p_value, gap=0.03):
     """One of two detectors ahead by `gap`, give or take two thirds of it; smaller is better."""
     lead = Difference(-gap, -gap * 5 / 3, -gap / 3, p_value)  # the other less the first
-    return Contest(place, (first, other), {first: -0.9, other: -0.9 + gap}, {other: lead})
+    return Comparison(place, (first, other), {first: -0.9, other: -0.9 + gap}, {other: lead})
 
 
 def test_a_lead_that_turns_must_be_sure_on_both_sides():
@@ -41,7 +41,7 @@ def test_a_lead_that_turns_must_be_sure_on_both_sides():
 
 def test_what_flips_is_told_as_the_first_less_the_other():
     held = [contest("sgd", "a", "b", 0.01), contest("adam", "b", "a", 0.02)]
-    (claim,) = told_flips({"optimizer": held, "width": [contest("8", "a", "b", 0.01)]})
+    (claim,) = flip_claims({"optimizer": held, "width": [contest("8", "a", "b", 0.01)]})
     assert claim.text.startswith("Which detector is best depends on the optimizer: a with sgd")
     assert claim.text.endswith("b with adam.")
     for part in ("sgd: +3.0 points [+1.0, +5.0]", "p = 0.01 for a against b", "p = 0.02 for b"):
@@ -51,7 +51,7 @@ def test_what_flips_is_told_as_the_first_less_the_other():
 def test_every_place_is_a_chance_to_err():
     """Two places at p = 0.03 each: 0.06 by Holm's rule, and nothing is told."""
     places = {"here": {"a": 1.0, "b": 2.0}, "there": {"a": 1.0, "b": 2.0}}
-    found = contests(places, lambda place, other, first: Difference(1.0, 0.0, 2.0, 0.03))
+    found = compare_all(places, lambda place, other, first: Difference(1.0, 0.0, 2.0, 0.03))
     assert [one.leads["b"].p_value for one in found] == pytest.approx([0.06, 0.06])
     assert judge(found) == "undecided"
 

@@ -10,7 +10,7 @@ from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.contests import comparisons, contests, judge
+from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import paired_difference
 from oodometer.protocols.common.words import LEVEL, count, listing
 from oodometer.results import Results
@@ -18,14 +18,14 @@ from oodometer.stats.agreement import tau_b
 from oodometer.stats.comparison import Difference
 from oodometer.stats.ranks import rank_matrix
 
-FEWEST_DETECTORS = 3  # with two, an order agrees or not by a coin's toss
+FEWEST_DETECTORS = 3  # two agree or not by a coin toss
 
 
 def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None = None) -> Finding:
     """Compare the order of detectors by the first metric with that by every other."""
     rng = np.random.default_rng(0) if rng is None else rng
     if len(tables) < 2:
-        raise UserError("One metric cannot disagree with itself: the table has one only.")
+        raise UserError("Agreement of metrics needs at least two metrics; the table has one.")
     fields = [cases_of(table) for table in tables]
     common = [d for d in fields[0].detectors if all(d in field.detectors for field in fields)]
     if len(common) < 2:
@@ -43,8 +43,8 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         series=(_map(fields, common),),
         caveats=(
             "Means over all runs and outlier sets that every detector has. Who is first holds, or "
-            "flips, if the leads by both metrics are beyond chance (paired runs, Holm); Kendall's "
-            "tau tells beside it how far the whole orders agree in this table.",
+            "flips, if the leads by both metrics are significant (paired runs, Holm); Kendall's "
+            "tau measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
     )
@@ -63,50 +63,54 @@ def _claims(
     means = {name: _means(field, detectors) for name, field in fields.items()}
     if any(np.ptp(own) == 0.0 for own in means.values()):
         return [_orders(main.metric, other.metric, means)]  # nobody is first
-    places = {
+    contexts = {
         metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
         for metric, own in means.items()
     }
-    many = comparisons(places)
+    pairs = number_of_pairs(contexts)
 
     def compare(metric: str, second: str, first: str) -> Difference:
         field = fields[metric]
-        one, other = (field.oriented(field.detectors.index(name)) for name in (second, first))
-        return paired_difference(one, other, many, rng)
+        one, two = (field.oriented(field.detectors.index(name)) for name in (second, first))
+        return paired_difference(one, two, pairs, rng)
 
-    held = contests(places, compare)
-    best, rival = (contest.first for contest in held)
-    same = best == rival
+    comparisons = compare_all(contexts, compare)
+    best, rival = (comparison.first for comparison in comparisons)
     text = (
-        f"{main.metric} and {other.metric} both put {best} first"
-        if same
-        else f"{main.metric} puts {best} first, {other.metric} {rival}"
+        f"{main.metric} and {other.metric} both rank {best} first"
+        if best == rival
+        else f"{main.metric} ranks {best} first, {other.metric} {rival}"
     )
-    # What the metrics say of this table is plain; whether other runs would agree is not.
-    verdict = judge(held)
-    chance = "leads that may be chance" if verdict == "undecided" else "beyond chance"
-    text += "; in other runs it may be another." if verdict == "undecided" else "."
-    first = Claim(text, verdict, f"{count(len(detectors), 'detector')}, {chance}")
+    # What the metrics say about this table is plain; whether other runs would agree is not.
+    verdict = judge(comparisons)
+    is_open = verdict == "undecided"
+    text += "; in other runs it may be another." if is_open else "."
+    leads = "the leads are not significant" if is_open else "the leads are significant"
+    first = Claim(text, verdict, f"{count(len(detectors), 'detector')}; {leads}")
     if len(detectors) < FEWEST_DETECTORS:
         return [first]
     return [first, _orders(main.metric, other.metric, means)]
 
 
 def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
-    """Whether two metrics order the detectors of this table alike, whoever owes it to chance."""
+    """Whether two metrics order the detectors of this table in the same way."""
     tau = tau_b(means[main], means[other], level=LEVEL)
     if tau.value is None:
         equal = [name for name, own in means.items() if np.ptp(own) == 0.0]
         text = f"By {listing(equal)} all detectors of this table are equal."
         return Claim(text, "undecided", "Kendall's tau is undefined")
-    alike = "alike" if tau.value > 0 else "the other way round" if tau.value < 0 else "otherwise"
-    sure = tau.low > 0 or tau.high < 0
-    text = f"{main} and {other} order the detectors of this table {alike}"
+    way = {1: "in the same way", -1: "in opposite ways", 0: "in unrelated ways"}[_sign(tau.value)]
+    is_significant = tau.low > 0 or tau.high < 0
+    text = f"{main} and {other} order the detectors of this table {way}"
     return Claim(
-        f"{text}." if sure else f"{text}, but no more than orders may by chance.",
-        "holds" if sure else "undecided",
+        f"{text}." if is_significant else f"{text}, but not significantly.",
+        "holds" if is_significant else "undecided",
         f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders",
     )
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 def _table(fields: Sequence[Cases], detectors: Sequence[str]) -> Table:
@@ -133,7 +137,7 @@ def _map(fields: Sequence[Cases], detectors: Sequence[str]) -> Series:
         "heatmap",
         "metric-ranks",
         "Rank of each detector by each metric",
-        "Rank by the mean, 1 is best; a row of one colour is a detector that all metrics agree on.",
+        "Rank by the mean, 1 is best; all metrics agree on a detector whose row has one color.",
         "rank",
         tuple(points),
         higher_is_better=False,

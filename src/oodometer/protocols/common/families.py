@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.contests import Contest
+from oodometer.protocols.common.comparisons import Comparison
 from oodometer.protocols.common.differences import Name
 from oodometer.stats.comparison import Difference, holm
 
@@ -54,18 +54,18 @@ def about_differences(
     return [Asked([d.p_value for d in found.values()], tell_adjusted, overall)] if found else []
 
 
-def about_contests(
-    held: Sequence[Contest], tell: Callable[[list[Contest]], list[Claim]]
+def about_comparisons(
+    comparisons: Sequence[Comparison], tell: Callable[[list[Comparison]], list[Claim]]
 ) -> list[Asked]:
     """Ask who is best where."""
 
     def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
         given = iter(p_values)
-        adjusted = [_adjusted(one.leads, [next(given) for _ in one.leads]) for one in held]
-        return tell([replace(one, leads=a) for one, a in zip(held, adjusted, strict=True)])
+        adjusted = [_adjusted(one.leads, [next(given) for _ in one.leads]) for one in comparisons]
+        return tell([replace(one, leads=a) for one, a in zip(comparisons, adjusted, strict=True)])
 
-    p_values = [lead.p_value for contest in held for lead in contest.leads.values()]
-    return [Asked(p_values, tell_adjusted)] if held else []
+    p_values = [lead.p_value for one in comparisons for lead in one.leads.values()]
+    return [Asked(p_values, tell_adjusted)] if comparisons else []
 
 
 def _adjusted(

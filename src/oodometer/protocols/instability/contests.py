@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.protocols.common.contests import Contest, contests, judge
+from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.field import Spread
@@ -36,7 +36,7 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     return False
 
 
-def level_contests(parts: Sequence[Spread]) -> list[list[Contest]]:
+def level_contests(parts: Sequence[Spread]) -> list[list[Comparison]]:
     """Contests at each level with repeats: a list for each outlier set.
 
     Where some level lacks runs under some context, a list for each context, too.
@@ -58,10 +58,10 @@ def level_contests(parts: Sequence[Spread]) -> list[list[Contest]]:
         test = t_test(one, two, level=LEVEL)
         return Difference(test.value, test.low, test.high, test.p_value)
 
-    held: dict[str, list[Contest]] = {}
-    for contest in contests(places, compare):
-        where, _, level = contest.place.rpartition("\n")
-        held.setdefault(where, []).append(replace(contest, place=level))
+    held: dict[str, list[Comparison]] = {}
+    for contest in compare_all(places, compare):
+        where, _, level = contest.context.rpartition("\n")
+        held.setdefault(where, []).append(replace(contest, context=level))
     return list(held.values())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Table, Verdict
 from oodometer.protocols.common.cells import Cells
-from oodometer.protocols.common.contests import NO_REPEATS, WITHIN_CHANCE
+from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
 from oodometer.protocols.common.words import (
     LEVEL,
     SIGNIFICANT,
@@ -198,7 +198,7 @@ def _due_to_the_factor(
     chance = SIGNIFICANT / (parts[0].flips[1] * places)
     if any_two and any(part.surely_flipped(chance).any() for part in parts):
         return "flips", ""
-    return "undecided", WITHIN_CHANCE
+    return "undecided", NOT_SIGNIFICANT
 
 
 def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:

@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.contests import Contest, comparisons, contests, judge
+from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import paired_differences
-from oodometer.protocols.common.families import Asked, about_contests, about_differences, answers
+from oodometer.protocols.common.families import Asked, about_comparisons, about_differences, answers
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -184,17 +184,17 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     places = {level: known for level, known in places.items() if len(known) > 1}
     if len(places) < 2:
         return []
-    many = comparisons(places) * families
+    many = number_of_pairs(places) * families
 
     def compare(level: str, other: str, first: str) -> Difference:
         return compared(*cases.versus(other, first, level), many, rng)
 
-    return about_contests(contests(places, compare), _tell_winner)
+    return about_comparisons(compare_all(places, compare), _tell_winner)
 
 
-def _tell_winner(held: Sequence[Contest]) -> list[Claim]:
+def _tell_winner(held: Sequence[Comparison]) -> list[Claim]:
     verdict = judge(held)
-    evidence = "; ".join(f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held[:8])
+    evidence = "; ".join(f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in held[:8])
     firsts = list(dict.fromkeys(contest.first for contest in held))
     text = (
         f"{firsts[0]} has the highest median AUROC whatever the labels"

@@ -8,9 +8,9 @@ import numpy as np
 
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.cells import mean_of_known
-from oodometer.protocols.common.contests import Contest, comparisons, contests, judge
+from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import paired_differences
-from oodometer.protocols.common.families import Asked, about_contests, about_differences
+from oodometer.protocols.common.families import Asked, about_comparisons, about_differences
 from oodometer.protocols.common.words import count, number, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases, known
 from oodometer.protocols.label_noise.choices import compared, one_way, significant
@@ -102,7 +102,7 @@ def _ask_finder(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     places = {
         task: {name: -float(means[task][row]) for name, row in rows.items()} for task in tables
     }
-    many = comparisons(places) * families
+    many = number_of_pairs(places) * families
 
     def compare(task: str, other: str, first: str) -> Difference:
         one, two = (tables[task][rows[name]] for name in (other, first))
@@ -111,10 +111,12 @@ def _ask_finder(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
 
     ranked = list(rows.values())
     agreement = tau_b(means["outliers"][ranked], means["errors"][ranked])
-    return about_contests(contests(places, compare), lambda held: _tell_finder(held, agreement))
+    return about_comparisons(
+        compare_all(places, compare), lambda held: _tell_finder(held, agreement)
+    )
 
 
-def _tell_finder(held: Sequence[Contest], agreement: Correlation) -> list[Claim]:
+def _tell_finder(held: Sequence[Comparison], agreement: Correlation) -> list[Claim]:
     best, finder = (contest.first for contest in held)
     verdict = judge(held)
     text = (

@@ -13,7 +13,7 @@ from scipy.special import stdtr
 from oodometer.finding import Claim, Verdict
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import welch_freedom
-from oodometer.protocols.common.contests import Contest, contests, judge
+from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -43,9 +43,9 @@ def claims(field: Field) -> list[Claim]:
     ]
 
 
-def _contest(field: Field, effects: Mapping[str, Effect], place: str) -> Contest:
+def _contest(field: Field, effects: Mapping[str, Effect], place: str) -> Comparison:
     """Who has the highest accuracy; the values of a contest are better if smaller."""
-    (held,) = contests(
+    (held,) = compare_all(
         {place: {name: -effects[name].value for name in field.methods}},
         lambda _, other, first: effects[first].minus(effects[other]).difference(),
     )
@@ -97,7 +97,7 @@ def _claim_sources(field: Field) -> list[Claim]:
     if len(field.sources) < 2 or len(field.methods) < 2:
         return []
     alone = {source.name: field.on(source) for source in field.sources}
-    held = contests(
+    held = compare_all(
         {
             name: {method: -one.three[method].value for method in field.methods}
             for name, one in alone.items()
@@ -108,7 +108,7 @@ def _claim_sources(field: Field) -> list[Claim]:
     )
     where: dict[str, list[str]] = {}
     for contest in held:
-        where.setdefault(contest.first, []).append(contest.place)
+        where.setdefault(contest.first, []).append(contest.context)
     verdict = judge(held)
     if len(where) == 1:
         every = "both" if len(held) == 2 else f"all {len(held)}"
@@ -120,7 +120,7 @@ def _claim_sources(field: Field) -> list[Claim]:
         unsure = sum(bool(contest.tied) for contest in held)
         text += f", but its lead is not significant on {unsure} of {len(held)}"
     evidence = "; ".join(
-        f"{contest.place}: {number(-contest.values[contest.first])}, next {contest.order[1]} "
+        f"{contest.context}: {number(-contest.values[contest.first])}, next {contest.order[1]} "
         f"{number(-contest.values[contest.order[1]])}"
         for contest in held[: 2 * SHOWN]
     )

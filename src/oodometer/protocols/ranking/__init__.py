@@ -1,1 +1,1 @@
-"""Which detector is best, how surely, and does the answer survive retraining?"""
+"""Which detector is best, how certain is that, and does the answer survive retraining?"""

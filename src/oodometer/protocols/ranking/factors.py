@@ -12,14 +12,14 @@ import numpy as np
 from oodometer.factors import Factor, names
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.contests import (
+from oodometer.protocols.common.comparisons import (
     NO_REPEATS,
-    WITHIN_CHANCE,
-    Contest,
-    comparisons,
-    contests,
+    NOT_SIGNIFICANT,
+    Comparison,
+    compare_all,
+    flip_claims,
     judge,
-    told_flips,
+    number_of_pairs,
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T, paired_difference
 from oodometer.protocols.common.score_cases import ScoreCases
@@ -67,7 +67,7 @@ def score_factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
     values = {
         place: {name: value(name, own) for name in field.detectors} for place, own in places.items()
     }
-    found = contests(
+    found = compare_all(
         values, lambda place, *pair: compare(places[place], *pair), lambda place: place.level
     )
     by_level = _by_factor(field.factors, values, found)
@@ -85,14 +85,14 @@ def value_factor_claims(field: Cases, surely: bool, rng: np.random.Generator) ->
         place: dict(zip(field.detectors, _costs(field, own), strict=True))
         for place, own in places.items()
     }
-    many = comparisons(values)
+    many = number_of_pairs(values)
 
     def compare(place: _Condition, other: str, first: str) -> Difference:
         rows = [field.detectors.index(name) for name in (other, first)]
         one, two = (field.oriented(row)[places[place]] for row in rows)
         return paired_difference(one, two, many, rng)
 
-    by_level = _by_factor(field.factors, values, contests(values, compare, lambda p: p.level))
+    by_level = _by_factor(field.factors, values, compare_all(values, compare, lambda p: p.level))
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winners = ranks.argmin(axis=0).tolist()
     return _claims(runs, winners, field.factors, by_level, surely, "run")
@@ -119,12 +119,14 @@ def _conditions(
 
 
 def _by_factor(
-    factors: Sequence[Factor], places: Mapping[_Condition, object], found: Sequence[Contest]
-) -> dict[str, list[Contest]]:
+    factors: Sequence[Factor],
+    places: Mapping[_Condition, object],
+    comparisons: Sequence[Comparison],
+) -> dict[str, list[Comparison]]:
     """Who is best under each level of each condition; p values are adjusted for all of them."""
-    by_factor: dict[str, list[Contest]] = {name: [] for name in names(factors, "condition")}
-    for condition, contest in zip(places, found, strict=True):
-        by_factor[condition.factor].append(contest)
+    by_factor: dict[str, list[Comparison]] = {name: [] for name in names(factors, "condition")}
+    for condition, comparison in zip(places, comparisons, strict=True):
+        by_factor[condition.factor].append(comparison)
     return by_factor
 
 
@@ -132,7 +134,7 @@ def _claims(
     runs: Mapping[str, Mapping[str, object]],
     winners: Sequence[int],
     factors: Sequence[Factor],
-    by_level: Mapping[str, Sequence[Contest]],
+    by_level: Mapping[str, Sequence[Comparison]],
     surely: bool,
     word: str,
 ) -> list[Claim]:
@@ -148,7 +150,7 @@ def _claims(
         for name in names(factors)
         if (change := _change(name, runs, winners, factors, by_level.get(name))) is not None
     ]
-    flips = told_flips(by_level)
+    flips = flip_claims(by_level)
     evidence = f"pairs of {word}s that differ in nothing else"
     if len(changes) <= MOST_CLAIMS:
         return [*flips, *(_claim(change, surely, word, evidence) for change in changes)]
@@ -185,7 +187,7 @@ def _change(
     runs: Mapping[str, Mapping[str, object]],
     winners: Sequence[int],
     factors: Sequence[Factor],
-    by_level: Sequence[Contest] | None,
+    by_level: Sequence[Comparison] | None,
 ) -> _Change | None:
     """Count changes of the winner; None if no two runs differ in this factor alone."""
     groups: dict[tuple[tuple[str, object], ...], list[str]] = {}
@@ -201,7 +203,7 @@ def _change(
     several = {run: runs[run] for own in groups.values() if len(own) > 1 for run in own}
     doubt = ""
     if changed and by_level is not None and judge(by_level) != "flips":
-        doubt = WITHIN_CHANCE if len(by_level) > 1 else NO_REPEATS
+        doubt = NOT_SIGNIFICANT if len(by_level) > 1 else NO_REPEATS
     return _Change(
         factor,
         changed,

@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.protocols.common.cells import Pair
-from oodometer.protocols.common.contests import Contest, judge
+from oodometer.protocols.common.comparisons import Comparison, judge
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -137,7 +137,7 @@ def _without(field: Field) -> str:
     return f"Without {named}, which {lack} values: "
 
 
-def _by_pair(field: Field) -> list[Contest]:
+def _by_pair(field: Field) -> list[Comparison]:
     """One contest per outlier set, between the detectors that lack nothing there."""
     places: dict[str, dict[str, Score]] = {}
     for (pair, detector), score in field.detector_scores.items():
@@ -145,7 +145,7 @@ def _by_pair(field: Field) -> list[Contest]:
     return score_contests(places)
 
 
-def _claim_detectors(field: Field, held: Sequence[Contest]) -> Claim:
+def _claim_detectors(field: Field, held: Sequence[Comparison]) -> Claim:
     """Which detector varies least, on each outlier set."""
     if all(len(contest.order) == 1 for contest in held):
         text = f"{listing(_firsts(held))}: the only detector with a robustness score over "
@@ -157,7 +157,7 @@ def _claim_detectors(field: Field, held: Sequence[Contest]) -> Claim:
         text += f"{field.factor} by {metric_label(field)} on " + (
             in_all(len(held), len(held), "outlier set").removeprefix("in ")
             if len(held) > 1
-            else held[0].place
+            else held[0].context
         )
     else:
         text = f"Which detector varies least over {field.factor} by {metric_label(field)} "
@@ -167,23 +167,23 @@ def _claim_detectors(field: Field, held: Sequence[Contest]) -> Claim:
     return Claim(text + _doubt(held, verdict) + ".", verdict, _spelled(held))
 
 
-def _firsts(held: Sequence[Contest]) -> list[str]:
+def _firsts(held: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(contest.first for contest in held))
 
 
-def _common(held: Sequence[Contest]) -> list[str]:
+def _common(held: Sequence[Comparison]) -> list[str]:
     """Those that win, or share the win, in every contest."""
     return [name for name in held[0].winners if all(name in c.winners for c in held)]
 
 
-def _who_where(held: Sequence[Contest], near: str = "on") -> str:
+def _who_where(held: Sequence[Comparison], near: str = "on") -> str:
     where: dict[str, list[str]] = {}
     for contest in held:
-        where.setdefault(listing(contest.winners), []).append(contest.place)
+        where.setdefault(listing(contest.winners), []).append(contest.context)
     return "; ".join(f"{who} {near} {listing(places)}" for who, places in where.items())
 
 
-def _doubt(held: Sequence[Contest], verdict: Verdict, near: str = "on") -> str:
+def _doubt(held: Sequence[Comparison], verdict: Verdict, near: str = "on") -> str:
     """Say where the lead is not significant and, if it is one detector, over whom."""
     if verdict != "undecided":
         return ""
@@ -201,10 +201,10 @@ def _doubt(held: Sequence[Contest], verdict: Verdict, near: str = "on") -> str:
     return f", but does not differ significantly from {names}{where}"
 
 
-def _spelled(held: Sequence[Contest]) -> str:
+def _spelled(held: Sequence[Comparison]) -> str:
     texts = []
     for contest in held[:SHOWN]:
-        text = f"{contest.place}: {contest.first} ({contest.values[contest.first]:.4g})"
+        text = f"{contest.context}: {contest.first} ({contest.values[contest.first]:.4g})"
         if len(contest.order) > 1:
             following = contest.order[1]
             text += f", next {following}, {times_and_p(contest.leads[following])}"
@@ -212,7 +212,7 @@ def _spelled(held: Sequence[Contest]) -> str:
     return "; ".join(texts) + ("; …" if len(held) > SHOWN else "")
 
 
-def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
+def _claim_best_mean(field: Field, held: Sequence[Comparison]) -> list[Claim]:
     """Is the detector that varies least also the best on average?"""
     sign = -1.0 if field.results.higher_is_better else 1.0
     label = metric_label(field)
@@ -237,14 +237,14 @@ def _claim_best_mean(field: Field, held: Sequence[Contest]) -> list[Claim]:
             sure_to_agree &= not contest.tied
             sure_to_agree &= all(surely_better(pair, first, other) for other in others)
             continue
-        sure |= contest.surely(first, best) and surely_better(pair, best, first)
+        sure |= contest.is_significantly_ahead(first, best) and surely_better(pair, best, first)
         texts.append(
-            f"{contest.place}: {first} varies least with mean {means[first]:.4g}, {best} has the "
+            f"{contest.context}: {first} varies least with mean {means[first]:.4g}, {best} has the "
             f"best mean, {means[best]:.4g}"
         )
     if not compared:
         return []
-    does, where = _on_sets(agree, [c.place for _, c in compared], "also has", "does not have")
+    does, where = _on_sets(agree, [c.context for _, c in compared], "also has", "does not have")
     text = (
         f"The detector that varies least {does} the best mean {label}, weighted as in the score, "
     )
@@ -265,9 +265,9 @@ def _on_sets(part: int, places: Sequence[str], does: str, does_not: str) -> tupl
     return does, in_all(part, len(places), "outlier set").replace("in ", "on ", 1)
 
 
-def _placed(field: Field, held: Sequence[Contest]) -> list[tuple[Pair, Contest]]:
+def _placed(field: Field, held: Sequence[Comparison]) -> list[tuple[Pair, Comparison]]:
     pairs = {pair_label(field, pair): pair for pair in field.pairs}
-    return [(pairs[contest.place], contest) for contest in held]
+    return [(pairs[contest.context], contest) for contest in held]
 
 
 def _claim_winners(field: Field) -> list[Claim]:

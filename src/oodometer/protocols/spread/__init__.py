@@ -1,1 +1,1 @@
-"""How far do trainings of one classifier differ: what a choice between them is worth."""
+"""How far do training runs of one classifier differ, and is that significant?"""

@@ -1,4 +1,4 @@
-"""How far do trainings of one classifier differ: what a choice between them is worth."""
+"""How far do training runs of one classifier differ, and is that significant?"""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from oodometer.stats.comparison import Difference, Placements, auroc_difference,
 
 
 def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
-    """Compare the runs, detector by detector: lowest and highest AUROC, and is that chance?"""
+    """Compare the runs, detector by detector: lowest and highest AUROC, and is that significant?"""
     field = score_cases(table)
     if len(field.runs) < 2:
-        raise UserError("How far trainings differ can be told from two on; there is one.")
+        raise UserError("How far training runs differ needs at least two of them; there is one.")
     values = dict(zip(field.detectors, field.run_values, strict=True))
     # One that has the same scores in every run, as an ensemble of them, has nothing to spread.
     moved = [name for name in field.detectors if np.ptp(values[name]) > 0]
@@ -30,30 +30,30 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         most, least = ordered[0], ordered[-1]
         claims.append(
             Claim(
-                f"{most} depends most on which of the {len(field.runs)} it is, {least} least.",
+                f"{most} varies most across the {len(field.runs)} training runs, {least} least.",
                 "undecided",
-                f"highest less lowest mean AUROC: {points(float(np.ptp(values[most])))} and "
+                f"range of the mean AUROC: {points(float(np.ptp(values[most])))} and "
                 f"{points(float(np.ptp(values[least])))}",
             )
         )
     if not claims:
-        text = f"All detectors score the same in {count(len(field.runs), 'training')}."
-        claims = [Claim(text, "undecided", "are these different weights?")]
+        text = f"All detectors score the same in all {len(field.runs)} training runs."
+        claims = [Claim(text, "undecided", "check that these are different weights")]
     return Finding(
         protocol="spread",
-        title="How far do the trainings differ?",
-        question="What does it matter which of these trainings is taken?",
+        title="How far do the training runs differ?",
+        question="How much does it matter which of these training runs is used?",
         claims=tuple(claims),
         tables=(_table(field),),
         caveats=(
-            "Differences between two trainings are tested on the samples that both scored; p "
-            "values are adjusted by Holm's rule for all pairs of trainings.",
+            "Differences between two training runs are tested on the samples that both scored; p "
+            "values are adjusted by Holm's rule for all pairs of training runs.",
         ),
     )
 
 
 def _claim(field: ScoreCases, detector: str) -> Claim:
-    """Say how far the mean AUROC of a detector moves, and whether other samples could do that."""
+    """How far the mean AUROC of a detector varies, and whether other samples could explain it."""
     values = field.run_values[field.detectors.index(detector)]
     low, high = int(values.argmin()), int(values.argmax())
     pairs = list(combinations(range(len(field.runs)), 2))
@@ -61,18 +61,19 @@ def _claim(field: ScoreCases, detector: str) -> Claim:
     adjusted = holm([difference.p_value for difference in differences])
     place = pairs.index((min(low, high), max(low, high)))
     widest = _difference(field, detector, high, low)._replace(p_value=float(adjusted[place]))
-    beyond = sum(p < SIGNIFICANT for p in adjusted)
+    significant = sum(p < SIGNIFICANT for p in adjusted)
     text = (
-        f"Which training it is moves the mean AUROC of {detector} by "
-        f"{points(float(values[high] - values[low]))}: from {number(float(values[low]))} "
-        f"({field.runs[low]}) to {number(float(values[high]))} ({field.runs[high]})"
+        f"The mean AUROC of {detector} varies by "
+        f"{points(float(values[high] - values[low]))} across training runs: from "
+        f"{number(float(values[low]))} ({field.runs[low]}) to {number(float(values[high]))} "
+        f"({field.runs[high]})"
     )
-    chance = "" if beyond else ", which other test samples alone could do"
+    chance = "" if significant else ", which the choice of test samples alone could explain"
     return Claim(
         f"{text}{chance}.",
-        "holds" if beyond else "undecided",
+        "holds" if significant else "undecided",
         f"{field.runs[high]} − {field.runs[low]}: {points_and_p(widest)}; "
-        f"{beyond} of {count(len(pairs), 'pair')} of trainings differ beyond chance",
+        f"{significant} of {count(len(pairs), 'pair')} of training runs differ significantly",
     )
 
 
@@ -102,7 +103,7 @@ def _table(field: ScoreCases) -> Table:
     return Table(
         "spread",
         "Lowest and highest mean AUROC of each detector",
-        ("detector", "lowest", "lowest in", "highest", "highest in", "points between"),
+        ("detector", "lowest", "lowest in", "highest", "highest in", "range (points)"),
         tuple(rows),
-        f"Means over {count(len(field.table.ood), 'outlier set')}; each number is of one training.",
+        f"Means over {count(len(field.table.ood), 'outlier set')} in a single training run.",
     )

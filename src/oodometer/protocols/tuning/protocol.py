@@ -15,7 +15,7 @@ import numpy as np
 from oodometer.finding import Claim, Finding, Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.contests import comparisons, contests, judge
+from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
     TWO_CASES,
@@ -141,7 +141,7 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
         label: {name: -float(own.mean()) for name, own in named.items()}
         for label, named in values.items()
     }
-    many = comparisons(places)
+    many = number_of_pairs(places)
     samples = {
         label: {d.name: d.samples[choice] for d in cases.detectors} | dict(cases.fixed_samples)
         for choice, label in CHOICES.items()
@@ -153,7 +153,7 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
             return auroc_difference(samples[label][other], samples[label][first], LEVEL)
         return paired_difference(values[label][other], values[label][first], many, rng)
 
-    held = contests(places, compare)
+    held = compare_all(places, compare)
     verdict = judge(held)
     names = list(dict.fromkeys(contest.first for contest in held))
     text = (
@@ -171,7 +171,7 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
             if len(names) == 1
             else ", but the leads are not significant"
         )
-    firsts = (f"{c.place}: {c.first} {number(-c.values[c.first])}" for c in held)
+    firsts = (f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in held)
     return [Claim(f"{text}.", verdict, "; ".join(firsts))]
 
 
