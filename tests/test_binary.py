@@ -414,7 +414,7 @@ def test_one_that_fails_is_told_and_tried_again(folder, tmp_path, monkeypatch):
     told = {(part.run, part.detector): part.reason for part in run_inside(study, store).missing}
     assert (
         told[label, "binary_network"]
-        == f"it needs run {label}, model binary against bright too, which failed."
+        == f"it needs run {label}, model binary against bright, which failed."
     )
     monkeypatch.setattr(Training, "run_epoch", train)
     outcome = run_inside(study, store)

@@ -119,7 +119,7 @@ def test_bad_studies_get_one_sentence(refused, tiny_npz, change, sentence):
 
 def test_a_store_that_cannot_be_written(refused):
     Path("file").write_text("")
-    assert "is a file; a folder is needed" in refused("run", "study.yaml", "--store", "file")
+    assert "is a file, not a folder" in refused("run", "study.yaml", "--store", "file")
     assert "cannot be written" in refused("run", "study.yaml", "--store", "/proc/nothing")
 
 

@@ -326,7 +326,7 @@ def test_an_ensemble_without_one_of_its_runs_is_missing(tiny_npz, store, monkeyp
     outcome = run_inside(study, store)
     told = {(part.run, part.detector, part.lasting): part.reason for part in outcome.missing}
     assert set(told) == {("seed=1", "", False), ("seed=0", "deep_ensemble", False)}
-    assert told["seed=0", "deep_ensemble", False] == "it needs run seed=1 too, which failed."
+    assert told["seed=0", "deep_ensemble", False] == "it needs run seed=1, which failed."
     monkeypatch.undo()
     assert not run_inside(study, store).missing, "what failed is tried again"
 

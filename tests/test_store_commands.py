@@ -246,11 +246,11 @@ def test_show_refuses_what_is_not_one(store):
     wrong = key[:-1] + ("0" if key[-1] != "0" else "1")
     code, text = run("show", wrong, "--store", store.folder)
     assert code == 2 and text.endswith(f"has digest '{wrong}'. The nearest is '{key}'.")
-    assert "A digest is needed" in run("show", " ", "--store", store.folder)[1]
+    assert "A digest is required" in run("show", " ", "--store", store.folder)[1]
     for other in (f"{key[:5]}00", f"{key[:5]}11"):
         store.save("scores", other, b"", {})
     code, text = run("show", key[:5], "--store", store.folder)
-    assert code == 2 and f"Digest '{key[:5]}' is not unique: 3 results begin so" in text
+    assert code == 2 and f"Digest '{key[:5]}' is not unique: 3 results begin with it" in text
     assert run("show", key, "--store", store.folder)[0] == 0
 
 

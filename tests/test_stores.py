@@ -144,7 +144,7 @@ def test_a_flipped_bit_is_noticed_in_every_kind(store, kind):
     for key in ("ab12", "ab13"):
         store.save(kind, key, b"content", {"missing": [["k=1", "too few"]], "seed": 0})
     flip(store, f"{kind}/ab/ab12", 3)
-    with pytest.raises(DamagedError, match=f"{kind}/ab12 is not what was written"):
+    with pytest.raises(DamagedError, match=f"{kind}/ab12 does not match its checksum"):
         store.load(kind, "ab12")
     assert store.load(kind, "ab13") == b"content"
 
@@ -397,7 +397,7 @@ def test_of_many_who_claim_at_a_time_one_gets_it(store, clock, stale):
 
 def test_a_store_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="is a file; a folder is needed"):
+    with pytest.raises(UserError, match="is a file, not a folder"):
         FolderStore(tmp_path / "file")
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "scores").write_text("in the way")
@@ -457,7 +457,7 @@ def fill(folder: str, limit: int) -> str:
 def test_files_that_may_not_grow_are_told(tmp_path):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         said = pool.apply(fill, (str(tmp_path / "store"), 40_000))
-    assert "is full (File too large): nothing half-written counts" in said
+    assert "is full (File too large): free some space" in said
     assert said.count(".") == said.count("store'") == 1 or said.endswith("--store.")
 
 
@@ -469,7 +469,7 @@ def test_a_full_disk_is_told(tmp_path):
         said = fill(str(tmp_path / "store"), 0)
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
-    assert "is full (No space left on device): nothing half-written counts" in said
+    assert "is full (No space left on device): free some space" in said
 
 
 def test_large_payloads_are_mapped_and_outlive_their_file(tmp_path):
@@ -496,8 +496,8 @@ def test_a_moved_store_is_the_same_store(tmp_path):
     ("address", "sentence"),
     [
         ("", "The address of a store is empty"),
-        ("s3://", "names no place: write s3://bucket/name"),
-        ("file://machine/path", "names a machine: a folder here is file:///path"),
+        ("s3://", "has no bucket or path: write s3://bucket/name"),
+        ("file://machine/path", "names a host: a local folder is file:///path"),
         ("memoy://x", "Unknown protocol of a store 'memoy'. Did you mean 'memory'"),
         ("adl://x/y", r"needs a library for adl://.*: pip install 'oodometer\[object-store\]'"),
     ],

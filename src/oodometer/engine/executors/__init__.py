@@ -59,7 +59,7 @@ class Executor(Protocol):
         ...
 
     def wait(self, seconds: float) -> list[Ended]:
-        """Return the tasks that ended, as soon as there are any; none after so many seconds."""
+        """Return the tasks that ended, as soon as there are any; none after this many seconds."""
         ...
 
     def cancel(self, name: str) -> None:

@@ -18,7 +18,7 @@ from oodometer.engine.executors import Ended, Task
 from oodometer.engine.executors.worker import Answer, failure, serve, worker_environment
 
 SECONDS_PER_TICK = 0.25
-# A worker that neither tells that it is alive nor uses the processor for so many ticks is stopped
+# A worker that neither reports nor uses the processor for this many ticks is stopped
 # or stuck. Ticks are counted by the loop that waits, so that time in which the runner itself was
 # stopped, the machine asleep or the clock set does not count.
 SILENT_TICKS = 80

@@ -42,7 +42,7 @@ def call(function: Callable[..., object], arguments: tuple[object, ...]) -> Answ
     started = time.monotonic()
     try:
         value = function(*arguments)
-    except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other tasks go on
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other tasks continue
         return {**failure(problem), "seconds": time.monotonic() - started}
     return {"value": value, "seconds": time.monotonic() - started}
 

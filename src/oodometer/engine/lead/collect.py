@@ -181,7 +181,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
 
 
 def _apply(name: str, table: ScoreTable) -> Finding:
-    """Apply a protocol; one that this table does not allow says why, and the others go on."""
+    """Apply a protocol; one that this table does not allow says why, and the others continue."""
     try:
         return score_protocol(name)(table, np.random.default_rng(_PROTOCOL_SEED))
     except UserError as problem:

@@ -185,7 +185,10 @@ def run_study(
             if collected is not None:
                 break
         else:
-            raise UserError(f"Store '{store.address}' keeps losing what is written to it.")
+            raise UserError(
+                f"Store '{store.address}' does not keep what is written to it: scores were damaged "
+                "three times in a row."
+            )
     outcome = conclude(study, *collected, store)
     record_outcome(study, contents, outcome, planned, store)
     return outcome

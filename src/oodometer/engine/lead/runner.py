@@ -34,7 +34,7 @@ ATTEMPTS = 3  # at a task whose worker crashes
 ATTEMPTS_IF_KILLED = 8  # from outside: by somebody, by the system, with its machine
 SECONDS_BETWEEN_LOOKS = 2.0  # at what other runners do
 SECONDS_BETWEEN_RENEWALS = 10.0  # of claims
-_RECORDS_TO_READ = 30  # about earlier trainings, to know how long they take
+_RECORDS_TO_READ = 30  # of earlier training runs, to estimate how long others take
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class Runner:
             self._prepared.add(job.run.label)
 
     def _learn_from_records(self, jobs: list[Job]) -> None:
-        """Take from the store how long the trainings took that are done."""
+        """Read from the store how long finished training runs took."""
         done = [job for job in jobs if job.trained and self.store.has("models", job.run.model)]
         for job in done[:: max(1, len(done) // _RECORDS_TO_READ)]:
             try:
@@ -383,5 +383,5 @@ def _look_up(job: Job, has: Has) -> Job:
 
 
 def _died(times: int, ended: Ended) -> str:
-    hint = ", perhaps for lack of memory" if ended.outside else ""
+    hint = ", possibly out of memory" if ended.outside else ""
     return f"its worker died {times} times{hint} ({ended.lost})"

@@ -73,7 +73,7 @@ class Piece:
 class Schedule:
     """The jobs of a study, and which of them are under way.
 
-    A worker goes on with the run that it has in memory. Else it prepares another one, the longest
+    A worker continues with the run that it has in memory, or prepares another one, the longest
     first; of those that share a training one at a time, until the model is there. When nothing is
     left to prepare, workers share the detectors of prepared runs in pieces that become smaller, so
     that they end together.
@@ -90,7 +90,7 @@ class Schedule:
     ) -> None:
         self.durations, self.slots = durations, slots
         self._memory, self._tell = memory, tell
-        self._told = False
+        self._warned = False
         self.open = sorted(jobs, key=self._length, reverse=True)
         self.under_way: dict[str, Piece] = {}
 
@@ -107,7 +107,7 @@ class Schedule:
         return None
 
     def end(self, name: str) -> Piece:
-        """Take note that a piece is no longer under way."""
+        """Record that a piece is no longer under way."""
         piece = self.under_way.pop(name)
         piece.job.working -= 1
         return piece
@@ -180,11 +180,12 @@ class Schedule:
         if self._memory is None:
             return True
         if not self.under_way:
-            if job.cost.memory > self._memory and not self._told:
-                self._told = True
+            if job.cost.memory > self._memory and not self._warned:
+                self._warned = True
                 self._tell(
                     f"run {job.run.label} needs about {job.cost.memory / 1e9:.1f} GB, more than "
-                    f"--memory allows ({self._memory / 1e9:.1f} GB): such runs are done alone"
+                    f"--memory allows ({self._memory / 1e9:.1f} GB): "
+                    "such runs are executed one at a time"
                 )
             return True
         used = sum(piece.job.cost.memory for piece in self.under_way.values())

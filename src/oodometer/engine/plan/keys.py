@@ -28,7 +28,7 @@ def code_version(*parts: str, apart_from: tuple[str, ...] = ()) -> str:
     """Hash the code of modules or folders of this package and of all of it that they import.
 
     Comments and layout do not count. `apart_from` are modules and folders that are not followed,
-    because what they do is told otherwise, such as by the content of the data.
+    because what they do is in the key in another form, such as the content of the data.
     """
     found: dict[Path, str] = {}
     waiting = [file for part in parts for file in _files_of(PACKAGE / part)]

@@ -40,10 +40,12 @@ def open_store(address: str | Path) -> Store:
     parts = urlsplit(text)
     if parts.scheme in ("file", "local"):
         if parts.netloc not in ("", "localhost"):
-            raise UserError(f"Store '{text}' names a machine: a folder here is file:///path.")
+            raise UserError(f"Store '{text}' names a host: a local folder is file:///path.")
         return _folder_store(unquote(parts.path))
     if not text.partition("://")[2].strip("/"):
-        raise UserError(f"Store '{text}' names no place: write {parts.scheme}://bucket/name.")
+        raise UserError(
+            f"Store '{text}' has no bucket or path: write {parts.scheme}://bucket/name."
+        )
     return ObjectStore(text)
 
 

@@ -41,11 +41,11 @@ class DamagedError(Exception):
 
 
 class StoreError(UserError):
-    """The store itself cannot be used, so no task can go on."""
+    """The store itself cannot be used, so no task can continue."""
 
 
 class File(NamedTuple):
-    """What a listing tells about a file."""
+    """What a listing says about a file."""
 
     size: int
     changed: float  # seconds since 1970
@@ -87,7 +87,7 @@ class Store(ABC):
 
     @abstractmethod
     def has_file(self, path: str) -> bool:
-        """Tell whether there is such a file."""
+        """Whether there is such a file."""
 
     @abstractmethod
     def list_files(self, folder: str, *, unseen: str = "?") -> dict[str, File]:
@@ -106,11 +106,11 @@ class Store(ABC):
     # ---- artefacts -----------------------------------------------------------------------------
 
     def has(self, kind: Kind, key: str) -> bool:
-        """Tell whether the artefact was written completely."""
+        """Whether the artefact was written completely."""
         return self.has_file(_record_path(kind, key))
 
     def present(self, kind: Kind, keys: Iterable[str]) -> set[str]:
-        """Tell which of many artefacts are there; far quicker than one question each."""
+        """Which of many artefacts are there; far faster than one call each."""
         wanted = set(keys)
         if len(wanted) < 20:
             return {key for key in wanted if self.has(kind, key)}
@@ -133,9 +133,9 @@ class Store(ABC):
         try:
             payload = memoryview(self.read_file(_path(kind, key)))
         except FileNotFoundError:
-            raise DamagedError(f"{kind}/{key} has lost its content") from None
+            raise DamagedError(f"{kind}/{key} has no content") from None
         if hashlib.sha256(payload).hexdigest() != record.get("sha256"):
-            raise DamagedError(f"{kind}/{key} is not what was written")
+            raise DamagedError(f"{kind}/{key} does not match its checksum")
         return payload
 
     def record(self, kind: Kind, key: str) -> dict[str, object]:
@@ -148,7 +148,7 @@ class Store(ABC):
             raise DamagedError(f"{kind}/{key} has no readable record")
         seal = record.pop("seal", None)
         if (record.get("kind"), record.get("key"), seal) != (kind, key, _seal(record)):
-            raise DamagedError(f"the record of {kind}/{key} is not what was written")
+            raise DamagedError(f"the record of {kind}/{key} does not match its checksum")
         return record
 
     def save(self, kind: Kind, key: str, payload: bytes, made_from: Mapping[str, object]) -> None:
@@ -212,17 +212,17 @@ class Store(ABC):
         """Seconds since 1970 at which the artefact was saved."""
         saved = self.record(kind, key).get("saved")
         if not isinstance(saved, float):
-            raise DamagedError(f"{kind}/{key} does not tell when it was saved")
+            raise DamagedError(f"{kind}/{key} has no time of saving")
         return saved
 
     # ---- the store itself ----------------------------------------------------------------------
 
     def claim(self, name: str, owner: str, seconds: float = 60.0) -> bool:
-        """Take a piece of work, unless somebody else has it; see `Claims`."""
+        """Claim a piece of work, unless another runner has it; see `Claims`."""
         return self._claims.claim(name, owner, seconds)
 
     def renew(self, name: str, owner: str, seconds: float = 60.0) -> bool:
-        """Say that the work goes on; False: somebody else has taken it over."""
+        """Renew a claim while the work continues; False: another runner has taken it over."""
         return self._claims.renew(name, owner, seconds)
 
     def release(self, name: str, owner: str) -> None:
@@ -238,7 +238,7 @@ class Store(ABC):
         return self._claims.listed()
 
     def exists(self) -> bool:
-        """Tell whether anything was ever saved here."""
+        """Whether anything was ever saved here."""
         return self.has_file(MARK)
 
     def require_writable(self) -> None:

@@ -61,7 +61,7 @@ class Claims:
         self._seen: dict[str, tuple[str, float]] = {}  # name -> beat, and since when
 
     def claim(self, name: str, owner: str, seconds: float) -> bool:
-        """Take a piece of work; False: somebody else has it. One's own claim is renewed."""
+        """Claim a piece of work; False: another runner has it. One's own claim is renewed."""
         current = self._current(name)
         if current is not None and current.owner == owner:
             return self.renew(name, owner, seconds)
@@ -74,7 +74,7 @@ class Claims:
         return True
 
     def renew(self, name: str, owner: str, seconds: float) -> bool:
-        """Say that the work goes on; False: somebody else has taken it over."""
+        """Renew a claim while the work continues; False: another runner has taken it over."""
         current = self._current(name)
         if current is None:  # swept away while this process slept
             return self._store.create_file(_path(name, 1), _content(owner, seconds))
@@ -96,7 +96,7 @@ class Claims:
                 self._store.remove_file(_path(claim.name, turn))
 
     def sweep(self) -> None:
-        """Remove the claims of processes of this machine that are no more."""
+        """Remove the claims of processes of this machine that have ended."""
         for claim in self.listed():
             if owner_is_gone(claim.owner):
                 self.remove(claim)
@@ -137,8 +137,8 @@ class Claims:
         except FileNotFoundError:  # released in the meantime
             return None
         try:
-            told = json.loads(content)
-            owner, seconds, beat = str(told["owner"]), float(told["seconds"]), str(told["beat"])
+            claim = json.loads(content)
+            owner, seconds, beat = str(claim["owner"]), float(claim["seconds"]), str(claim["beat"])
         except (ValueError, TypeError, KeyError):
             # Unreadable, so nobody's, but its turn is taken: it can be watched and taken over.
             owner, seconds, beat = "unknown", _SECONDS_UNREADABLE, content.hex()
@@ -162,7 +162,7 @@ def this_owner() -> str:
 
 
 def owner_is_gone(owner: str) -> bool:
-    """Tell whether the owner was a process of this machine that is no more; False if unknown."""
+    """Whether the owner was a process of this machine that has ended; False if unknown."""
     machine, _, rest = owner.rpartition(":")[0].partition(":")
     process, _, started = rest.partition(":")
     if machine != _machine() or not process.isdecimal() or not _system_tells():

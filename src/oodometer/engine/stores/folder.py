@@ -30,7 +30,7 @@ class FolderStore(Store):
         except OSError as problem:
             raise self._unusable("read", problem) from None
         if in_the_way:
-            raise UserError(f"Store '{folder}' is a file; a folder is needed.")
+            raise UserError(f"Store '{folder}' is a file, not a folder.")
         self.check_format()
 
     def read_file(self, path: str) -> bytes | memoryview:
@@ -81,7 +81,7 @@ class FolderStore(Store):
             raise self._unusable("changed", problem) from None
 
     def has_file(self, path: str) -> bool:
-        """Tell whether there is such a file."""
+        """Whether there is such a file."""
         return os.path.isfile(f"{self.folder}/{path}")  # noqa: PTH113 - asked for very often
 
     def list_files(self, folder: str, *, unseen: str = "?") -> dict[str, File]:
@@ -160,8 +160,8 @@ class FolderStore(Store):
         reason = problem.strerror or str(problem)
         if problem.errno in _FULL:
             return StoreError(
-                f"Store '{self.folder}' is full ({reason}): nothing half-written counts, so make "
-                "room and run the same command again, or choose another with --store."
+                f"Store '{self.folder}' is full ({reason}): free some space and run the "
+                "same command again to resume, or choose another store with --store."
             )
         return StoreError(
             f"Store '{self.folder}' cannot be {verb}: {reason}; choose another folder with --store."

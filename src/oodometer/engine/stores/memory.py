@@ -42,7 +42,7 @@ class MemoryStore(Store):
             self._files.pop(path, None)
 
     def has_file(self, path: str) -> bool:
-        """Tell whether there is such a file."""
+        """Whether there is such a file."""
         return path in self._files
 
     def list_files(self, folder: str, *, unseen: str = "?") -> dict[str, File]:

@@ -47,12 +47,12 @@ class ObjectStore(Store):
 
     def read_file(self, path: str) -> bytes:
         """Return the content of a file, or raise FileNotFoundError."""
-        with self._told("read", FileNotFoundError):
+        with self._reported("read", FileNotFoundError):
             return bytes(self._files.cat_file(self._at(path)))
 
     def write_file(self, path: str, content: bytes) -> None:
         """Write a file; replaces one that is there."""
-        with self._told("written"):
+        with self._reported("written"):
             self._files.pipe_file(self._at(path), content)
 
     def create_file(self, path: str, content: bytes) -> bool:
@@ -60,7 +60,7 @@ class ObjectStore(Store):
 
         Where the library has no conditional writing, two who try at a time may both succeed.
         """
-        with self._told("written"):
+        with self._reported("written"):
             if self._conditional:
                 try:
                     self._files.pipe_file(self._at(path), content, mode="create")
@@ -77,18 +77,18 @@ class ObjectStore(Store):
 
     def remove_file(self, path: str) -> None:
         """Remove a file, if it is there."""
-        with self._told("changed"), contextlib.suppress(FileNotFoundError):
+        with self._reported("changed"), contextlib.suppress(FileNotFoundError):
             self._files.rm_file(self._at(path))
 
     def has_file(self, path: str) -> bool:
-        """Tell whether there is such a file."""
-        with self._told("read"):
+        """Whether there is such a file."""
+        with self._reported("read"):
             return bool(self._files.isfile(self._at(path)))
 
     def list_files(self, folder: str, *, unseen: str = "?") -> dict[str, File]:
         """All files below a folder, by their path relative to it."""
         root = self._at(folder)
-        with self._told("read"):
+        with self._reported("read"):
             try:
                 found = self._files.find(root, detail=True)
             except FileNotFoundError:
@@ -103,7 +103,7 @@ class ObjectStore(Store):
         return f"{self._root}/{path}"
 
     @contextlib.contextmanager
-    def _told(self, verb: str, *expected: type[Exception]) -> Iterator[None]:
+    def _reported(self, verb: str, *expected: type[Exception]) -> Iterator[None]:
         """Turn what the libraries raise into one sentence, but for what is expected."""
         try:
             yield

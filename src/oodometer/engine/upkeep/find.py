@@ -12,14 +12,14 @@ def find_artefacts(store: Store, start: str) -> list[tuple[Kind, str]]:
     """All artefacts of the one digest that begins so; a model and its failure share theirs."""
     wanted = start.strip().lower()
     if not wanted:
-        raise UserError("A digest is needed, or how it begins.")
+        raise UserError("A digest is required, or a unique prefix of one.")
     found = [(kind, key) for kind in KINDS for key in _keys(store, kind, wanted)]
     keys = sorted({key for _, key in found})
     if len(keys) > 1 and wanted not in keys:
         some = ", ".join(key[: len(wanted) + 6] for key in keys[:4])
         more = ", ..." if len(keys) > 4 else ""
         raise UserError(
-            f"Digest '{start}' is not unique: {len(keys)} results begin so ({some}{more})."
+            f"Digest '{start}' is not unique: {len(keys)} results begin with it ({some}{more})."
         )
     if not keys:
         close = _nearest(store, wanted)
@@ -47,8 +47,9 @@ def _words(store: Store, kind: Kind, key: str) -> str:
         return "(damaged)"
     if not isinstance(about, Mapping):
         return ""
-    told = [f"{name} {about[name]}" for name in ("run", "detector", "data set") if about.get(name)]
-    return f"({', '.join(told)})" if told else ""
+    named = ("run", "checkpoint", "probe", "detector", "data set")
+    words = [f"{name} {about[name]}" for name in named if about.get(name)]
+    return f"({', '.join(words)})" if words else ""
 
 
 def _keys(store: Store, kind: Kind, start: str) -> list[str]:

@@ -191,7 +191,7 @@ class _Layer(MemoryStore):
         return bytes(self._below.read_file(path))
 
     def has_file(self, path: str) -> bool:
-        """Tell whether there is such a file."""
+        """Whether there is such a file."""
         return super().has_file(path) or (path not in self._hidden and self._below.has_file(path))
 
     def remove_file(self, path: str) -> None:

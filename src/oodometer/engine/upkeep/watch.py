@@ -16,7 +16,7 @@ from oodometer.engine.stores.claims import is_silent
 
 FOLDER = "runners"  # beside the claims
 SECONDS_BETWEEN_REPORTS = 2.0
-MOST_FAILURES = 20  # in one report; their number is always told
+MOST_FAILURES = 20  # in one report; `Progress.failed` counts all
 
 
 @dataclass(frozen=True)

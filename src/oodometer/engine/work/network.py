@@ -78,7 +78,7 @@ class NetworkWorker(ABC):
                 self.ask([part.key for part in lacking], lenient=True)
         except StoreError:
             raise
-        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs go on
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the other runs continue
             trace = "".join(traceback.format_exception(problem))
             failure = Missing(describe(problem), run=self.plan.label, traceback=trace)
             remember_failure(self.store, self.plan, failure)

@@ -77,7 +77,7 @@ class Scorer:
             tests = {name: asker.outputs(name, label) for name in names}
         except StoreError:
             raise
-        except Exception as problem:  # noqa: BLE001 - the other detectors go on
+        except Exception as problem:  # noqa: BLE001 - the other detectors continue
             trace = "".join(traceback.format_exception(problem))
             yield Missing(describe(problem), run, label, traceback=trace)
             return

@@ -93,7 +93,7 @@ class Trainer:
         return arrays
 
     def _resume(self, training: Training) -> None:
-        """Go on with an unfinished training, if it was kept with all that it passed."""
+        """Resume an unfinished training run, if it was kept with all its checkpoints."""
         arrays = self._worker.load("progress", self._run.progress)
         if arrays is None:
             return

@@ -31,7 +31,7 @@ def execute(
     """Do all that the store lacks of one run; return what could not be done, with reasons.
 
     `ood` and `detectors` are names as the study gives them. A failure is kept in the store with
-    its traceback, and the rest goes on.
+    its traceback, and the rest continues.
     """
     worker = RunWorker(run, ood, detectors, store, device)
     return worker.prepare() or worker.score(list(run.scores))
@@ -116,4 +116,4 @@ class RunWorker(NetworkWorker):
     def _require_possible(self, companion: TrainingPlan, kind: Kind, key: str) -> None:
         """Say so if another network failed, and did not leave what is wanted of it."""
         if not self.store.has(kind, key) and self.store.has("failures", companion.model):
-            raise UserError(f"it needs run {companion.label} too, which failed.")
+            raise UserError(f"it needs run {companion.label}, which failed.")
