@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from oodometer.engine.plan.trainings import DataContent, training_key
 from oodometer.errors import UserError
 from oodometer.lab.data import splits
 from oodometer.lab.data.cards import CARDS
+from oodometer.lab.data.catalog import find as find_data
 from oodometer.lab.data.compatibility import excluded_classes
 from oodometer.lab.data.datasets import Parts, load_parts, read_part
 from oodometer.lab.data.divisions import check_split, divide, gives_validation
@@ -270,15 +272,23 @@ def test_od_test_takes_the_unlabelled_part_of_tiny_imagenet(root, monkeypatch):
     assert len(load_parts("tiny-imagenet").test) == 3, "as it comes, the validation part tests"
 
 
-def test_on_real_cifar10():
-    if not os.path.exists(os.path.join(os.environ.get("OODOMETER_DATA", ""), "cifar10.npz")):  # noqa: PTH110, PTH118
-        pytest.skip("OODOMETER_DATA does not lead to cifar10")
-    whole = load_parts("cifar10")
-    noisy = divide("openood", "cifar10", whole)
-    counts = np.bincount(noisy.test.labels)
-    assert counts.tolist() == [900] * 10
-    first = np.flatnonzero(whole.test.labels == 0)[186]  # airplane/0187.png
-    assert (noisy.validation.pixels == whole.test.pixels[first]).all(axis=(1, 2, 3)).sum() == 1
+LISTS = Path(os.environ.get("OODOMETER_DATA") or "none") / "openood-imglists"
+
+
+@pytest.mark.parametrize(("name", "classes"), [("cifar10", 10), ("cifar100", 100)])
+def test_real_lists_of_openood(name, classes):
+    listed = LISTS / name / f"val_{name}.txt"
+    if find_data(name) is None or not listed.is_file():
+        pytest.skip(f"OODOMETER_DATA does not lead to {name} and OpenOOD's lists")
+    whole = load_parts(name)
+    division = divide(f"listed(path={listed})", name, whole)
+    assert np.bincount(division.test.labels).tolist() == [9_000 // classes] * classes
+    if name == "cifar10":
+        published = divide("openood", name, whole)
+        assert published.validation.digest == division.validation.digest
+        first = np.flatnonzero(whole.test.labels == 0)[186]  # airplane/0187.png
+        same = (published.validation.pixels == whole.test.pixels[first]).all(axis=(1, 2, 3))
+        assert same.sum() == 1
 
 
 def test_keys_cover_what_is_validated_on_and_not_where_files_lie():

@@ -248,7 +248,8 @@ def test_bad_texts_are_refused_in_one_sentence(text, message):
         ("0\n1\n", "has 2 labels for 3 images"),
         ("0\n1\ntwo\n", "Line 3"),
         ("0\n1\n7\n", "between 0 and 2, got 0 to 7"),
-        ("cat/1.png 0\ncat/2.png 0\ncat/2.png 0\n", "would be image 2 of class 0, which has 1"),
+        ("cat/1.png 0\ndog/1.png 0\nowl/2.png 0\n", "would be image 2 of class 2, which has 1"),
+        ("cat/1.png 0\ndog/1.png 0\ndog/1.png 0\n", "images of 2 of 3 classes"),
         ("cat 0\ndog 0\nowl 0\n", "'cat' must be written as <class>/<number>.png"),
     ],
 )

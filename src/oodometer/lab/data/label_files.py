@@ -64,6 +64,12 @@ def list_positions(names: Sequence[str], clean: ArrayLike) -> Labels:
             raise UserError(f"'{name}' must be written as <class>/<number>.png.")
     folders = [part[1] for part in parts if part]
     order = {folder: number for number, folder in enumerate(sorted(set(folders)))}
+    classes = len(np.unique(labels[labels >= 0]))
+    if len(order) < classes:
+        raise UserError(
+            f"The list names images of {len(order)} of {classes} classes: folders of all of them "
+            "are needed to number them."
+        )
     places = [np.flatnonzero(labels == number) for number in range(len(order))]
     positions = np.empty(len(names), dtype=np.int64)
     for row, (folder, part) in enumerate(zip(folders, parts, strict=True)):
