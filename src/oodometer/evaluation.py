@@ -189,15 +189,26 @@ def _runs(
         return {name: partial(build, path) for name, path in zip(names, weights, strict=True)}
     if weights:
         raise UserError("weights are checkpoint files for a model given as package.module:factory.")
+    return {name: partial(_same, one) for name, one in _modules(model).items()}
+
+
+def _modules(model: object) -> dict[str, nn.Module]:
+    """Models by their names; a single one needs none."""
     if isinstance(model, nn.Module):
-        return {"": lambda: model}
-    several = model if isinstance(model, Mapping) else dict(enumerate(model, 1))
-    for name, one in several.items():
+        return {"": model}
+    if not isinstance(model, Mapping | Sequence):
+        raise UserError(
+            "model must be a torch.nn.Module, several of them, or package.module:factory, got "
+            f"{type(model).__name__}."
+        )
+    if not model:
+        raise UserError("There is no model to evaluate: give at least one torch.nn.Module.")
+    modules: dict[str, nn.Module] = {}
+    for name, one in model.items() if isinstance(model, Mapping) else enumerate(model, 1):
         if not isinstance(one, nn.Module):
             raise UserError(f"Model '{name}' must be a torch.nn.Module, got {type(one).__name__}.")
-    if not several:
-        raise UserError("There is no model to evaluate: give at least one torch.nn.Module.")
-    return {str(name): partial(_same, one) for name, one in several.items()}
+        modules[str(name)] = one
+    return modules
 
 
 def _same(model: nn.Module) -> nn.Module:

@@ -13,7 +13,8 @@ from torch.nn.parameter import is_lazy
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, describe
-from oodometer.lab.training.networks.custom import argument_names, inputs_of, load_factory
+from oodometer.imports import import_object
+from oodometer.lab.training.networks.custom import argument_names, inputs_of
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "backbone.", "network.", "encoder.")
@@ -41,9 +42,14 @@ def load_model(
 
 def _build(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> nn.Module:
     name, given = parse_call("model", factory)
-    build = load_factory(name)
+    build = import_object("Model", name)
     if isinstance(build, nn.Module):  # made already
         return build
+    if not callable(build):
+        raise UserError(
+            f"Model '{factory}' must be a torch.nn.Module, or a function or class that makes one, "
+            f"got {type(build).__name__}."
+        )
     offered: dict[str, int] = {} if shape is None else inputs_of(shape)
     if classes is not None:
         offered |= {"classes": classes, "num_classes": classes}
@@ -57,7 +63,9 @@ def _build(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> 
             f"in '{name}(classes=10)')."
         ) from problem
     if not isinstance(model, nn.Module):
-        raise UserError(f"'{factory}' must make a torch.nn.Module, got {type(model).__name__}.")
+        raise UserError(
+            f"Model '{factory}' must make a torch.nn.Module, got {type(model).__name__}."
+        )
     return model
 
 
