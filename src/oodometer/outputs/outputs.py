@@ -93,18 +93,7 @@ class Outputs:
     def __post_init__(self) -> None:
         if self.logits is None and self.features is None:
             raise UserError("Outputs need logits or features; both are missing.")
-        half = False
-        for name in ("logits", "features", "labels"):
-            if getattr(self, name) is not None:
-                given = as_tensor(name, getattr(self, name))
-                half |= given.dtype in HALF and name != "labels"
-                object.__setattr__(self, name, given if name == "labels" else in_full(given))
-        for kind in ("layers", "probes", "answers"):
-            parts = getattr(self, kind)
-            named = {
-                name: in_full(as_tensor(_called(kind, name), part)) for name, part in parts.items()
-            }
-            object.__setattr__(self, kind, MappingProxyType(named))
+        half = self._make_tensors()
         if self.head is not None and not isinstance(self.head, Head):
             raise UserError(f"head must be a Head(weight, bias), got {type(self.head).__name__}.")
         if self.logits is not None:
@@ -122,6 +111,22 @@ class Outputs:
             object.__setattr__(self, "logits", _computed(self.head, self.features))
         self._require_labels()
         self._require_equal_rows()
+
+    def _make_tensors(self) -> bool:
+        """Make tensors of whatever was given; tell whether logits or features were rounded."""
+        half = False
+        for name in ("logits", "features", "labels"):
+            if getattr(self, name) is not None:
+                given = as_tensor(name, getattr(self, name))
+                half |= given.dtype in HALF and name != "labels"
+                object.__setattr__(self, name, given if name == "labels" else in_full(given))
+        for kind in ("layers", "probes", "answers"):
+            parts = getattr(self, kind)
+            named = {
+                name: in_full(as_tensor(_called(kind, name), part)) for name, part in parts.items()
+            }
+            object.__setattr__(self, kind, MappingProxyType(named))
+        return half
 
     def _arrays(self) -> dict[str, Tensor]:
         """Every per-sample array that is there, by name."""

@@ -16,7 +16,7 @@ import oodometer.detectors  # noqa: F401 - registers the built-in ones
 from oodometer.calls import Setting
 from oodometer.registry import Detector, Scorer, find, setting_text
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
-from oodometer.testing.toys import toy_outputs
+from oodometer.testing.toys import answering, toy_outputs
 
 __all__ = [
     "CHECKS",
@@ -70,14 +70,16 @@ def check_detector(
 
     The detector is a card, the decorated function, a name, or ``package.module:name`` or
     ``file.py:name``. It is fitted on at most 1,200 samples: a grid that asks for more neighbours
-    than that cannot be checked.
+    than that cannot be checked. Detector models that it needs are not trained: they answer with
+    one made-up number per sample, higher for outliers.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
-    results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
-    for one in every:
-        trial = Trial(chosen, one)
-        results += [_result(chosen, one, check, trial) for check in CHECKS.values()]
+    with answering(chosen.needs):
+        results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
+        for one in every:
+            trial = Trial(chosen, one)
+            results += [_result(chosen, one, check, trial) for check in CHECKS.values()]
     return results
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 
@@ -16,7 +18,22 @@ from oodometer.outputs import Head, Outputs, View
 WIDTH, CLASSES = 64, 5
 
 
-@lru_cache(maxsize=64)
+_BINARY, _UNBALANCED = Need("model", "binary"), Need("model", "binary_unbalanced")
+_BUILT_IN = frozenset({ENSEMBLE, _BINARY, _UNBALANCED})
+_own_models: ContextVar[frozenset[Need]] = ContextVar("own models", default=frozenset())
+
+
+@contextmanager
+def answering(needs: Iterable[Need]) -> Iterator[None]:
+    """Let detector models of other people answer: one number per sample, higher for outliers."""
+    models = frozenset(need for need in needs if need.source == "model")
+    token = _own_models.set(models - _BUILT_IN)
+    try:
+        yield
+    finally:
+        _own_models.reset(token)
+
+
 def toy_outputs(
     rows: int,
     seed: int,
@@ -26,7 +43,26 @@ def toy_outputs(
     sharpness: float = 1.0,
     dtype: torch.dtype = torch.float64,
 ) -> Outputs:
-    """Outputs of a made-up classifier in which every detector has a fair chance.
+    """Outputs of a made-up classifier in which every detector has a fair chance."""
+    return _with_models(_toy_outputs(rows, seed, outliers, faint, sharpness, dtype))
+
+
+def _with_models(outputs: Outputs) -> Outputs:
+    models = _own_models.get()
+    return _answered(outputs, models) if models else outputs
+
+
+@lru_cache(maxsize=64)
+def _answered(outputs: Outputs, models: frozenset[Need]) -> Outputs:
+    answer = outputs.answers[_BINARY]
+    return replace(outputs, answers={**outputs.answers, **dict.fromkeys(models, answer)})
+
+
+@lru_cache(maxsize=64)
+def _toy_outputs(
+    rows: int, seed: int, outliers: bool, faint: bool, sharpness: float, dtype: torch.dtype
+) -> Outputs:
+    """Outputs of the made-up classifier.
 
     Of 64 rectified units, all of the 5 classes light the first 16 and each lights 8 of its own;
     outliers light the last 8, which no class uses. The head adds up what its class lights.
@@ -98,8 +134,8 @@ def _toy_answers(
     }
     answers = {
         ENSEMBLE: minds,
-        Need("model", "binary"): far + doubt,
-        Need("model", "binary_unbalanced"): far + doubt - 1,
+        _BINARY: far + doubt,
+        _UNBALANCED: far + doubt - 1,
     }
     return (
         {name: values.to(dtype) for name, values in made.items()},
@@ -107,9 +143,13 @@ def _toy_answers(
     )
 
 
-@lru_cache(maxsize=4)
 def wide_outputs(rows: int, seed: int) -> Outputs:
     """Many rows, many classes, flat posteriors: every setting can make itself felt here."""
+    return _with_models(_wide_outputs(rows, seed))
+
+
+@lru_cache(maxsize=4)
+def _wide_outputs(rows: int, seed: int) -> Outputs:
     generator = torch.Generator().manual_seed(seed)
     draw = torch.randn(rows, 48, generator=generator, dtype=torch.float64)
     fixed = torch.Generator().manual_seed(1)
@@ -136,7 +176,8 @@ def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Ou
 @lru_cache(maxsize=8)
 def _with_probes_of_training(outputs: Outputs) -> Outputs:
     of_training = {name: outputs.probes[name] for name in ("gram", "nac")}
-    return replace(outputs, probes=of_training, answers={})
+    answers = {n: values for n, values in outputs.answers.items() if n not in _BUILT_IN}
+    return replace(outputs, probes=of_training, answers=answers)
 
 
 def validation_toys(
