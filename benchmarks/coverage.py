@@ -72,7 +72,7 @@ def means(simulations: int) -> None:
             shares = []
             for n in runs:
                 drawn = (draw(rng, n) for _ in range(simulations))
-                found = [runs_interval(np.clip(v, 0, 1), rng=rng, bounds=bounds) for v in drawn]
+                found = [runs_interval(np.clip(v, 0, 1), bounds=bounds) for v in drawn]
                 shares.append(float(np.mean([i.low <= truth <= i.high for i in found])))
             show(name, shares)
 

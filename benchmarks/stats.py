@@ -66,7 +66,7 @@ def others() -> None:
     factors = dict(zip("abcd", grid.tolist(), strict=True))
     cells = rng.normal(size=grid.shape[1])
     rows: list[tuple[str, Callable[[], object]]] = [
-        ("runs_interval, 30 runs", lambda: runs_interval(values, rng=rng)),
+        ("runs_interval, 30 runs", lambda: runs_interval(values)),
         (
             "sign_flip_test, 20 runs, exact",
             lambda: sign_flip_test(values[:20], values[10:], rng=rng),

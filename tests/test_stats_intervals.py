@@ -22,7 +22,7 @@ def student(values, level=0.95):
 
 def test_symmetric_values_get_students_interval():
     for values in ([0.91, 0.88], [0.88, 0.90, 0.92], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]):
-        found = runs_interval(values, rng=generator())
+        found = runs_interval(values)
         assert found[:3] == pytest.approx((np.mean(values), *student(values)), abs=1e-12)
         assert found.method == "t"
 
@@ -38,19 +38,19 @@ def test_skewed_values_reach_farther_to_the_longer_tail(runs):
         return x + skew * x**2 / 3 + skew**2 * x**3 / 27 + skew / 6
 
     end = scipy.optimize.brentq(lambda x: cubic(x) + t, -1000, 1000)
-    found = runs_interval(values, rng=generator())
+    found = runs_interval(values)
     low, high = student(values)
     reach = min(-end, 2.5 * t)  # never more than 2.5 times Student's
     assert found.high == pytest.approx(values.mean() + reach * scipy.stats.sem(values))
     assert found.high > high and found.low == pytest.approx(low)
-    mirrored = runs_interval(-values, rng=generator())
+    mirrored = runs_interval(-values)
     assert mirrored[:3] == pytest.approx((-found.value, -found.high, -found.low))
 
 
 def test_skewness_never_reaches_out_absurdly_far():
     """One of five values stands out: the cubic alone would go up by ten standard errors."""
     values = np.array([0.898, 0.899, 0.9, 0.901, 0.937])
-    found = runs_interval(values, rng=generator(), bounds=(0, 1))
+    found = runs_interval(values, bounds=(0, 1))
     high = student(values)[1]
     assert found.high == pytest.approx(values.mean() + 2.5 * (high - values.mean()))
 
@@ -58,7 +58,7 @@ def test_skewness_never_reaches_out_absurdly_far():
 def covered(draw, truth, runs, simulations, **options):
     """Share of intervals that hold the truth."""
     rng = generator(runs)
-    found = [runs_interval(draw(rng, runs), rng=rng, **options) for _ in range(simulations)]
+    found = [runs_interval(draw(rng, runs), **options) for _ in range(simulations)]
     return np.mean([i.low <= truth <= i.high for i in found])
 
 
@@ -81,9 +81,9 @@ def test_bounded_means_use_the_logit_scale():
     ends = [1 / (1 + (1 - m) / m * math.exp(sign * step)) for sign in (1, -1)]
     # Symmetric on the linear scale, where the interval is never narrower than Student's.
     ends[1] = max(ends[1], min(1.0, student(values)[1]))
-    found = runs_interval(values, rng=generator(), bounds=(0, 1))
+    found = runs_interval(values, bounds=(0, 1))
     assert found[:3] == pytest.approx((m, *ends)) and found.method == "logit t"
-    percent = runs_interval(100 * values, rng=generator(), bounds=(0, 100))
+    percent = runs_interval(100 * values, bounds=(0, 100))
     assert percent[:3] == pytest.approx(tuple(100 * end for end in found[:3]))
 
 
@@ -101,27 +101,27 @@ def test_coverage_of_a_bounded_mean(runs):
 
 
 def test_what_cannot_show_spread_says_so():
-    assert runs_interval([0.9], rng=generator(), bounds=(0, 1)) == (0.9, 0, 1, "one run")
-    assert runs_interval([0.9], rng=generator()) == (0.9, -math.inf, math.inf, "one run")
+    assert runs_interval([0.9], bounds=(0, 1)) == (0.9, 0, 1, "one run")
+    assert runs_interval([0.9]) == (0.9, -math.inf, math.inf, "one run")
     for runs in (2, 5, 30):
-        found = runs_interval([0.9] * runs, rng=generator())
+        found = runs_interval([0.9] * runs)
         assert found.method == "constant" and found.low == found.high == found.value
-    two = runs_interval([0.90, 0.92], rng=generator())
+    two = runs_interval([0.90, 0.92])
     assert two[1:3] == pytest.approx((0.91 - 12.706 * 0.01, 0.91 + 12.706 * 0.01), abs=1e-4)
 
 
 def test_one_odd_run_among_equal_ones():
-    found = runs_interval([0.9] * 11 + [0.5], rng=generator(), bounds=(0, 1))
+    found = runs_interval([0.9] * 11 + [0.5], bounds=(0, 1))
     assert found.low < found.value < found.high
 
 
 def test_refusals_of_values():
     for call, message in (
-        (lambda: runs_interval([], rng=generator()), "values is empty"),
-        (lambda: runs_interval([0.1, np.inf], rng=generator()), "values must be finite"),
-        (lambda: runs_interval([0.1, 2.0], rng=generator(), bounds=(0, 1)), "within the bounds"),
-        (lambda: runs_interval([0.1, 0.2], rng=generator(), bounds=(1, 0)), "lower and a higher"),
-        (lambda: runs_interval([0.1, 0.2], rng=generator(), level=95), "between 0 and 1"),
+        (lambda: runs_interval([]), "values is empty"),
+        (lambda: runs_interval([0.1, np.inf]), "values must be finite"),
+        (lambda: runs_interval([0.1, 2.0], bounds=(0, 1)), "within the bounds"),
+        (lambda: runs_interval([0.1, 0.2], bounds=(1, 0)), "lower and a higher"),
+        (lambda: runs_interval([0.1, 0.2], level=95), "between 0 and 1"),
     ):
         with pytest.raises(UserError, match=message):
             call()

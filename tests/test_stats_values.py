@@ -20,7 +20,6 @@ from oodometer.stats import (
 PAIR = ([1.0, 2.0, 3.0], [2.0, 2.0, 1.0])
 SEEDED = [
     lambda rng: order.aso(*PAIR, rng=rng),
-    lambda rng: intervals.runs_interval(PAIR[0], rng=rng),
     lambda rng: paired.sign_flip_test(*PAIR, rng=rng),
     lambda rng: friedman.friedman(PAIR, rng=rng),
     lambda rng: ranks.places(PAIR, rng=rng),
@@ -66,10 +65,10 @@ def refused():
     three = [1.0, 2.0, 3.0]
     return {
         "level must be between 0 and 1, such as 0.95, got '0.95'": (
-            lambda: intervals.runs_interval(three, rng=rng, level="0.95")
+            lambda: intervals.runs_interval(three, level="0.95")
         ),
         "bounds must be a lower and a higher number, got None": (
-            lambda: intervals.runs_interval(three, rng=rng, bounds=None)
+            lambda: intervals.runs_interval(three, bounds=None)
         ),
         "resamples must be a whole number, got 10.5": (
             lambda: order.aso(three, three, rng=rng, resamples=10.5)
@@ -109,5 +108,5 @@ def test_pandas_is_as_good_as_lists():
     )
     assert there == here
     series = pd.Series([0.9, 0.8, 0.7], index=[7, 8, 9])
-    found = intervals.runs_interval(series, rng=np.random.default_rng(0))
-    assert found == intervals.runs_interval([0.9, 0.8, 0.7], rng=np.random.default_rng(0))
+    found = intervals.runs_interval(series)
+    assert found == intervals.runs_interval([0.9, 0.8, 0.7])

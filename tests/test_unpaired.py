@@ -162,5 +162,5 @@ def test_runs_without_spread_are_refused(tmp_path):
 def test_means_of_separate_runs_have_the_same_intervals_as_those_of_shared_ones():
     """Near 1 Student's interval alone covers 89 %: one rule for the mean of one value per run."""
     values = np.random.default_rng(7).beta(19, 1, 5)
-    shared = runs_interval(values, rng=np.random.default_rng(0), bounds=(0, 1))
+    shared = runs_interval(values, bounds=(0, 1))
     assert mean_interval(Summary.of(values), 0.95, (0, 1)) == shared[:3]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from oodometer.errors import UserError
 from oodometer.metrics.delong import check_level
 from oodometer.stats.summary import UNBOUNDED, Summary, mean_interval
-from oodometer.stats.values import check_generator, run_values
+from oodometer.stats.values import run_values
 
 Method = Literal["logit t", "t", "constant", "one run"]
 
@@ -26,11 +25,7 @@ class Interval(NamedTuple):
 
 
 def runs_interval(
-    values: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    bounds: tuple[float, float] = UNBOUNDED,
+    values: ArrayLike, *, level: float = 0.95, bounds: tuple[float, float] = UNBOUNDED
 ) -> Interval:
     """The mean of one value per run, with an interval for other runs.
 
@@ -49,7 +44,6 @@ def runs_interval(
     without width, and the method says so.
     """
     check_level(level)
-    check_generator(rng)
     given = run_values(values, "values")
     value = float(given.mean())
     low, high = _checked_bounds(bounds)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.finding import Series, Table, Value
 from oodometer.metrics import Estimate
-from oodometer.protocols.common.words import SIGNIFICANT, listing
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, listing
 from oodometer.stats.comparison import Difference
+from oodometer.stats.intervals import runs_interval
 
 
 def rank_rows(
@@ -59,6 +61,37 @@ def difference_table(best: str, what: str, differences: Mapping[str, Difference]
         "best, although the leader was picked from the same data (multiple comparisons with the "
         "best).",
     )
+
+
+def interval_series(
+    name: str,
+    title: str,
+    description: str,
+    metric: str,
+    rows: Iterable[tuple[str, str, Estimate | float]],
+    *,
+    higher_is_better: bool = True,
+) -> Series:
+    """Values with their intervals, as label, group and estimate; a bare number has no interval."""
+    points: list[Mapping[str, Value]] = []
+    for label, group, estimate in rows:
+        value, low, high = estimate if isinstance(estimate, Estimate) else (estimate, None, None)
+        points.append({"label": label, "group": group, "value": value, "low": low, "high": high})
+    return Series(
+        "intervals",
+        name,
+        title,
+        description,
+        metric,
+        tuple(points),
+        higher_is_better=higher_is_better,
+    )
+
+
+def mean_share(values: Floats) -> Estimate | float:
+    """Mean of one share per case with its interval for other cases; a single case has none."""
+    mean = runs_interval(values, level=LEVEL, bounds=(0.0, 1.0))
+    return mean.value if mean.method == "one run" else Estimate(*mean[:3])
 
 
 def factor_strips(

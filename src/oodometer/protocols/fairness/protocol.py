@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from oodometer.finding import Claim, Finding, Series, Table, Verdict
 from oodometer.metrics import Estimate
 from oodometer.overlap import FEWEST_FOR_SHORTCUTS, Copy, Overlap, SharedName, Shortcuts
+from oodometer.protocols.common.views import interval_series
 from oodometer.protocols.common.words import listing, number
 
 WEAK, STRONG = 0.6, 0.75  # AUROC of the model: below, hardly a shortcut; above, a clear one
@@ -174,22 +175,17 @@ def _shortcut_table(ranked: Shortcuts, id_name: str, ood_name: str) -> Table:
 
 
 def _shortcut_series(ranked: Shortcuts) -> Series:
-    rows = [("all together", "model", ranked.model)] + [
-        (each.name, "single statistic", _either_way(each.auroc)) for each in ranked.statistics
+    rows = [
+        ("all together", "model", ranked.model),
+        *((each.name, "single statistic", _either_way(each.auroc)) for each in ranked.statistics),
     ]
-    return Series(
-        kind="intervals",
-        name="shortcuts",
-        title="How well simple statistics separate the sets",
-        description=(
-            f"AUROC of a logistic model on all statistics, {number(ranked.model.value)}, and of "
-            f"each statistic alone, the best of which is {ranked.statistics[0].name}."
-        ),
-        value_label="AUROC",
-        points=tuple(
-            {"label": label, "group": group, **estimate._asdict()}
-            for label, group, estimate in rows
-        ),
+    return interval_series(
+        "shortcuts",
+        "How well simple statistics separate the sets",
+        f"AUROC of a logistic model on all statistics, {number(ranked.model.value)}, and of each "
+        f"statistic alone, the best of which is {ranked.statistics[0].name}.",
+        "AUROC",
+        rows,
         higher_is_better=False,
     )
 

@@ -161,6 +161,11 @@ class Spread:
             values[self.groups == group] -= values[self.groups == group].mean()
         return values
 
+    def range(self, row: int) -> Estimate:
+        """Mean of a detector, and from its lowest to its highest run, other factors being equal."""
+        mean, moves = float(self.values[row].mean()), self.centred(row)
+        return Estimate(mean, float(mean + moves.min()), float(mean + moves.max()))
+
     def extremes(self, row: int) -> tuple[str, str]:
         """The levels at which a detector is best and worst, other factors being the same."""
         values = self.centred(row)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.protocols.common.views import interval_series
 from oodometer.protocols.common.words import count
 from oodometer.protocols.instability.field import Spread
 
@@ -118,26 +119,18 @@ def moves(parts: Sequence[Spread]) -> list[Series]:
     found = []
     for factor in dict.fromkeys(part.factor for part in parts):
         own = [part for part in parts if part.factor == factor]
-        points: list[Mapping[str, Value]] = [
-            {
-                "label": detector,
-                "group": part.set,
-                "value": float(part.values[row].mean()),
-                "low": float(part.values[row].mean() + part.centred(row).min()),
-                "high": float(part.values[row].mean() + part.centred(row).max()),
-            }
-            for part in own
-            for row, detector in enumerate(part.detectors)
-        ]
         found.append(
-            Series(
-                "intervals",
+            interval_series(
                 f"moves-{factor}",
                 f"How far the {factor} moves each detector",
                 f"Mean {own[0].metric}, and from the lowest to the highest run, other factors "
-                "being the same; not an interval of confidence.",
+                "being the same; not a confidence interval.",
                 own[0].metric,
-                tuple(points),
+                [
+                    (detector, part.set, part.range(row))
+                    for part in own
+                    for row, detector in enumerate(part.detectors)
+                ],
                 higher_is_better=own[0].higher_is_better,
             )
         )

@@ -74,7 +74,7 @@ def label_noise_of(
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
         claims=found,
         tables=tuple(view for view in views if view is not None),
-        series=tuple(curves(cases, rng)),
+        series=(curves(cases),),
         caveats=_caveats(cases),
         missing=missing_lines(tables["auroc"].missing, runs or len(cases.runs)),
         facts=(

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.finding import Series, Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.label_noise.cases import MEAN, QUESTIONS, NoiseCases, known
 from oodometer.protocols.label_noise.choices import Choice
 from oodometer.stats.agreement import Correlation, spearman
-from oodometer.stats.intervals import runs_interval
 from oodometer.stats.order import THRESHOLD, aso, aso_matrix
 from oodometer.stats.paired import difference_interval
 
@@ -324,33 +324,14 @@ def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
     )
 
 
-def curves(cases: NoiseCases, rng: np.random.Generator) -> list[Series]:
-    """Median AUROC with interval, a panel per kind of labels."""
-    points: list[Mapping[str, Value]] = []
-    for level in cases.levels:
-        for detector in cases.detectors:
-            values = cases.at(detector, level)
-            if not len(values):
-                continue
-            found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
-            wide = len(values) < 2  # one run has no interval
-            points.append(
-                {
-                    "label": detector,
-                    "group": level,
-                    "value": found.value,
-                    "low": None if wide else found.low,
-                    "high": None if wide else found.high,
-                }
-            )
-    return [
-        Series(
-            "intervals",
-            "noise",
-            "Median AUROC by labels",
-            f"Median over {cases.sets} outlier sets, mean over runs with 95 % interval, for "
-            f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
-            "AUROC",
-            tuple(points),
-        )
-    ]
+def curves(cases: NoiseCases) -> Series:
+    """Median AUROC with interval, a group per kind of labels."""
+    values = {(d, level): cases.at(d, level) for level in cases.levels for d in cases.detectors}
+    return interval_series(
+        "noise",
+        "Median AUROC by labels",
+        f"Median over {cases.sets} outlier sets, mean over runs with 95 % interval, for "
+        f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
+        "AUROC",
+        [(d, level, mean_share(own)) for (d, level), own in values.items() if len(own)],
+    )

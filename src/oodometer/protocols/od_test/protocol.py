@@ -15,8 +15,8 @@ from oodometer.protocols.od_test.experiments import Experiment, Source, experime
 from oodometer.protocols.od_test.notes import caveats, facts, missing
 from oodometer.protocols.od_test.threshold import FITS, Fit
 from oodometer.protocols.od_test.views import (
+    accuracy_series,
     accuracy_table,
-    interval_series,
     pair_map,
     run_table,
     source_table,
@@ -63,7 +63,7 @@ def od_test_over_sources(
         tables=(accuracy_table(field), *source_table(field), *run_table(field))
         if comparable
         else (),
-        series=(interval_series(field), *pair_map(field)) if comparable else (),
+        series=(accuracy_series(field), *pair_map(field)) if comparable else (),
         caveats=caveats(tables, field, threshold) if comparable else (),
         missing=(*absent, *missing(tables, sources)),
         facts=facts(tables, field) if comparable else (),

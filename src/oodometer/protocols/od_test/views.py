@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from oodometer.finding import Series, Table, TableCell, Value
+from oodometer.finding import Series, Table, TableCell
 from oodometer.metrics import Estimate
+from oodometer.protocols.common.views import interval_series
 from oodometer.protocols.common.words import count
 from oodometer.protocols.od_test.effects import Effect, Field, mean_effect
 
@@ -110,34 +109,26 @@ def run_table(field: Field) -> list[Table]:
     ]
 
 
-def interval_series(field: Field) -> Series:
+def accuracy_series(field: Field) -> Series:
     """Accuracy with interval of every method on every source, and beside it that of two sets."""
-    points: list[Mapping[str, Value]] = []
     if len(field.sources) > 1:
-        for source in field.sources:
-            one = field.on(source)
-            points += [_point(name, source.name, one.three[name]) for name in field.methods]
         what = "on each source"
+        groups = {source.name: field.on(source).three for source in field.sources}
     else:
-        for name in field.methods:
-            points.append(_point(name, "three data sets", field.three[name]))
-        points += [_point(name, "two data sets", field.two[name]) for name in field.methods]
         what = "with three data sets, and with two"
-    return Series(
-        "intervals",
+        groups = {"three data sets": field.three, "two data sets": field.two}
+    return interval_series(
         "od-test",
         f"Accuracy at balance {what}",
         f"Accuracy with 95 % interval of {count(len(field.methods), 'method')} {what}; "
         f"{field.methods[0]} has the highest with three data sets. 0.5 is chance.",
         "accuracy",
-        tuple(points),
+        [
+            (name, group, _cell(effects[name]))
+            for group, effects in groups.items()
+            for name in field.methods
+        ],
     )
-
-
-def _point(label: str, group: str, effect: Effect) -> dict[str, Value]:
-    estimate = effect.estimate()
-    value, low, high = estimate or (effect.value, None, None)
-    return {"label": label, "group": group, "value": value, "low": low, "high": high}
 
 
 def pair_map(field: Field) -> list[Series]:

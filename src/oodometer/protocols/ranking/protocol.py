@@ -84,7 +84,7 @@ def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
     by_factor = value_factor_claims(field, surely, rng)
     claims, tables = _explained(field, shares, tied, rng)
     shown = (
-        value_views.mean_table(field, rng),
+        value_views.mean_table(field),
         value_views.rank_table(field, rng),
         difference_table(field.detectors[0], f"{field.metric} per {field.case}", differences),
         value_views.set_table(field),
@@ -97,7 +97,7 @@ def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
         claims=(*best, *on_sets, *by_factor, *claims, *spread_claims(table)),
         tables=tuple(table for table in shown if table is not None),
         series=(
-            *value_views.intervals(field, rng),
+            *value_views.intervals(field),
             value_views.rank_map(field),
             *value_views.strips(field),
         ),

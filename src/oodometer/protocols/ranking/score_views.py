@@ -8,7 +8,7 @@ from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.score_cases import ScoreCases
-from oodometer.protocols.common.views import factor_strips, rank_rows
+from oodometer.protocols.common.views import factor_strips, interval_series, rank_rows
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.stats.comparison import mean_auroc
 
@@ -50,20 +50,17 @@ def rank_table(field: ScoreCases) -> Table:
 
 def intervals(field: ScoreCases) -> Series:
     """AUROC with interval of every detector on every outlier set."""
-    points: list[Mapping[str, Value]] = []
-    for ood in field.table.ood:
-        for detector in field.detectors:
-            estimate = mean_auroc(field.placements[detector, ood], LEVEL)
-            points.append({"label": detector, "group": ood, **estimate._asdict()})
-    best = field.detectors[0]
-    return Series(
-        "intervals",
+    return interval_series(
         "auroc",
         "AUROC per outlier set",
         f"Mean AUROC with 95 % interval of {count(len(field.detectors), 'detector')} on "
-        f"{outlier_sets(field)}; {best} has the highest mean.",
+        f"{outlier_sets(field)}; {field.detectors[0]} has the highest mean.",
         "AUROC",
-        tuple(points),
+        [
+            (detector, ood, mean_auroc(field.placements[detector, ood], LEVEL))
+            for ood in field.table.ood
+            for detector in field.detectors
+        ],
     )
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oodometer.errors import UserError
 from oodometer.factors import names
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
+from oodometer.finding import Claim, Finding, Series, Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.common.views import difference_table, span
+from oodometer.protocols.common.views import difference_table, interval_series, span
 from oodometer.protocols.common.words import (
     LEVEL,
     SIGNIFICANT,
@@ -309,22 +309,21 @@ def _means(table: Results, known: Mapping[str, Summary]) -> Table:
 
 
 def _intervals(table: Results, known: Mapping[str, Summary]) -> tuple[Series, ...]:
-    points: list[Mapping[str, Value]] = [
-        {"label": name, "group": "all runs", **estimate._asdict()}
+    rows = [
+        (name, "all runs", estimate)
         for name in _ordered(table, known)
         if (estimate := _estimate(known[name])) is not None
     ]
-    if not points:
+    if not rows:
         return ()
     return (
-        Series(
-            "intervals",
+        interval_series(
             "means",
             f"Mean {table.label}",
             f"Mean {table.label} with 95 % interval (Student's t over each detector's runs) of "
-            f"{count(len(points), 'detector')}.",
+            f"{count(len(rows), 'detector')}.",
             table.label,
-            tuple(points),
+            rows,
             higher_is_better=table.higher_is_better,
         ),
     )

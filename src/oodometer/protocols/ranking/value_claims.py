@@ -78,7 +78,7 @@ def best_claims(
     field: Cases, differences: Mapping[str, Difference], rng: np.random.Generator
 ) -> list[Claim]:
     """Who has the best mean, in how many cases, and would another case agree?"""
-    mean = runs_interval(field.values[0], rng=rng, level=LEVEL, bounds=(0.0, 1.0))
+    mean = runs_interval(field.values[0], level=LEVEL, bounds=(0.0, 1.0))
     if len(field.detectors) == 1:
         return [_only_detector(field, mean)]
     if len(field.names) < 2:

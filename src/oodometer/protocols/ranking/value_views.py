@@ -11,11 +11,16 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.views import factor_strips, rank_rows, span
+from oodometer.protocols.common.views import (
+    factor_strips,
+    interval_series,
+    mean_share,
+    rank_rows,
+    span,
+)
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.stats.agreement import tau_matrix
 from oodometer.stats.friedman import critical_difference
-from oodometer.stats.intervals import runs_interval
 from oodometer.stats.ranks import places, rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
@@ -37,14 +42,14 @@ def of_one(field: Cases) -> str:
     return "by the stated means" if stated else "in this single run"
 
 
-def mean_table(field: Cases, rng: np.random.Generator) -> Table:
+def mean_table(field: Cases) -> Table:
     """Mean with interval, spread and range of every detector."""
     rows: list[tuple[TableCell, ...]] = []
     for row, detector in enumerate(field.detectors):
         values = field.values[row]
         width = float(np.ptp(values))
         spread = None if len(values) < 2 else float(values.std(ddof=1)) if width else 0.0
-        mean = _estimate(values, rng) if width else float(values[0])
+        mean = mean_share(values) if width else float(values[0])
         rows.append((detector, mean, spread, width))
     return Table(
         "means",
@@ -213,27 +218,21 @@ def _mean(values: Floats) -> float | None:
     return float(known.mean()) if known.size else None
 
 
-def intervals(field: Cases, rng: np.random.Generator) -> list[Series]:
+def intervals(field: Cases) -> list[Series]:
     """Mean with interval of every detector."""
     if len(field.names) < 2:
         return []
-    points: list[Mapping[str, Value]] = [
-        {
-            "label": detector,
-            "group": f"all {field.case}s",
-            **_estimate(field.values[row], rng)._asdict(),
-        }
-        for row, detector in enumerate(field.detectors)
-    ]
     return [
-        Series(
-            "intervals",
+        interval_series(
             "means",
             f"Mean {field.metric}",
             f"Mean {field.metric} with 95 % interval over {count(len(field.names), field.case)} "
             f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
             field.metric,
-            tuple(points),
+            [
+                (detector, f"all {field.case}s", mean_share(field.values[row]))
+                for row, detector in enumerate(field.detectors)
+            ],
             higher_is_better=field.results.higher_is_better,
         )
     ]
@@ -279,13 +278,6 @@ def strips(field: Cases) -> list[Series]:
         over="outlier sets",
         higher_is_better=field.results.higher_is_better,
     )
-
-
-def _estimate(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], rng: np.random.Generator
-) -> Estimate:
-    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
-    return Estimate(found.value, found.low, found.high)
 
 
 def _direction(field: Cases) -> str:

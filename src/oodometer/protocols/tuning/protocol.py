@@ -65,7 +65,7 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
             _claim_sensitivity(cases),
         ),
         tables=(gain_table(cases, differences), choice_table(cases)),
-        series=(gains(cases, rng), *curves(cases), *setting_intervals(cases, rng)),
+        series=(gains(cases), *curves(cases), *setting_intervals(cases)),
         caveats=_caveats(cases),
         missing=missing_lines([part for part in table.missing if part.setting], len(table.runs)),
         facts=(

@@ -9,11 +9,10 @@ import numpy as np
 
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
-from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.tuning.cases import TunedDetector, TuningCases
 from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
-from oodometer.stats.intervals import runs_interval
 from oodometer.stats.paired import difference_interval
 
 FEW_LINES = 6  # in a panel
@@ -78,30 +77,26 @@ def choice_table(cases: TuningCases) -> Table:
     )
 
 
-def gains(cases: TuningCases, rng: np.random.Generator) -> Series:
+def gains(cases: TuningCases) -> Series:
     """AUROC of every detector by choice of setting."""
-    points: list[Mapping[str, Value]] = [
-        {
-            "label": detector.name,
-            "group": group,
-            **(
-                _point(getattr(detector, choice), rng)
-                if cases.are_runs
-                else mean_auroc(detector.samples[choice], LEVEL)._asdict()
-            ),
-        }
-        for choice, group in CHOICES.items()
-        for detector in cases.detectors
-    ]
-    return Series(
-        "intervals",
+    return interval_series(
         "gains",
         "AUROC by choice of setting",
         f"Mean AUROC over {count(cases.count, cases.case)} with 95 % interval, for "
         f"{count(len(cases.detectors), 'detector')}: default, tuned on other outliers, chosen on "
         "the test.",
         "AUROC",
-        tuple(points),
+        [
+            (
+                detector.name,
+                group,
+                mean_share(getattr(detector, choice))
+                if cases.are_runs
+                else mean_auroc(detector.samples[choice], LEVEL),
+            )
+            for choice, group in CHOICES.items()
+            for detector in cases.detectors
+        ],
     )
 
 
@@ -137,33 +132,27 @@ def curves(cases: TuningCases) -> list[Series]:
     ]
 
 
-def setting_intervals(cases: TuningCases, rng: np.random.Generator) -> list[Series]:
+def setting_intervals(cases: TuningCases) -> list[Series]:
     """AUROC of every setting, a picture per detector whose grid has no line."""
-    found = []
-    for detector in cases.detectors:
-        if _lines(detector) is not None:
-            continue
-        parts = _varied(detector)
-        points: list[Mapping[str, Value]] = [
-            {
-                "label": ", ".join(f"{n}={v}" for n, v in parts[setting].items()) or "(none)",
-                "group": "mean over runs",
-                **_point(values, rng),
-            }
-            for setting, values in detector.curve.items()
-        ]
-        found.append(
-            Series(
-                "intervals",
-                f"settings-{detector.name}",
-                f"AUROC of every setting of {detector.name}",
-                "Mean AUROC over outlier sets, with 95 % interval over training runs where there "
-                "are several.",
-                "AUROC",
-                tuple(points),
-            )
+    return [
+        interval_series(
+            f"settings-{detector.name}",
+            f"AUROC of every setting of {detector.name}",
+            "Mean AUROC over outlier sets, with 95 % interval over training runs where there are "
+            "several.",
+            "AUROC",
+            [
+                (_setting_label(parts), "mean over runs", mean_share(detector.curve[setting]))
+                for setting, parts in _varied(detector).items()
+            ],
         )
-    return found
+        for detector in cases.detectors
+        if _lines(detector) is None
+    ]
+
+
+def _setting_label(parts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parts.items()) or "(none)"
 
 
 class _Lines(NamedTuple):
@@ -209,13 +198,3 @@ def _lines(detector: TunedDetector) -> _Lines | None:
         label = ", ".join(f"{n}={v}" for n, v in part.items() if n != name)
         places.setdefault(label, {})[setting] = along[setting]
     return _Lines(shown, places) if len(places) <= FEW_LINES else None
-
-
-def _point(values: Floats, rng: np.random.Generator) -> dict[str, float | None]:
-    found = runs_interval(values, rng=rng, level=LEVEL, bounds=(0.0, 1.0))
-    alone = len(values) < 2  # one case has no interval
-    return {
-        "value": found.value,
-        "low": None if alone else found.low,
-        "high": None if alone else found.high,
-    }
