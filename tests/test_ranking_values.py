@@ -427,7 +427,7 @@ def test_the_runs_that_are_said_to_be_needed_suffice(others):
         for seed, value in enumerate(own)
     )
     (claim,) = [c for c in judged(Results(frame, ("seed",))).claims if "would take" in c.text]
-    assert "about 15 runs" in claim.text and "80 % power" in claim.evidence
+    assert "about 15 runs" in claim.text and "80% power" in claim.evidence
     assert t_test_power(15, 0.8) >= 0.8 > t_test_power(14, 0.8)
 
 

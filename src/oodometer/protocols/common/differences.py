@@ -21,18 +21,18 @@ TWO_CASES = (
 )
 FEW_RUNS = 10  # with fewer, a rare failure likely stays unseen
 UNSEEN = (
-    "No interval and no test allows for what no run shows: if one training in ten fails badly, the "
-    "interval of five runs holds the true mean in 6 of 10 cases."
+    "Failures that occurred in none of these runs are not accounted for: if one run in ten fails "
+    "badly, the interval of five runs covers the true mean in 6 of 10 cases."
 )
 
 
 def paired_difference(
     a: Floats, b: Floats, comparisons: int, rng: np.random.Generator
 ) -> Difference:
-    """Mean of a - b with its interval and p value: by permutation, or by t for few cases.
+    """Mean of a - b with its interval and p-value: by permutation, or by t for few cases.
 
-    The permutation test needs no normal differences, but n pairs give no p value below 2^(1 - n):
-    with 5 runs none is below 0.06, whatever the data. The p value is not yet adjusted; for how many
+    The permutation test needs no normal differences, but n pairs give no p-value below 2^(1 - n):
+    with 5 runs none is below 0.06, whatever the data. The p-value is not yet adjusted; for how many
     `comparisons` it will be decides whether permutation could find anything. The interval is what
     the same test does not reject: it leaves out 0 if and only if p is below the level.
     """
@@ -55,10 +55,10 @@ def paired_differences(
     of_best: bool = False,
     families: int = 1,
 ) -> dict[Name, Difference]:
-    """The same of several pairs of shares, p values adjusted by Holm's rule.
+    """The same of several pairs of shares, p-values adjusted by Holm's method.
 
     What has no case is left out. Shares, such as AUROC, differ by 1 at most. `of_best`: the first
-    of every pair is the one that turned out best, and p values are adjusted for that too. They are
+    of every pair is the one that turned out best, and p-values are adjusted for that too. They are
     not yet adjusted for the number of `families` like this one, which only helps to choose a test.
     """
     known = {name: pair for name, pair in pairs.items() if len(pair[0])}

@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     one: str
     other: str
     clean: Mapping[str, Difference]  # detector -> one less other with clean labels
-    noisy: Mapping[str, Difference]  # the same with noisy ones, adjusted p values
+    noisy: Mapping[str, Difference]  # the same with noisy ones, adjusted p-values
     mean: Difference | None  # over detectors, with noisy labels
     same: tuple[str, ...]  # detectors to which it makes no difference at all
 

@@ -19,7 +19,7 @@ from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import jackknife
 
 CHANCE = 0.5
-FEWEST_SETS = 4  # outlier sets for an interval: with 3, tests at 5 % err in 10 % of simulations
+FEWEST_SETS = 4  # outlier sets for an interval: with 3, tests at 5% err in 10% of simulations
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ class Effect:
         return float(1.0 - (1.0 - LEVEL) ** (1.0 / max(smallest, 1)))
 
     def difference(self) -> Difference:
-        """The mean with interval and p value against 0; everything is possible if not `known`."""
+        """The mean with interval and p-value against 0; everything is possible if not `known`."""
         value = self.value
         if not self.known:
             return Difference(value, -1.0, 1.0, 1.0)

@@ -20,7 +20,7 @@ def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple
         "first samples kept.",
         "Intervals are for other outlier sets of the kind of these, other ID samples"
         + (", and another training run" if any(len(s.runs) > 1 for s in field.sources) else "")
-        + ". P values are adjusted by Holm's rule, also for having picked the best method from "
+        + ". P-values are adjusted by Holm's method, also for having picked the best method from "
         f"the same data; the significance level is {SIGNIFICANT:.0%}.",
     ]
     if all(len(source.runs) == 1 for source in field.sources):

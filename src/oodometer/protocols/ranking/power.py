@@ -25,31 +25,36 @@ def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
     now = count(len(field.names), "run")
     if needed.runs is not None and needed.runs <= len(field.names):
         return []  # the spread is as good as none, and says nothing about further runs
-    high = "any number" if needed.high is None else f"{needed.high:,}"
     if needed.runs is None and not needed.spread:
         text = f"No number of runs would separate {best} from {rival}: they agree in every run."
         return [Claim(text, "undecided", f"{now} so far")]
     if needed.runs is None:
         text = f"Separating {best} from {rival} would take more than {MOST_RUNS:,} runs like "
         text += "these, if they differ as little as here."
-        allowed = f"{now} so far; the spread allows {needed.low:,} to {high}"
+        allowed = f"{now} so far; 95% confidence interval {_range(needed)}"
         return [Claim(text, "undecided", allowed if needed.low else f"{now} so far")]
     return [
         Claim(
             f"Separating {best} from {rival} would take about {needed.runs:,} runs like these.",
             "undecided",
-            f"{now} so far; for {100 * POWER:.0f} % power at the observed difference and spread, "
-            f"which allow {needed.low:,} to {high}",
+            f"{now} so far; for {100 * POWER:.0f}% power at the observed difference and spread, "
+            f"95% confidence interval {_range(needed)}",
         )
     ]
 
 
-def _needed(field: Cases, tied: Sequence[str]) -> RunsNeeded:
-    """Runs that would tell the best from the first of those that are tied with it.
+def _range(needed: RunsNeeded) -> str:
+    return (
+        f"{needed.low:,} or more" if needed.high is None else f"{needed.low:,} to {needed.high:,}"
+    )
 
-    As `against_best` judges it: either by itself, after those that are told apart already, of all
-    pairs; or together with all that are tied, each at the plain level. Then each needs power enough
-    that all are found with the power that is asked for.
+
+def _needed(field: Cases, tied: Sequence[str]) -> RunsNeeded:
+    """Runs that would separate the best from the first of those that are tied with it.
+
+    As `against_best` judges it: either by itself, after those that differ significantly already, of
+    all pairs; or together with all that are tied, each at the plain level. Then each needs power
+    enough that all are found with the power that is asked for.
     """
     rows = [field.detectors.index(name) for name in tied]
     best, many = field.oriented(0), len(field.detectors)

@@ -38,7 +38,7 @@ BASELINE = "max_softmax"  # what a detector is compared with on each outlier set
 
 
 def score_differences(field: ScoreCases) -> dict[str, Difference]:
-    """How far the best is ahead of every other detector, with adjusted p values."""
+    """How far the best is ahead of every other detector, with adjusted p-values."""
     best, *others = field.detectors
     differences = [
         auroc_difference(field.overall[best], field.overall[other], LEVEL) for other in others
@@ -54,7 +54,7 @@ def best_claims(field: ScoreCases, differences: Mapping[str, Difference]) -> lis
     """Who has the highest mean, in how many training runs, and who is as good?"""
     best = field.detectors[0]
     estimate = mean_auroc(field.overall[best], LEVEL)
-    interval = f"95 % interval {number(estimate.low)} to {number(estimate.high)}"
+    interval = f"95% confidence interval {number(estimate.low)} to {number(estimate.high)}"
     mean = f"mean AUROC, {number(estimate.value)}, over {outlier_sets(field)}"
     if not differences:
         text = f"{best}, the only detector here, has a {mean}."
@@ -92,7 +92,7 @@ def _over_runs(field: ScoreCases, always: bool) -> Verdict:
 
 
 def _on_each_set(field: ScoreCases, reference: str) -> dict[tuple[str, str], Difference]:
-    """Every other detector less the reference, on each outlier set, with adjusted p values.
+    """Every other detector less the reference, on each outlier set, with adjusted p-values.
 
     All comparisons count for the adjustment, since those that are shown are chosen by their
     results.
@@ -181,13 +181,13 @@ def score_caveats(field: ScoreCases) -> tuple[str, ...]:
     """What limits the conclusions from scores."""
     table, runs = field.table, len(field.training_runs)
     caveats = [
-        "Detectors are compared at their default settings, or at those that were asked for.",
+        "Detectors use their default settings, or those that were given.",
         "There is only one training run: the intervals are for other test samples, and nothing can "
         "be said about retraining."
         if runs == 1
         else "Intervals treat the training runs as a sample of all that could have been done under "
         "the conditions of this study.",
-        "P values are adjusted by Holm's rule for all comparisons with the same detector, those "
+        "P-values are adjusted by Holm's method for all comparisons with the same detector, those "
         "not shown included, and corrected for having picked the leader from the same data; they "
         f"are judged at {SIGNIFICANT:.0%}. Intervals are for one comparison at a time.",
     ]

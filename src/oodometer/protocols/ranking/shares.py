@@ -34,7 +34,7 @@ def shares_of(
     """How much of each detector's variance each factor explains, where the design allows it.
 
     Re-evaluations of a training run are not repeats of it: taken for repeats, they made the
-    optimizer explain 27 % where it explained nothing. The mean of each training run counts. If
+    optimizer explain 27% where it explained nothing. The mean of each training run counts. If
     nothing but re-evaluations was varied besides repeats, intervals are by leaving out training
     runs, or there are none.
     """
@@ -125,7 +125,10 @@ def set_share_claims(field: Cases) -> list[Claim]:
         f"{first} {verb} {share:.0%}, {second} {named[second].value:.0%}, {third} "
         f"{named[third].value:.0%}."
     )
-    evidence = f"95 % interval of the first {low:.0%} to {high:.0%}, for other runs and these sets"
+    evidence = (
+        f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other runs and these "
+        "sets"
+    )
     surely = low > HALF and first != "both together"  # which includes chance
     return [Claim(text, "holds" if surely else "undecided", evidence)]
 
@@ -162,7 +165,7 @@ def share_claims(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Cla
         return [Claim(text, "undecided", " ".join(shares[detector].notes) or "no interval")]
     highs = [effect.share if effect.high is None else effect.high for effect in effects[1:]]
     surely = leading.low > min(HALF, max(highs))
-    evidence = f"95 % interval of the share {leading.low:.0%} to {leading.high:.0%}"
+    evidence = f"95% confidence interval of the share {leading.low:.0%} to {leading.high:.0%}"
     if next_.low is not None and next_.high is not None:
         evidence += f", of the next {next_.low:.0%} to {next_.high:.0%}"
     return [Claim(text, "holds" if surely else "undecided", evidence)]
@@ -200,9 +203,8 @@ def dominance_claims(
         Claim(
             text,
             "holds",
-            f"lower ends of these shares are {min(lows):.0%} and more, by intervals of "
-            f"{100 * level:.3g} % that allow for all {len(shares)} detectors; the table of shares "
-            "has every one",
+            f"the lower ends of these shares are at least {min(lows):.0%}, by {100 * level:.3g}% "
+            f"intervals that allow for all {len(shares)} detectors; see the table of shares",
         )
     ]
 

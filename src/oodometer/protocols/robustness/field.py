@@ -187,7 +187,7 @@ def _leaving_out(
     """Units, the moments of all parts without each of them, and the units in each stratum.
 
     A unit is a run where every part has at least three (two would leave no variance, and intervals
-    that cover 75 % to 90 % only); otherwise a part, if there are three.
+    that cover 75% to 90% only); otherwise a part, if there are three.
     """
     labels = [runs.labels for _, runs in parts]
     together = all(names == labels[0] for names in labels)

@@ -17,9 +17,9 @@ def caveats(field: Field) -> tuple[str, ...]:
         f"every {field.factor} scores well. Read it together with the means.",
         f"The mean in the score weights each {field.factor} by 1 / standard deviation, so it can "
         "rank close detectors differently than the plain mean over runs.",
-        "P values are adjusted by Holm's rule for all comparisons, also for having picked the best "
-        f"from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals are for one "
-        "score or comparison at a time.",
+        "P-values are adjusted by Holm's method for all comparisons, also for having picked the "
+        f"best from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals are for "
+        "one score or comparison at a time.",
     ]
     if field.re_evaluations:
         lines.append(

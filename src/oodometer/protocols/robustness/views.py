@@ -61,8 +61,8 @@ def score_table(field: Field, name: str = "") -> Table:
         ("detector", *(pair_label(field, pair) for pair in field.pairs), "times smallest"),
         tuple(rows),
         f"{SMALLER} Mean and variance of the mixture over {len(field.levels)} levels of "
-        f"{field.factor}, in {unit(field)}, with 95 % intervals where there are enough runs."
-        + _note(field.detector_scores.values()),
+        f"{field.factor}, in {unit(field)}, with 95% confidence intervals where there are enough "
+        "runs." + _note(field.detector_scores.values()),
     )
 
 
