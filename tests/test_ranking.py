@@ -150,7 +150,7 @@ def test_gaps_are_named_and_never_averaged_over():
 def test_one_training_says_so():
     finding = conclude(world({"a": 1.0, "b": 2.0}, runs=1))
     assert any("only one training" in line for line in finding.caveats)
-    assert "in the one training" in finding.claims[0].text
+    assert "in the only training run" in finding.claims[0].text
     # One training can show a difference between detectors, not that it survives another training.
     assert finding.claims[0].verdict == "undecided"
 

@@ -6,6 +6,7 @@ import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
+from oodometer.protocols import score_protocol
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.protocols.ranking.shares import dominance_claims, shares_of
@@ -461,3 +462,10 @@ def test_two_cases_that_agree_do_not_look_certain():
     table = next(t for t in finding.tables if t.name == "differences")
     assert table.rows[0][1] == pytest.approx(0.1)
     assert any("2 outlier sets cannot decide anything" in line for line in finding.caveats)
+
+
+def test_a_study_that_names_standing_is_told_what_there_is():
+    with pytest.raises(UserError, match="Unknown protocol 'standing'.*ranking"):
+        score_protocol("standing")
+    with pytest.raises(UserError, match="Unknown protocol"):
+        score_protocol("metric_agreement")  # takes results, not scores

@@ -87,27 +87,16 @@ class ScoreCases:
 
 def score_cases(table: ScoreTable) -> ScoreCases:
     """Find what can be compared; a run without any score is left out for everybody."""
-    with_scores = {row.run for row in table.rows}
-    runs = tuple(run for run in table.runs if run in with_scores)
-    training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
-    by_run: dict[tuple[str, str], Placements] = {}
-    for detector in table.detectors:
-        for ood in table.ood:
-            pairs = [
-                (table.scores(run, detector, table.id), table.scores(run, detector, ood))
-                for run in runs
-            ]
-            complete = [(a, b) for a, b in pairs if a is not None and b is not None]
-            if len(complete) == len(runs):
-                by_run[detector, ood] = Placements.of_runs(
-                    complete, shared_samples=table.same_samples
-                )
-    ranked = [d for d in table.detectors if all((d, ood) in by_run for ood in table.ood)]
     if all(row.setting in table.learned_with for row in table.rows):
         raise UserError(
             f"All detectors here learn from outliers ({', '.join(table.detectors)}): OD-test is "
             "for them, and a comparison with others needs some that have seen none."
         )
+    with_scores = {row.run for row in table.rows}
+    runs = tuple(run for run in table.runs if run in with_scores)
+    training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
+    by_run = _placements_by_run(table, runs)
+    ranked = [d for d in table.detectors if all((d, ood) in by_run for ood in table.ood)]
     if not ranked or not table.ood:
         raise UserError("No detector has scores in every run on every outlier set.")
     placements = {
@@ -121,3 +110,20 @@ def score_cases(table: ScoreTable) -> ScoreCases:
     return ScoreCases(
         table, runs, training_runs, tuple(ranked), placements, overall, np.array(run_values)
     )
+
+
+def _placements_by_run(table: ScoreTable, runs: Sequence[str]) -> dict[tuple[str, str], Placements]:
+    """Detector, outlier set -> its scores in every run; only where none is missing."""
+    found = {}
+    for detector in table.detectors:
+        for ood in table.ood:
+            pairs = [
+                (table.scores(run, detector, table.id), table.scores(run, detector, ood))
+                for run in runs
+            ]
+            complete = [(a, b) for a, b in pairs if a is not None and b is not None]
+            if len(complete) == len(runs):
+                found[detector, ood] = Placements.of_runs(
+                    complete, shared_samples=table.same_samples
+                )
+    return found

@@ -1,4 +1,4 @@
-"""How findings speak: the thresholds of every claim, and one wording of numbers and lists."""
+"""The thresholds of every claim, and one way to write numbers, shares and lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oodometer.scores import Missing
 from oodometer.stats.comparison import Difference
 
 LEVEL = 0.95  # of every interval
-SIGNIFICANT = 0.05  # adjusted p below which two detectors are told apart
+SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
 SHOWN = 4  # cases that evidence spells out; the tables have them all
@@ -89,8 +89,8 @@ def _signed(value: float) -> str:
 def count(many: int, singular: str, plural: str = "") -> str:
     """Write a number with its noun.
 
-    >>> count(1, "training"), count(9, "training")
-    ('1 training', '9 trainings')
+    >>> count(1, "training run"), count(9, "training run")
+    ('1 training run', '9 training runs')
     """
     return f"{many} {singular if many == 1 else plural or singular + 's'}"
 
@@ -98,15 +98,15 @@ def count(many: int, singular: str, plural: str = "") -> str:
 def in_all(part: int, whole: int, singular: str, plural: str = "") -> str:
     """Write a share of cases.
 
-    >>> in_all(7, 9, "training"), in_all(9, 9, "training"), in_all(0, 9, "training")
-    ('in 7 of 9 trainings', 'in all 9 trainings', 'in none of 9 trainings')
-    >>> in_all(2, 2, "training")
-    'in both trainings'
+    >>> in_all(7, 9, "run"), in_all(9, 9, "run"), in_all(0, 9, "run"), in_all(2, 2, "run")
+    ('in 7 of 9 runs', 'in all 9 runs', 'in none of 9 runs', 'in both runs')
+    >>> in_all(1, 1, "run"), in_all(1200, 3400, "run")
+    ('in the only run', 'in 1,200 of 3,400 runs')
     """
     if whole == 1:
-        return f"in the one {singular}" if part else f"not in the one {singular}"
-    shares = {whole: f"all {whole}" if whole > 2 else "both", 0: f"none of {whole}"}
-    return f"in {shares.get(part, f'{part} of {whole}')} {plural or singular + 's'}"
+        return f"in the only {singular}" if part else f"not in the only {singular}"
+    shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
+    return f"in {shares.get(part, f'{part:,} of {whole:,}')} {plural or singular + 's'}"
 
 
 def together(times: int) -> str:
@@ -155,16 +155,16 @@ def not_applicable(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     for (detector, reason), found in where.items():
         some = f" in {len(found)} of {runs} runs" if len(found) < runs else ""
         named.setdefault(reason, []).append(f"{detector}{some}")
-    told = "; ".join(f"{listing(names)} ({reason})" for reason, names in named.items())
-    return (f"Not applicable to this network: {told}.",)
+    parts = "; ".join(f"{listing(names)} ({reason})" for reason, names in named.items())
+    return (f"Not applicable to this network: {parts}.",)
 
 
-def never_otherwise(exceptions: int, cases: int, *, surely: bool = True) -> Verdict:
+def never_otherwise(exceptions: int, cases: int, *, decided: bool = True) -> Verdict:
     """Judge what was so in all cases but some: few cases cannot show that it always is.
 
-    Nor can cases without exception, if `surely` says that chance is not excluded: of two equal
+    Nor can cases without exception, unless `decided` says that chance is excluded: of two equal
     detectors, one is ahead in all of five runs one time in sixteen.
     """
     if exceptions:
         return "flips"
-    return "holds" if surely and cases >= FEWEST else "undecided"
+    return "holds" if decided and cases >= FEWEST else "undecided"

@@ -51,7 +51,7 @@ class _Change:
     doubt: str = ""  # why the factor may not be to blame
 
 
-def score_factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
+def score_factor_claims(field: ScoreCases, decided: bool) -> list[Claim]:
     """How often does one factor change the winner by mean AUROC? See `_claims`."""
     if len(field.detectors) < 2:
         return []
@@ -72,10 +72,10 @@ def score_factor_claims(field: ScoreCases, surely: bool) -> list[Claim]:
     )
     by_level = _by_factor(field.factors, values, found)
     winners = field.run_order.argmin(axis=0).tolist()
-    return _claims(runs, winners, field.factors, by_level, surely, field.run_word)
+    return _claims(runs, winners, field.factors, by_level, decided, field.run_word)
 
 
-def value_factor_claims(field: Cases, surely: bool, rng: np.random.Generator) -> list[Claim]:
+def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Claim]:
     """How often does one factor change the winner by mean value? See `_claims`."""
     if not field.are_runs or len(field.detectors) < 2:
         return []
@@ -95,7 +95,7 @@ def value_factor_claims(field: Cases, surely: bool, rng: np.random.Generator) ->
     by_level = _by_factor(field.factors, values, compare_all(values, compare, lambda p: p.level))
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winners = ranks.argmin(axis=0).tolist()
-    return _claims(runs, winners, field.factors, by_level, surely, "run")
+    return _claims(runs, winners, field.factors, by_level, decided, "run")
 
 
 def _costs(field: Cases, own: Sequence[int]) -> list[float]:
@@ -135,15 +135,16 @@ def _claims(
     winners: Sequence[int],
     factors: Sequence[Factor],
     by_level: Mapping[str, Sequence[Comparison]],
-    surely: bool,
+    decided: bool,
     word: str,
 ) -> list[Claim]:
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same runs are not independent: n training runs that agree in everything else count
-    for n - 1, and all re-evaluations of a training run for one. Nor does a winner last that may owe
-    its place to chance: see `surely`. Under another condition the network was trained again, which
-    changes the winner by itself: the condition is to blame only if the lead changes significantly.
+    for n - 1, and all re-evaluations of a training run for one. Only a winner
+    that is significantly ahead, see `decided`, can last. Under another condition the network was
+    trained again, which changes the winner by itself: the condition is to blame only if the lead
+    changes significantly.
     """
     changes = [
         change
@@ -153,7 +154,7 @@ def _claims(
     flips = flip_claims(by_level)
     evidence = f"pairs of {word}s that differ in nothing else"
     if len(changes) <= MOST_CLAIMS:
-        return [*flips, *(_claim(change, surely, word, evidence) for change in changes)]
+        return [*flips, *(_claim(change, decided, word, evidence) for change in changes)]
     parts = [
         f"{change.factor} {_often(change, word)}"
         + f" ({change.doubt.lstrip(',; ')})" * bool(change.doubt)
@@ -162,14 +163,14 @@ def _claims(
     verdict = never_otherwise(
         sum(change.changed for change in changes if not change.doubt),
         min(change.cases for change in changes),
-        surely=surely and not any(change.doubt for change in changes),
+        decided=decided and not any(change.doubt for change in changes),
     )
     text = f"Changing one factor alone changes the winner: {'; '.join(parts)}."
     return [*flips, Claim(text, verdict, evidence)]
 
 
-def _claim(change: _Change, surely: bool, word: str, evidence: str) -> Claim:
-    verdict = never_otherwise(change.changed, change.cases, surely=surely)
+def _claim(change: _Change, decided: bool, word: str, evidence: str) -> Claim:
+    verdict = never_otherwise(change.changed, change.cases, decided=decided)
     text = f"Changing only the {change.factor} changes the winner {_often(change, word)}"
     return Claim(
         f"{text}{change.doubt}.",

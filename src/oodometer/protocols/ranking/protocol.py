@@ -49,7 +49,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
             *score_claims.best_claims(field, differences),
             *score_claims.baseline_claims(field),
             *score_claims.set_claims(field),
-            *score_factor_claims(field, surely=not tied),
+            *score_factor_claims(field, decided=not tied),
             *claims,
         ),
         tables=(
@@ -77,11 +77,11 @@ def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
     field = cases_of(table)
     differences = value_claims.value_differences(field, rng)
     tied = value_claims.tied_with_best(differences)
-    surely = bool(differences) and not tied
+    decided = bool(differences) and not tied
     shares = shares_of(field, rng)
     best = value_claims.best_claims(field, differences, rng)
-    on_sets = value_claims.set_claims(field, surely, rng)
-    by_factor = value_factor_claims(field, surely, rng)
+    on_sets = value_claims.set_claims(field, decided, rng)
+    by_factor = value_factor_claims(field, decided, rng)
     claims, tables = _explained(field, shares, tied, rng)
     shown = (
         value_views.mean_table(field),

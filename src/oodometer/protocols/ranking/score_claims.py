@@ -63,11 +63,11 @@ def best_claims(field: ScoreCases, differences: Mapping[str, Difference]) -> lis
     leads = field.order[0] == field.order.min(axis=0)
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
     place = in_all(int(leads.sum()), len(field.training_runs), "training run")
-    surely = not tied_with_best(differences) and not shared.any()
+    decided = not tied_with_best(differences) and not shared.any()
     first = Claim(
         f"{best} {'has' if alone else 'shares'} the highest {mean}, "
         f"{'and' if leads.all() else 'but'} ranks first {place}{together(int(shared.sum()))}.",
-        never_otherwise(int((~leads).sum()), len(field.training_runs), surely=surely),
+        never_otherwise(int((~leads).sum()), len(field.training_runs), decided=decided),
         f"{interval}; {_other_winners(field)}",
     )
     where = "" if len(field.training_runs) > 1 else " in this training run"

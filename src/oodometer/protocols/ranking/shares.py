@@ -20,7 +20,7 @@ from oodometer.stats.variance import (
     variance_shares,
 )
 
-HALF = 0.5  # of the variance: what surely explains more explains most
+HALF = 0.5  # of the variance: a lower end above it explains most
 DRAWS = 2  # of shares beyond each end of an interval, at least: they take their time
 
 
@@ -129,8 +129,8 @@ def set_share_claims(field: Cases) -> list[Claim]:
         f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other runs and these "
         "sets"
     )
-    surely = low > HALF and first != "both together"  # which includes chance
-    return [Claim(text, "holds" if surely else "undecided", evidence)]
+    decided = low > HALF and first != "both together"  # which includes chance
+    return [Claim(text, "holds" if decided else "undecided", evidence)]
 
 
 def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
@@ -164,11 +164,11 @@ def share_claims(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Cla
     if leading.low is None or leading.high is None:
         return [Claim(text, "undecided", " ".join(shares[detector].notes) or "no interval")]
     highs = [effect.share if effect.high is None else effect.high for effect in effects[1:]]
-    surely = leading.low > min(HALF, max(highs))
+    decided = leading.low > min(HALF, max(highs))
     evidence = f"95% confidence interval of the share {leading.low:.0%} to {leading.high:.0%}"
     if next_.low is not None and next_.high is not None:
         evidence += f", of the next {next_.low:.0%} to {next_.high:.0%}"
-    return [Claim(text, "holds" if surely else "undecided", evidence)]
+    return [Claim(text, "holds" if decided else "undecided", evidence)]
 
 
 def dominance_claims(
@@ -210,7 +210,7 @@ def dominance_claims(
 
 
 def _dominant(shares: VarianceShares) -> Effect | None:
-    """The effect that surely explains more than half of the variance, if there is one."""
+    """The effect that significantly explains more than half of the variance, if there is one."""
     known = [effect for effect in shares.effects if effect.low is not None and effect.low > HALF]
     return known[0] if known and len(shares.effects) > 1 else None
 
@@ -227,11 +227,11 @@ def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
     )
     told = [f"{part.factor} {_range(part)}" for part in others[:3]]
     limits = [part.high - part.low if part.most is None else part.most for part in others]
-    surely = first.least is not None and bool(limits) and first.least > max(limits)
+    decided = first.least is not None and bool(limits) and first.least > max(limits)
     return [
         Claim(
             text,
-            "holds" if surely else "undecided",
+            "holds" if decided else "undecided",
             f"{'; '.join(told) or 'no other changes alone'}; ranges, not shares: interactions are "
             "not known without a grid",
         )

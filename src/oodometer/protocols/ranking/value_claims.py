@@ -133,13 +133,13 @@ def _highest_mean(field: Cases, differences: Mapping[str, Difference], mean: Int
         f"{field.detectors[0]} has the {_extreme(field)} mean {field.metric}, "
         f"{number(mean.value)}, {where}, "
         f"{'and ranks' if leads.all() else 'but ranks'} first {firsts}.",
-        _first_always(field, leads.tolist(), surely=not tied and not shared.any()),
+        _first_always(field, leads.tolist(), decided=not tied and not shared.any()),
         evidence,
     )
 
 
-def _first_always(field: Cases, leads: list[bool], *, surely: bool) -> Verdict:
-    verdict = never_otherwise(leads.count(False), len(leads), surely=surely)
+def _first_always(field: Cases, leads: list[bool], *, decided: bool) -> Verdict:
+    verdict = never_otherwise(leads.count(False), len(leads), decided=decided)
     if verdict == "flips" and not field.are_runs:
         return "undecided"  # one value on each set cannot separate the set from chance
     return verdict
@@ -190,7 +190,7 @@ def _others(field: Cases) -> dict[str, str]:
     }
 
 
-def set_claims(field: Cases, surely: bool, rng: np.random.Generator) -> list[Claim]:
+def set_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Claim]:
     """Is the detector that is best overall significantly best on every outlier set?"""
     if len(field.sets) < 2 or len(field.detectors) < 2 or not field.are_runs:
         return []  # of one run, the first claim says it already
@@ -213,7 +213,7 @@ def set_claims(field: Cases, surely: bool, rng: np.random.Generator) -> list[Cla
     if beaten:
         return [Claim(f"{text}.", "flips", evidence)]
     text += ", but not significantly" if others else ""
-    return [Claim(f"{text}.", "holds" if surely and behind == tests else "undecided", evidence)]
+    return [Claim(f"{text}.", "holds" if decided and behind == tests else "undecided", evidence)]
 
 
 def _on_each_set(field: Cases) -> tuple[int, int, int]:
