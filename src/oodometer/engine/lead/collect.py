@@ -54,15 +54,9 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     cells = [part for part in plan.artefacts if part.kind == "scores" and has(part)]
     if not cells:
         raise _nothing_scored(plan, failed)
-    # What failed, and why, belongs to the key: repaired, it is another table.
-    # Settings of the grid are not in it: the scores themselves tell which of them failed.
-    # What is refused for good is kept as scores are.
+    # Settings of the grid that failed, and what is refused for good, stand with the scores.
     parts = [replace(p, traceback="") for p in failed if not p.setting and not p.lasting]
-    reasons = sorted((part.run, part.detector, part.reason) for part in parts)
-    code = code_version("engine/work/codecs", "engine/lead/collect", apart_from=_BESIDE)
-    named = [(c.about.run, c.about.name, c.about.dataset, c.key) for c in cells]
-    factors = [vars(factor) for factor in _factors(plan)]
-    key = digest("table", code, named, plan.runs, factors, reasons, plan.id)
+    key = _table_key(plan, cells, parts)
     try:
         if store.has("tables", key):
             return key, bytes_to_table(store.view("tables", key))
@@ -76,6 +70,15 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     about = {"study": plan.study.name, "cells": len(cells), "plan": record_plan(made, store)}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table
+
+
+def _table_key(plan: PlanRecord, cells: list[Artefact], failed: list[Missing]) -> str:
+    """What failed, and why, belongs to the key: repaired, it is another table."""
+    reasons = sorted((part.run, part.detector, part.reason) for part in failed)
+    code = code_version("engine/work/codecs", "engine/lead/collect", apart_from=_BESIDE)
+    named = [(c.about.run, c.about.name, c.about.dataset, c.key) for c in cells]
+    factors = [vars(factor) for factor in _factors(plan)]
+    return digest("table", code, named, plan.runs, factors, reasons, plan.id)
 
 
 def _nothing_scored(plan: PlanRecord, failed: list[Missing]) -> UserError:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.needs import Need
 from oodometer.protocols import score_protocol
-from oodometer.study import Study
+from oodometer.study import Study, TrainSpec
 
 
 def read_contents(study: Study) -> dict[str, DataContent]:
@@ -43,50 +44,60 @@ def read_contents(study: Study) -> dict[str, DataContent]:
     return _read_data(study)[0]
 
 
+class _Data(NamedTuple):
+    """What is known of data that some runs share."""
+
+    content: DataContent
+    size: DataSize
+    labels: NDArray[np.int64]  # of the training set
+
+
 def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize]]:
     """What the data of every run hold, and how much that is."""
-    contents: dict[str, DataContent] = {}
-    sizes: dict[str, DataSize] = {}
-    known_sizes: dict[tuple[object, ...], DataSize] = {}
-    known: dict[tuple[object, ...], DataContent] = {}
-    labels: dict[tuple[object, ...], NDArray[np.int64]] = {}
+    known: dict[tuple[object, ...], _Data] = {}
     checked: set[tuple[object, ...]] = set()
+    by_run: dict[str, _Data] = {}
+    contents: dict[str, DataContent] = {}
     for label, (spec, _) in study.runs().items():
         reads = data_fields(spec)
         if reads not in known:
-            source = load_source(spec)
-            sets = [load_outliers(name, source) for name in study.ood]
-            names = [images.name for images in sets]
-            for name in names:
-                if names.count(name) > 1:
-                    raise UserError(
-                        f"Two outlier sets are called '{name}': leave one out, or rename its file."
-                    )
-            labels[reads] = source.train.labels
-            known[reads] = DataContent(
-                id=source.name,
-                train=source.train.digest,
-                test=source.test.digest,
-                ood={images.name: images.digest for images in sets},
-                validation="" if source.validation is None else source.validation.digest,
-                sizes={images.name: len(images) for images in sets},
-            )
-            known_sizes[reads] = _size(source, sets)
+            known[reads] = _read(spec, study.ood)
+        data = by_run[label] = known[reads]
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
-            portion_rows(spec, labels[reads])  # says so if there are too few images
+            portion_rows(spec, data.labels)  # says so if there are too few images
             checked.add(portion)
-        if spec.fitted_on == "validation" and not (spec.validation or known[reads].validation):
+        if spec.fitted_on == "validation" and not (spec.validation or data.content.validation):
             raise UserError(
                 f"fitted_on is 'validation', but no sample of '{spec.data}' is set aside for "
                 "validation: give validation a share such as 0.1, or a split that sets some aside."
             )
-        contents[label] = replace(known[reads], noise=noise_digest(spec))
-        sizes[label] = known_sizes[reads]
-    total = sum(size.bytes for size in known_sizes.values())
+        contents[label] = replace(data.content, noise=noise_digest(spec))
+    total = sum(data.size.bytes for data in known.values())
     return contents, {
-        label: replace(size, kept=min(total - size.bytes, KEPT_BYTES))
-        for label, size in sizes.items()
+        label: replace(data.size, kept=min(total - data.size.bytes, KEPT_BYTES))
+        for label, data in by_run.items()
     }
+
+
+def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
+    """Read the data of a run; keep what is known of them, not the data."""
+    source = load_source(spec)
+    sets = [load_outliers(name, source) for name in ood]
+    names = [samples.name for samples in sets]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f"Two outlier sets are called '{name}': leave one out, or rename its file."
+            )
+    content = DataContent(
+        id=source.name,
+        train=source.train.digest,
+        test=source.test.digest,
+        ood={samples.name: samples.digest for samples in sets},
+        validation="" if source.validation is None else source.validation.digest,
+        sizes={samples.name: len(samples) for samples in sets},
+    )
+    return _Data(content, _size(source, sets), source.train.labels)
 
 
 def _size(source: Source, outliers: Sequence[Samples]) -> DataSize:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from oodometer.engine.plan.keys import digest
@@ -28,7 +28,7 @@ _PHRASES: Mapping[Kind, str] = {
 MADE_BY_RUNS: tuple[Kind, ...] = tuple(_PHRASES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a large study has hundreds of thousands
 class About:
     """What an artefact is about."""
 
@@ -37,7 +37,7 @@ class About:
     dataset: str = ""  # in words, where it is the set that detectors are fitted to
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Artefact:
     """One result of a run."""
 
@@ -50,7 +50,7 @@ class Artefact:
     @property
     def title(self) -> str:
         """The artefact in words."""
-        return _PHRASES[self.kind].format(**vars(self.about))
+        return _PHRASES[self.kind].format(**asdict(self.about))
 
     @property
     def record(self) -> dict[str, object]:

@@ -72,20 +72,28 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     impossible = [(part, other) for part in sample if part not in origins]
     for group in _groups(origins[part] for part in sample if part in origins):
         again, failure = _make_again(group, store)
-        for artefact in (origin.artefact for origin in group):
-            part = artefact.kind, artefact.key
-            try:
-                before = store.load(*part)
-            except DamagedError as problem:
-                impossible.append((part, str(problem)))
-                continue
-            if not again.has(*part):
-                impossible.append((part, failure or "it was not made again"))
-            elif (after := again.load(*part)) == before:
+        for origin in group:
+            part = origin.artefact.kind, origin.artefact.key
+            before, damage = _load(part, store)
+            after, lack = _load(part, again)
+            if before is None or after is None:
+                impossible.append((part, damage or failure or lack))
+            elif after == before:
                 same.append(part)
             else:
-                differences.append(Difference(*part, artefact.title, _compare(before, after)))
+                reason = _compare(before, after)
+                differences.append(Difference(*part, origin.artefact.title, reason))
     return Recomputed(tuple(same), tuple(differences), tuple(impossible))
+
+
+def _load(part: Part, store: Store) -> tuple[bytes | None, str]:
+    """The content of an artefact, or why there is none."""
+    if not store.has(*part):
+        return None, "it was not made again"
+    try:
+        return store.load(*part), ""
+    except DamagedError as problem:
+        return None, str(problem)
 
 
 class _Origin(NamedTuple):

@@ -57,16 +57,15 @@ class Scorer:
         if whole is not None and not whole.lasting:
             remember_failure(self._worker.store, self._run, whole)
             return missing
+        refused: dict[str, NDArray[Any]] = {}
         if whole is not None:  # what is refused is refused at every setting
             missing = [part for part in missing if part is whole or not part.lasting]
+            refused = {REFUSED: text_to_array(whole.reason)}
         # Settings of the grid that failed: whoever reads the scores should know.
         failed = [[part.setting, part.reason] for part in missing if part.setting]
         for name, by_setting in scores.items():
-            arrays = _named(by_setting)
-            if whole is not None:
-                arrays[REFUSED] = text_to_array(whole.reason)
-            key = self._run.scores[choice.label][name]
-            self._worker.save(self._worker.artefact("scores", key), arrays, started, missing=failed)
+            artefact = self._worker.artefact("scores", self._run.scores[choice.label][name])
+            self._worker.save(artefact, _named(by_setting) | refused, started, missing=failed)
         return missing
 
     def _results(self, choice: Choice, names: Sequence[str]) -> Iterator[ScoreRow | Missing]:

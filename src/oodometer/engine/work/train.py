@@ -49,7 +49,7 @@ class Trainer:
         """Train, saving all checkpoints that the study wants; return this run's."""
         run = self._run
         self._refuse_what_was_never_reached()
-        started = saved = time.monotonic()
+        started = time.monotonic()
         training = Training(
             run.spec,
             source.train,
@@ -60,30 +60,12 @@ class Trainer:
             device=self._worker.device,
         )
         self._resume(training)
-        numbers = [number for number in run.checkpoints if isinstance(number, int)]
-        # Epochs that nobody asks for are not trained.
-        until = max(numbers) if len(numbers) == len(run.checkpoints) else run.spec.epochs
-        done = training.epoch >= until or training.finished
         try:
-            while not done:
-                training.run_epoch()
-                done = training.epoch >= until or training.finished
-                if training.epoch in numbers:
-                    self._save_checkpoint(training, training.epoch, started)
-                if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
-                    self._save_progress(training, started)
-                    saved = time.monotonic()
+            self._run_epochs(training, started)
         except UserError as problem:
             if isinstance(problem, StoreError) or not self._worker.store.has("models", run.model):
                 raise
-            # It diverged after the epoch that this run is about; another run will tell.
-        else:
-            for checkpoint in run.checkpoints:
-                if not isinstance(checkpoint, int):
-                    self._save_checkpoint(training, checkpoint, started)
-            if training.epoch < until and "last" not in run.checkpoints:
-                self._save_checkpoint(training, "last", started)  # it tells where training stopped
-            self._worker.store.discard("progress", self._run.progress)
+            # It diverged after the epoch that this run is about; another run will say so.
         self._refuse_what_was_never_reached()
         self._worker.store.discard("failures", run.model)
         self._worker.spent("train", started)
@@ -91,6 +73,28 @@ class Trainer:
         if arrays is None:
             raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
         return arrays
+
+    def _run_epochs(self, training: Training, started: float) -> None:
+        """Train up to the last epoch that is wanted, saving checkpoints and progress."""
+        run, saved = self._run, started
+        numbers = [number for number in run.checkpoints if isinstance(number, int)]
+        # Epochs that nobody asks for are not trained.
+        until = max(numbers) if len(numbers) == len(run.checkpoints) else run.spec.epochs
+        done = training.epoch >= until or training.finished
+        while not done:
+            training.run_epoch()
+            done = training.epoch >= until or training.finished
+            if training.epoch in numbers:
+                self._save_checkpoint(training, training.epoch, started)
+            if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
+                self._save_progress(training, started)
+                saved = time.monotonic()
+        for checkpoint in run.checkpoints:
+            if not isinstance(checkpoint, int):
+                self._save_checkpoint(training, checkpoint, started)
+        if training.epoch < until and "last" not in run.checkpoints:
+            self._save_checkpoint(training, "last", started)  # it says where training stopped
+        self._worker.store.discard("progress", run.progress)
 
     def _resume(self, training: Training) -> None:
         """Resume an unfinished training run, if it was kept with all its checkpoints."""
