@@ -186,6 +186,13 @@ def test_a_column_may_say_the_part(root):
         load_texts("clinc150-oos")
 
 
+def test_numbers_from_one_are_counted_alike_in_all_parts(root):
+    rows = ["train,1,one", "train,2,two", "train,3,three", "test,2,two", "test,3,three"]
+    (root / "own.csv").write_text("\n".join(["split,label,text", *rows]))
+    parts = load_texts(str(root / "own.csv"))
+    assert parts["train"].labels.tolist() == [0, 1, 2] and parts["test"].labels.tolist() == [1, 2]
+
+
 def test_what_is_not_there_is_said(root, monkeypatch):
     sentence = (
         r"'cifar100' was not found: '.*' \(\$OODOMETER_DATA\) has none of cifar100, "

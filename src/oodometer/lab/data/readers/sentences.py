@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,21 +137,27 @@ def _read_parts(path: Path) -> TextParts:
     A validation part becomes the test part where there is none, and is left out otherwise.
     """
     columns, rows = _parse(path)
+    whole = _labelled(path, columns, rows)  # classes are numbered over all parts alike
     if columns.split is None:
-        return {"all": partial(_labelled, path, columns, rows)}
-    parts: dict[str, list[list[Any]]] = {}
-    for number, row in enumerate(rows, start=1):
+        return {"all": partial(_rows_of, whole, range(len(rows)))}
+    parts: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
         part = _SPLITS.get(str(row[columns.split]).strip().lower())
         if part is None:
             raise fault(
-                path, f"has the split {row[columns.split]!r} in its text number {number}; allowed "
-                f"are {', '.join(_SPLITS)}"
+                path, f"has the split {row[columns.split]!r} in its text number {number + 1}; "
+                f"allowed are {', '.join(_SPLITS)}"
             )  # fmt: skip
-        parts.setdefault(part, []).append(row)
+        parts.setdefault(part, []).append(number)
     validation = parts.pop("validation", None)
     if validation is not None:
         parts.setdefault("test", validation)
-    return {part: partial(_labelled, path, columns, chosen) for part, chosen in parts.items()}
+    return {part: partial(_rows_of, whole, numbers) for part, numbers in parts.items()}
+
+
+def _rows_of(whole: LabelledTexts, numbers: Sequence[int]) -> LabelledTexts:
+    texts = tuple(whole.texts[number] for number in numbers)
+    return replace(whole, texts=texts, labels=whole.labels[numbers])
 
 
 def _parse(path: Path) -> tuple[_Columns, list[list[Any]]]:
