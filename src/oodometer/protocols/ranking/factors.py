@@ -28,7 +28,8 @@ from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
 from oodometer.stats.comparison import Difference, auroc_difference
 from oodometer.stats.ranks import rank_matrix
 
-MOST_CLAIMS = 2  # of single factors; more are told in one sentence
+MOST_CLAIMS = 2  # about single factors of a results table; more become one sentence
+_PAIRS_OF = "pairs of {}s that differ in nothing else"
 PAIRS = 200_000  # of runs, compared per factor: no reader tells more apart
 
 
@@ -52,7 +53,7 @@ class _Change:
 
 
 def score_factor_claims(field: ScoreCases, decided: bool) -> list[Claim]:
-    """How often does one factor change the winner by mean AUROC? See `_claims`."""
+    """How often does one factor change the winner by mean AUROC? See `_changes`."""
     if len(field.detectors) < 2:
         return []
 
@@ -72,11 +73,13 @@ def score_factor_claims(field: ScoreCases, decided: bool) -> list[Claim]:
     )
     by_level = _by_factor(field.factors, values, found)
     winners = field.run_order.argmin(axis=0).tolist()
-    return _claims(runs, winners, field.factors, by_level, decided, field.run_word)
+    changes = _changes(runs, winners, field.factors, by_level)
+    claims = [_claim(change, decided, field.run_word) for change in changes]
+    return [*flip_claims(by_level), *claims]
 
 
 def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Claim]:
-    """How often does one factor change the winner by mean value? See `_claims`."""
+    """How often does one factor change the winner by mean value? See `_changes`."""
     if not field.are_runs or len(field.detectors) < 2:
         return []
     runs = field.cells.runs
@@ -95,7 +98,11 @@ def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -
     by_level = _by_factor(field.factors, values, compare_all(values, compare, lambda p: p.level))
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winners = ranks.argmin(axis=0).tolist()
-    return _claims(runs, winners, field.factors, by_level, decided, "run")
+    changes = _changes(runs, winners, field.factors, by_level)
+    claims = [_claim(change, decided, "run") for change in changes]
+    if len(changes) > MOST_CLAIMS:
+        claims = [_joint_claim(changes, decided, "run")]
+    return [*flip_claims(by_level), *claims]
 
 
 def _costs(field: Cases, own: Sequence[int]) -> list[float]:
@@ -130,31 +137,39 @@ def _by_factor(
     return by_factor
 
 
-def _claims(
+def _changes(
     runs: Mapping[str, Mapping[str, object]],
     winners: Sequence[int],
     factors: Sequence[Factor],
     by_level: Mapping[str, Sequence[Comparison]],
-    decided: bool,
-    word: str,
-) -> list[Claim]:
+) -> list[_Change]:
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same runs are not independent: n training runs that agree in everything else count
-    for n - 1, and all re-evaluations of a training run for one. Only a winner
-    that is significantly ahead, see `decided`, can last. Under another condition the network was
-    trained again, which changes the winner by itself: the condition is to blame only if the lead
-    changes significantly.
+    for n - 1, and all re-evaluations of a training run for one. Under another condition the network
+    was trained again, which changes the winner by itself: the condition is to blame only if the
+    lead changes significantly.
     """
-    changes = [
+    return [
         change
         for name in names(factors)
         if (change := _change(name, runs, winners, factors, by_level.get(name))) is not None
     ]
-    flips = flip_claims(by_level)
-    evidence = f"pairs of {word}s that differ in nothing else"
-    if len(changes) <= MOST_CLAIMS:
-        return [*flips, *(_claim(change, decided, word, evidence) for change in changes)]
+
+
+def _claim(change: _Change, decided: bool, word: str) -> Claim:
+    """Tell what one factor does; only a winner that is significantly ahead, `decided`, lasts."""
+    verdict = never_otherwise(change.changed, change.cases, decided=decided)
+    text = f"Changing only the {change.factor} changes the winner {_often(change, word)}"
+    return Claim(
+        f"{text}{change.doubt}.",
+        "undecided" if change.doubt else verdict,
+        f"{change.levels} levels; {_PAIRS_OF.format(word)}",
+    )
+
+
+def _joint_claim(changes: Sequence[_Change], decided: bool, word: str) -> Claim:
+    """Tell what many factors do in one sentence."""
     parts = [
         f"{change.factor} {_often(change, word)}"
         + f" ({change.doubt.lstrip(',; ')})" * bool(change.doubt)
@@ -166,17 +181,7 @@ def _claims(
         decided=decided and not any(change.doubt for change in changes),
     )
     text = f"Changing one factor alone changes the winner: {'; '.join(parts)}."
-    return [*flips, Claim(text, verdict, evidence)]
-
-
-def _claim(change: _Change, decided: bool, word: str, evidence: str) -> Claim:
-    verdict = never_otherwise(change.changed, change.cases, decided=decided)
-    text = f"Changing only the {change.factor} changes the winner {_often(change, word)}"
-    return Claim(
-        f"{text}{change.doubt}.",
-        "undecided" if change.doubt else verdict,
-        f"{change.levels} levels; {evidence}",
-    )
+    return Claim(text, verdict, _PAIRS_OF.format(word))
 
 
 def _often(change: _Change, word: str) -> str:
