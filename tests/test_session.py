@@ -85,6 +85,27 @@ def test_gradients_reach_the_inputs_and_nothing_else(model):
     torch.testing.assert_close(x.grad, other.grad)
 
 
+def test_gradients_without_a_head_and_of_inputs_by_name():
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.eye(4, 3))
+
+        def forward(self, first: Tensor, second: Tensor) -> Tensor:
+            return first.sin() @ self.weight + second @ self.weight
+
+    model, x = Named(), images(3)[:, 0, 0, :4].clone().requires_grad_()
+    with pytest.raises(UserError, match="no linear layer"), Session(model) as session:
+        session.ask({"first": x, "second": x})
+    with Session(model, lenient=True) as session:
+        got = session.ask({"first": x, "second": x}, gradients=True)
+        got.logits.sum().backward()
+    assert got.features is None and "no linear layer" in got.refused["features"].reason
+    expected = (x.detach().cos() + 1) @ torch.eye(4, 3).sum(1).diag()
+    torch.testing.assert_close(x.grad, expected)
+    assert model.weight.grad is None and model.weight.requires_grad
+
+
 def test_a_search_by_gradients_moves_its_inputs(model):
     x = images(5).requires_grad_()
     with Session(model) as session:

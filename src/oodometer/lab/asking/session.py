@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +41,8 @@ class Session:
     is in eval mode, on `device`, with its convolutions in the fastest memory layout; afterwards
     its modes, hooks, buffers, layout and gradients are exactly what they were. The global random
     state is never touched. The arguments are those of `extract`; `train` is the training set,
-    which is read when a probe that learns from it is first asked for.
+    which is read when a probe that learns from it is first asked for, and `train_name` what errors
+    call it.
 
     >>> with Session(torch.nn.Linear(4, 3)) as session:
     ...     session.ask(torch.zeros(2, 4)).logits.shape
@@ -102,7 +103,7 @@ class Session:
             self._opened.close()
             self._opened = None
 
-    def ask(self, batch: Any, *, gradients: bool = False, name: str = "batch") -> Outputs:
+    def ask(self, batch: object, *, gradients: bool = False, name: str = "batch") -> Outputs:
         """Return what the classifier says about one batch, in one forward pass.
 
         A batch is what a data loader yields: inputs, a pair (inputs, labels), or a mapping. With
@@ -169,9 +170,10 @@ class Session:
         question = self._question(record, inputs, labels, gradients=gradients)
         if subject.lacking is not None:
             request.refuse_head(subject.lacking)
-        for name in [name for name in learners or () if name in request.probes]:
-            with request.blaming(name, record.dataset):
-                (learners or {})[name].see(question)
+        for name, learner in (learners or {}).items():
+            if name in request.probes:
+                with request.blaming(name, record.dataset):
+                    learner.see(question)
         asked = request.asked_of(training=learners is not None)
         answer = question.graph if gradients and question.graph is not None else question.answer
         with torch.set_grad_enabled(gradients):
