@@ -58,11 +58,7 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     the current code; otherwise they are counted as impossible, with the reason.
     """
     plans, reasons = _plans(store)
-    origins: dict[Part, _Origin] = {}
-    for made in plans:
-        for run in made.trainings:
-            for artefact in run.artefacts:
-                origins.setdefault((artefact.kind, artefact.key), _Origin(made, run, artefact))
+    origins = _origins(plans)
     there = [(kind, key) for kind in MADE_BY_RUNS for key in store.keys(kind)]
     chosen = rng.permutation(len(there))[:size]
     sample = [there[place] for place in sorted(chosen)]
@@ -102,6 +98,16 @@ class _Origin(NamedTuple):
     plan: Plan
     run: TrainingPlan
     artefact: Artefact
+
+
+def _origins(plans: Iterable[Plan]) -> dict[Part, _Origin]:
+    """The first run of any plan that each artefact belongs to."""
+    origins: dict[Part, _Origin] = {}
+    for made in plans:
+        for run in made.trainings:
+            for artefact in run.artefacts:
+                origins.setdefault((artefact.kind, artefact.key), _Origin(made, run, artefact))
+    return origins
 
 
 def _groups(origins: Iterable[_Origin]) -> Iterable[list[_Origin]]:
