@@ -9,8 +9,8 @@ import pytest
 
 from oodometer.errors import UserError
 from oodometer.protocols.common.cells import cells_of
-from oodometer.protocols.instability.field import spreads
 from oodometer.protocols.instability.protocol import instability, instability_of
+from oodometer.protocols.instability.spreads import spreads
 from oodometer.protocols.ranking.protocol import ranking_of
 from oodometer.protocols.robustness.protocol import robustness_of
 from oodometer.results import Results

@@ -17,7 +17,7 @@ from oodometer.finding import Finding, from_json, to_json
 from oodometer.lab.data.compatibility import outliers_for, triplets
 from oodometer.metrics import Estimate
 from oodometer.protocols.od_test.claims import claims
-from oodometer.protocols.od_test.effects import Field, mean_effect
+from oodometer.protocols.od_test.effects import Accuracies, mean_effect
 from oodometer.protocols.od_test.experiments import Method, Outcome, Source, experiment
 from oodometer.protocols.od_test.protocol import od_test, od_test_over_sources
 from oodometer.protocols.od_test.threshold import (
@@ -253,7 +253,7 @@ def test_the_order_of_rows_does_not_matter():
     table = small_world()
     shuffled = ScoreTable("id", tuple(RNG(1).permutation(np.array(table.rows, object))), table.runs)
     one, two = (
-        Field((experiment(t, list(permutations("abc", 2)), "exact", RNG(0)),))
+        Accuracies((experiment(t, list(permutations("abc", 2)), "exact", RNG(0)),))
         for t in (table, shuffled)
     )
     assert one.three["knn"].cells == pytest.approx(two.three["knn"].cells)
@@ -514,7 +514,7 @@ def two_of_a_kind(rng, spread, taste, samples):
         }
         made += rows_of("", detector, "", scores)
     table = ScoreTable("id", tuple(made))
-    return Field((experiment(table, list(permutations(sets, 2)), "exact", rng),))
+    return Accuracies((experiment(table, list(permutations(sets, 2)), "exact", rng),))
 
 
 @pytest.mark.parametrize(("spread", "taste", "samples"), [(0.7, 0.3, 400), (0.0, 0.0, 200)])
@@ -537,7 +537,7 @@ def test_intervals_cover_and_tests_keep_their_level(spread, taste, samples):
 
 def test_the_mean_over_methods_is_the_mean_of_means():
     table = world({"a": 1.0, "b": 2.0}, runs=2)
-    field = Field((experiment(table, list(permutations(table.ood, 2)), "exact", RNG(0)),))
+    field = Accuracies((experiment(table, list(permutations(table.ood, 2)), "exact", RNG(0)),))
     both = mean_effect([field.three["a"], field.three["b"]])
     assert both.value == pytest.approx((field.three["a"].value + field.three["b"].value) / 2)
 
@@ -738,7 +738,7 @@ def made_of(accuracy, *, samples=10_000):
 def test_the_variance_over_outlier_sets_is_that_of_their_mean():
     """If the test set alone matters, leaving out sets is the jackknife of a mean: s^2 / m."""
     accuracy = np.array([[0.9, 0.7, 0.8, 0.65, 0.85, 0.75]])
-    effect = Field((made_of(accuracy),)).three["m"]
+    effect = Accuracies((made_of(accuracy),)).three["m"]
     variance, freedom = effect._over_sets()
     assert variance == pytest.approx(accuracy.var(ddof=1) / 6) and freedom == 5.0
     low, high = ttest_1samp(accuracy[0], 0).confidence_interval()
@@ -748,7 +748,7 @@ def test_the_variance_over_outlier_sets_is_that_of_their_mean():
 
 def test_surely_worse_than_a_coin_is_not_better_than_chance():
     accuracy = np.array([[0.30, 0.31, 0.29, 0.30, 0.32, 0.28]])
-    told = {c.text: c.verdict for c in claims(Field((made_of(accuracy),)))}
+    told = {c.text: c.verdict for c in claims(Accuracies((made_of(accuracy),)))}
     assert told["m is not significantly better than chance on other outlier sets."] == "undecided"
-    better = {c.text: c.verdict for c in claims(Field((made_of(1.0 - accuracy),)))}
+    better = {c.text: c.verdict for c in claims(Accuracies((made_of(1.0 - accuracy),)))}
     assert any(text.startswith("m is better than chance") for text in better)

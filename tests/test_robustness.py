@@ -14,8 +14,8 @@ from oodometer.errors import UserError
 from oodometer.finding import Finding, from_json, to_json
 from oodometer.metrics import Estimate
 from oodometer.protocols.instability.protocol import instability_of
-from oodometer.protocols.robustness.field import arrange
 from oodometer.protocols.robustness.protocol import robustness, robustness_of
+from oodometer.protocols.robustness.scored import arrange
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.stats.jackknife import ratio

@@ -14,11 +14,11 @@ from oodometer.metrics import Estimate
 from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.common.comparisons import Comparison, compare_all, flip_claims, judge
 from oodometer.protocols.common.differences import paired_differences
-from oodometer.protocols.instability.field import spreads
+from oodometer.protocols.instability.spreads import spreads
 from oodometer.protocols.ranking.protocol import ranking_of
-from oodometer.protocols.robustness.contests import mean_difference
-from oodometer.protocols.robustness.field import Runs, arrange
+from oodometer.protocols.robustness.comparisons import mean_difference
 from oodometer.protocols.robustness.protocol import robustness_of
+from oodometer.protocols.robustness.scored import Runs, arrange
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference
 from oodometer.stats.deviation import deviation_interval

@@ -24,8 +24,8 @@ from oodometer.protocols.common.words import (
     missing_lines,
     never_otherwise,
 )
-from oodometer.protocols.instability.contests import winner_flips
-from oodometer.protocols.instability.field import Spread, compared, over_sets, spreads
+from oodometer.protocols.instability.comparisons import winner_flips
+from oodometer.protocols.instability.spreads import Spread, compared, over_sets, spreads
 from oodometer.protocols.instability.views import (
     extremes_table,
     level_table,

@@ -9,7 +9,7 @@ import numpy as np
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.protocols.common.views import interval_series
 from oodometer.protocols.common.words import count
-from oodometer.protocols.instability.field import Spread
+from oodometer.protocols.instability.spreads import Spread
 
 
 def spread_table(part: Spread, *, published: bool) -> Table:

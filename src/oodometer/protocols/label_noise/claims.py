@@ -192,16 +192,19 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     return about_comparisons(compare_all(places, compare), _tell_winner)
 
 
-def _tell_winner(held: Sequence[Comparison]) -> list[Claim]:
-    verdict = judge(held)
-    evidence = "; ".join(f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in held[:8])
-    firsts = list(dict.fromkeys(contest.first for contest in held))
+def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
+    verdict = judge(comparisons)
+    evidence = "; ".join(
+        f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons[:8]
+    )
+    firsts = list(dict.fromkeys(comparison.first for comparison in comparisons))
     text = (
         f"{firsts[0]} has the highest median AUROC whatever the labels"
         if len(firsts) == 1
         else f"The best detector depends on the labels: {listing(firsts[:5])}"
     )
     if verdict == "undecided":
-        unsure = sum(bool(contest.tied) for contest in held)
-        text += f", but the lead is not significant with {unsure} of {len(held)} kinds of labels"
+        unsure = sum(bool(comparison.tied) for comparison in comparisons)
+        kinds = f"{unsure} of {len(comparisons)} kinds of labels"
+        text += f", but the lead is not significant with {kinds}"
     return [Claim(f"{text}.", verdict, evidence)]

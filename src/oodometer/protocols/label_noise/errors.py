@@ -112,13 +112,13 @@ def _ask_finder(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     ranked = list(rows.values())
     agreement = tau_b(means["outliers"][ranked], means["errors"][ranked])
     return about_comparisons(
-        compare_all(places, compare), lambda held: _tell_finder(held, agreement)
+        compare_all(places, compare), lambda comparisons: _tell_finder(comparisons, agreement)
     )
 
 
-def _tell_finder(held: Sequence[Comparison], agreement: Correlation) -> list[Claim]:
-    best, finder = (contest.first for contest in held)
-    verdict = judge(held)
+def _tell_finder(comparisons: Sequence[Comparison], agreement: Correlation) -> list[Claim]:
+    best, finder = (comparison.first for comparison in comparisons)
+    verdict = judge(comparisons)
     text = (
         f"{best} is the best both at outliers and at the classifier's own errors"
         if best == finder

@@ -24,38 +24,38 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
 )
-from oodometer.protocols.od_test.effects import CHANCE, FEWEST_SETS, Effect, Field, mean_effect
+from oodometer.protocols.od_test.effects import CHANCE, FEWEST_SETS, Accuracies, Effect, mean_effect
 from oodometer.protocols.od_test.experiments import TUNED
 from oodometer.stats.comparison import Difference, holm
 
 
-def claims(field: Field) -> list[Claim]:
+def claims(accuracies: Accuracies) -> list[Claim]:
     """All that can be said about the methods that took part in every experiment."""
-    known = field.three[field.methods[0]].known  # else nothing can be told apart
+    known = accuracies.three[accuracies.methods[0]].known  # else nothing can be told apart
     return [
-        _claim_best(field),
-        *(_claim_sources(field) if known else ()),
-        _claim_optimism(field),
-        *(_claim_order(field) if known else ()),
-        *_claim_without(field),
-        *_claim_tuning(field),
-        *((_claim_chance(field), *_claim_validation(field)) if known else ()),
+        _claim_best(accuracies),
+        *(_claim_sources(accuracies) if known else ()),
+        _claim_optimism(accuracies),
+        *(_claim_order(accuracies) if known else ()),
+        *_claim_without(accuracies),
+        *_claim_tuning(accuracies),
+        *((_claim_chance(accuracies), *_claim_validation(accuracies)) if known else ()),
     ]
 
 
-def _contest(field: Field, effects: Mapping[str, Effect], place: str) -> Comparison:
-    """Who has the highest accuracy; the values of a contest are better if smaller."""
-    (held,) = compare_all(
-        {place: {name: -effects[name].value for name in field.methods}},
+def _compared(accuracies: Accuracies, effects: Mapping[str, Effect], place: str) -> Comparison:
+    """Who has the highest accuracy; the values of a comparison are better if smaller."""
+    (comparison,) = compare_all(
+        {place: {name: -effects[name].value for name in accuracies.methods}},
         lambda _, other, first: effects[first].minus(effects[other]).difference(),
     )
-    return held
+    return comparison
 
 
-def _claim_best(field: Field) -> Claim:
-    held = _contest(field, field.three, "all")
-    best = held.first
-    effect = field.three[best]
+def _claim_best(accuracies: Accuracies) -> Claim:
+    comparison = _compared(accuracies, accuracies.three, "all")
+    best = comparison.first
+    effect = accuracies.three[best]
     experiments = count(effect.cells.size, "experiment")
     estimate = effect.estimate()
     interval = (
@@ -65,41 +65,44 @@ def _claim_best(field: Field) -> Claim:
     )
     text = f"on outliers that its threshold was not learned on, {number(effect.value)} over "
     text += f"{experiments}"
-    if len(held.order) == 1:
+    if len(comparison.order) == 1:
         return Claim(f"{best}, the only method, has an accuracy {text}.", "undecided", interval)
-    shares = "has" if len(held.winners) == 1 else "shares"
+    shares = "has" if len(comparison.winners) == 1 else "shares"
     text = f"{best} {shares} the highest accuracy {text}"
-    following = held.order[1]
+    following = comparison.order[1]
     evidence = interval
     if estimate:
-        evidence += f"; {best} − {following}: {points_and_p(held.leads[following])}"
-    evidence += _first_in_runs(field, best)
-    verdict = judge([held])
+        evidence += f"; {best} − {following}: {points_and_p(comparison.leads[following])}"
+    evidence += _first_in_runs(accuracies, best)
+    verdict = judge([comparison])
     if verdict != "holds":
-        tied = held.tied
+        tied = comparison.tied
         text += ", but does not differ significantly from "
         text += listing(tied) if len(tied) < SHOWN else count(len(tied), "other method")
     return Claim(f"{text}.", verdict, evidence)
 
 
-def _first_in_runs(field: Field, best: str) -> str:
+def _first_in_runs(accuracies: Accuracies, best: str) -> str:
     """In how many training runs the best is best, where one source has several."""
-    if len(field.sources) > 1 or len(field.sources[0].runs) < 2:
+    if len(accuracies.sources) > 1 or len(accuracies.sources[0].runs) < 2:
         return ""
-    means = {name: field.three[name].outcomes[0].accuracy.mean(axis=1) for name in field.methods}
+    means = {
+        name: accuracies.three[name].outcomes[0].accuracy.mean(axis=1)
+        for name in accuracies.methods
+    }
     highest = np.max(list(means.values()), axis=0)
     first = int((means[best] >= highest).sum())
     return f"; first {in_all(first, highest.size, 'training run')}"
 
 
-def _claim_sources(field: Field) -> list[Claim]:
+def _claim_sources(accuracies: Accuracies) -> list[Claim]:
     """Is the same method best on every source?"""
-    if len(field.sources) < 2 or len(field.methods) < 2:
+    if len(accuracies.sources) < 2 or len(accuracies.methods) < 2:
         return []
-    alone = {source.name: field.on(source) for source in field.sources}
-    held = compare_all(
+    alone = {source.name: accuracies.on(source) for source in accuracies.sources}
+    comparisons = compare_all(
         {
-            name: {method: -one.three[method].value for method in field.methods}
+            name: {method: -one.three[method].value for method in accuracies.methods}
             for name, one in alone.items()
         },
         lambda place, other, first: (
@@ -107,32 +110,32 @@ def _claim_sources(field: Field) -> list[Claim]:
         ),
     )
     where: dict[str, list[str]] = {}
-    for contest in held:
-        where.setdefault(contest.first, []).append(contest.context)
-    verdict = judge(held)
+    for comparison in comparisons:
+        where.setdefault(comparison.first, []).append(comparison.context)
+    verdict = judge(comparisons)
     if len(where) == 1:
-        every = "both" if len(held) == 2 else f"all {len(held)}"
+        every = "both" if len(comparisons) == 2 else f"all {len(comparisons)}"
         text = f"{next(iter(where))} has the highest accuracy on {every} sources"
     else:
         text = "Which method has the highest accuracy depends on the source: "
         text += "; ".join(f"{name} on {listing(places)}" for name, places in where.items())
     if verdict == "undecided":
-        unsure = sum(bool(contest.tied) for contest in held)
-        text += f", but its lead is not significant on {unsure} of {len(held)}"
+        unsure = sum(bool(comparison.tied) for comparison in comparisons)
+        text += f", but its lead is not significant on {unsure} of {len(comparisons)}"
     evidence = "; ".join(
-        f"{contest.context}: {number(-contest.values[contest.first])}, next {contest.order[1]} "
-        f"{number(-contest.values[contest.order[1]])}"
-        for contest in held[: 2 * SHOWN]
+        f"{c.context}: {number(-c.values[c.first])}, next {c.order[1]} "
+        f"{number(-c.values[c.order[1]])}"
+        for c in comparisons[: 2 * SHOWN]
     )
     return [Claim(f"{text}.", verdict, evidence)]
 
 
-def _claim_optimism(field: Field) -> Claim:
+def _claim_optimism(accuracies: Accuracies) -> Claim:
     """How much higher is the accuracy if the threshold is learned on the outliers of the test?"""
-    gaps = {name: field.two[name].minus(field.three[name]) for name in field.methods}
+    gaps = {name: accuracies.two[name].minus(accuracies.three[name]) for name in accuracies.methods}
     overall = mean_effect(list(gaps.values())).difference()
-    two = float(np.mean([field.two[name].value for name in field.methods]))
-    three = float(np.mean([field.three[name].value for name in field.methods]))
+    two = float(np.mean([accuracies.two[name].value for name in accuracies.methods]))
+    three = float(np.mean([accuracies.three[name].value for name in accuracies.methods]))
     optimistic = "are optimistic" if overall.value > 0 else "are not optimistic here"
     text = f"Two data sets {optimistic}: a threshold learned on the tested outlier set gives "
     text += (
@@ -161,12 +164,12 @@ def _interval(difference: Difference) -> str:
     return points_and_p(difference).replace("adjusted p", "p")
 
 
-def _claim_order(field: Field) -> list[Claim]:
+def _claim_order(accuracies: Accuracies) -> list[Claim]:
     """Would two data sets have chosen the same method?"""
-    if len(field.methods) < 2:
+    if len(accuracies.methods) < 2:
         return []
-    honest = _contest(field, field.three, "three data sets")
-    optimistic = _contest(field, field.two, "two data sets")
+    honest = _compared(accuracies, accuracies.three, "three data sets")
+    optimistic = _compared(accuracies, accuracies.two, "two data sets")
     verdict = judge([honest, optimistic])
     same = honest.first == optimistic.first
     text = (
@@ -176,17 +179,17 @@ def _claim_order(field: Field) -> list[Claim]:
     )
     if verdict == "undecided":
         text += ", but the lead is not significant"
-    loss = field.three[honest.first].value - field.three[optimistic.first].value
+    loss = accuracies.three[honest.first].value - accuracies.three[optimistic.first].value
     evidence = f"with three data sets, the choice of two costs {points(loss)}"
     return [Claim(f"{text}.", verdict, evidence)]
 
 
-def _claim_without(field: Field) -> list[Claim]:
+def _claim_without(accuracies: Accuracies) -> list[Claim]:
     """Do validation outliers help at all? Against a threshold that accepts 95 % of ID."""
-    names = [name for name in field.methods if name in field.none]
+    names = [name for name in accuracies.methods if name in accuracies.none]
     if not names:
         return []
-    gains = [field.three[name].minus(field.none[name]) for name in names]
+    gains = [accuracies.three[name].minus(accuracies.none[name]) for name in names]
     gain = mean_effect(gains).difference()
     moved = "gains" if gain.value >= 0 else "loses"
     text = f"A threshold learned on other outliers {moved} {points(abs(gain.value))} against one "
@@ -197,12 +200,12 @@ def _claim_without(field: Field) -> list[Claim]:
     return [Claim(f"{text}.", verdict, evidence)]
 
 
-def _claim_tuning(field: Field) -> list[Claim]:
+def _claim_tuning(accuracies: Accuracies) -> list[Claim]:
     """Does a setting tuned on one outlier set serve on another?"""
-    names = [name for name in field.methods if name + TUNED in field.methods]
+    names = [name for name in accuracies.methods if name + TUNED in accuracies.methods]
     if not names:
         return []
-    gains = {n: field.three[n + TUNED].minus(field.three[n]) for n in names}
+    gains = {n: accuracies.three[n + TUNED].minus(accuracies.three[n]) for n in names}
     gain = mean_effect(list(gains.values())).difference()
     moved = "gains" if gain.value >= 0 else "loses"
     text = f"Tuning the setting on other outliers {moved} {points(abs(gain.value))} against the "
@@ -214,9 +217,9 @@ def _claim_tuning(field: Field) -> list[Claim]:
     return [Claim(f"{text}.", verdict, evidence)]
 
 
-def _claim_chance(field: Field) -> Claim:
+def _claim_chance(accuracies: Accuracies) -> Claim:
     """Which methods are not better than chance?"""
-    above = {name: field.three[name].minus(CHANCE).difference() for name in field.methods}
+    above = {name: accuracies.three[name].minus(CHANCE).difference() for name in accuracies.methods}
     adjusted = holm([difference.p_value for difference in above.values()])
     unsure = [
         name
@@ -238,9 +241,9 @@ def _claim_chance(field: Field) -> Claim:
     return Claim(text, "undecided", evidence)
 
 
-def _claim_validation(field: Field) -> list[Claim]:
+def _claim_validation(accuracies: Accuracies) -> list[Claim]:
     """How much depends on which outlier set the threshold was learned on?"""
-    gaps = _gaps(mean_effect([field.three[name] for name in field.methods]))
+    gaps = _gaps(mean_effect([accuracies.three[name] for name in accuracies.methods]))
     if not gaps:
         return []
     widest = max(gaps, key=lambda pair: abs(gaps[pair].value))
@@ -250,7 +253,7 @@ def _claim_validation(field: Field) -> list[Claim]:
     text = f"Learning the threshold on {best} instead of {worst} changes the accuracy by "
     text += f"{points(abs(gap.value))}, mean over methods and the other outlier sets"
     # All pairs count, since the widest gap was looked for.
-    p_value = min(1.0, _gap_p_value(gap, field) * len(gaps))
+    p_value = min(1.0, _gap_p_value(gap, accuracies) * len(gaps))
     verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
     if gap.by_run.size < 2:
         text += "; without repeated runs this cannot be separated from retraining noise"
@@ -296,7 +299,7 @@ def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
     return gaps
 
 
-def _gap_p_value(gap: _Gap, field: Field) -> float:
+def _gap_p_value(gap: _Gap, accuracies: Accuracies) -> float:
     """P value of a gap: test sets and training runs vary, and so do samples.
 
     One training run has learned each threshold once, which cannot show how far thresholds vary.
@@ -309,7 +312,7 @@ def _gap_p_value(gap: _Gap, field: Field) -> float:
         (float(gap.by_run.var(ddof=1)) / runs, runs - 1.0),
     ]
     # Nothing is known better than to one sample.
-    floor = float(min(source.samples for source in field.sources)) ** -2.0
+    floor = float(min(source.samples for source in accuracies.sources)) ** -2.0
     error = math.sqrt(sum(variance for variance, _ in parts) + floor)
     freedom = min(welch_freedom(parts), float(runs - 1 + sets - 1))
     return 2.0 * float(stdtr(freedom, -abs(gap.value) / error))

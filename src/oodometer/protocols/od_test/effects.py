@@ -156,7 +156,7 @@ def mean_effect(effects: Sequence[Effect]) -> Effect:
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class Accuracies:
     """All that claims and tables are made from."""
 
     sources: tuple[Source, ...]
@@ -197,6 +197,6 @@ class Field:
                 effects[name] = Effect(self.sources, whole)
         return effects
 
-    def on(self, source: Source) -> Field:
+    def on(self, source: Source) -> Accuracies:
         """The same on one source alone."""
-        return Field((source,))
+        return Accuracies((source,))

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
-from oodometer.protocols.od_test.effects import FEWEST_SETS, Field
+from oodometer.protocols.od_test.effects import FEWEST_SETS, Accuracies
 from oodometer.protocols.od_test.experiments import TUNED, Source
 from oodometer.protocols.od_test.threshold import Fit
 from oodometer.scores import ScoreTable
 
 
-def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple[str, ...]:
+def caveats(
+    tables: Sequence[ScoreTable], accuracies: Accuracies, threshold: Fit
+) -> tuple[str, ...]:
     """What a reader must bear in mind."""
-    sets = {name for source in field.sources for pair in source.experiments for name in pair}
+    sets = {name for source in accuracies.sources for pair in source.experiments for name in pair}
     lines = [
         "Samples of every data set are halved: thresholds and settings are chosen on the one half, "
         "accuracy is measured on the other. Both classes are cut to the size of the smaller, the "
         "first samples kept.",
         "Intervals are for other outlier sets of the kind of these, other ID samples"
-        + (", and another training run" if any(len(s.runs) > 1 for s in field.sources) else "")
+        + (", and another training run" if any(len(s.runs) > 1 for s in accuracies.sources) else "")
         + ". P-values are adjusted by Holm's method, also for having picked the best method from "
         f"the same data; the significance level is {SIGNIFICANT:.0%}.",
     ]
-    if all(len(source.runs) == 1 for source in field.sources):
+    if all(len(source.runs) == 1 for source in accuracies.sources):
         lines.append("There is a single training run: nothing can be said about retraining.")
     if len(sets) < FEWEST_SETS:
         lines.append(
@@ -35,7 +37,7 @@ def caveats(tables: Sequence[ScoreTable], field: Field, threshold: Fit) -> tuple
             "Thresholds were fitted as published, with the hinge loss: its steps depend on the "
             "scale of the scores, and it does not maximise accuracy."
         )
-    if any(name.endswith(TUNED) for name in field.methods):
+    if any(name.endswith(TUNED) for name in accuracies.methods):
         lines.append(
             "Tuned: the setting of the grid with the highest AUROC between the validation samples "
             "of ID data and of the validation outliers."
@@ -70,17 +72,17 @@ def missing(tables: Sequence[ScoreTable], sources: Sequence[Source]) -> tuple[st
     return tuple(lines)
 
 
-def facts(tables: Sequence[ScoreTable], field: Field) -> tuple[tuple[str, str], ...]:
+def facts(tables: Sequence[ScoreTable], accuracies: Accuracies) -> tuple[tuple[str, str], ...]:
     """What was done."""
-    names = [source.name for source in field.sources]
-    runs = sorted({len(source.runs) for source in field.sources})
-    sets = {name for source in field.sources for pair in source.experiments for name in pair}
+    names = [source.name for source in accuracies.sources]
+    runs = sorted({len(source.runs) for source in accuracies.sources})
+    sets = {name for source in accuracies.sources for pair in source.experiments for name in pair}
     sizes = sorted({len(r.scores) for t in tables for r in t.rows if r.dataset == t.id})
     return (
         ("in-distribution data", ", ".join(names)),
         ("test samples, before halving", " / ".join(map(str, sizes))),
         ("training runs", "–".join(map(str, dict.fromkeys((runs[0], runs[-1]))))),
-        ("methods", str(len(field.methods))),
+        ("methods", str(len(accuracies.methods))),
         ("outlier sets", str(len(sets))),
-        ("experiments per method", str(sum(len(s.experiments) for s in field.sources))),
+        ("experiments per method", str(sum(len(s.experiments) for s in accuracies.sources))),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Claim, Finding
 from oodometer.protocols.od_test.claims import claims
-from oodometer.protocols.od_test.effects import Field
+from oodometer.protocols.od_test.effects import Accuracies
 from oodometer.protocols.od_test.experiments import Experiment, Source, experiment
 from oodometer.protocols.od_test.notes import caveats, facts, missing
 from oodometer.protocols.od_test.threshold import FITS, Fit
@@ -53,20 +53,20 @@ def od_test_over_sources(
         for table in tables
         if allowed[table.id]
     )
-    field = Field(sources)
-    comparable = bool(sources) and bool(field.methods)
+    accuracies = Accuracies(sources)
+    comparable = bool(sources) and bool(accuracies.methods)
     return Finding(
         protocol="od_test",
         title="OD-test: outliers that nobody tuned on",
         question="Does a detector whose threshold was learned on some outliers find others?",
-        claims=tuple(claims(field) if comparable else _claim_nothing(tables, sources)),
-        tables=(accuracy_table(field), *source_table(field), *run_table(field))
+        claims=tuple(claims(accuracies) if comparable else _claim_nothing(tables, sources)),
+        tables=(accuracy_table(accuracies), *source_table(accuracies), *run_table(accuracies))
         if comparable
         else (),
-        series=(accuracy_series(field), *pair_map(field)) if comparable else (),
-        caveats=caveats(tables, field, threshold) if comparable else (),
+        series=(accuracy_series(accuracies), *pair_map(accuracies)) if comparable else (),
+        caveats=caveats(tables, accuracies, threshold) if comparable else (),
         missing=(*absent, *missing(tables, sources)),
-        facts=facts(tables, field) if comparable else (),
+        facts=facts(tables, accuracies) if comparable else (),
     )
 
 

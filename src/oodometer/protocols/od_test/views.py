@@ -8,18 +8,18 @@ from oodometer.finding import Series, Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.views import interval_series
 from oodometer.protocols.common.words import count
-from oodometer.protocols.od_test.effects import Effect, Field, mean_effect
+from oodometer.protocols.od_test.effects import Accuracies, Effect, mean_effect
 
 DOES_NOT_APPLY = "–"
 MANY = 12  # columns beyond which a table of training runs is not shown
 
 
-def accuracy_table(field: Field) -> Table:
+def accuracy_table(accuracies: Accuracies) -> Table:
     """The result of every method, with what two data sets would have said: Figure 3."""
     rows: list[tuple[TableCell, ...]] = []
-    for name in field.methods:
-        three, two = field.three[name], field.two[name]
-        none = field.none.get(name)
+    for name in accuracies.methods:
+        three, two = accuracies.three[name], accuracies.two[name]
+        none = accuracies.none.get(name)
         rows.append(
             (
                 name,
@@ -42,7 +42,7 @@ def accuracy_table(field: Field) -> Table:
     shown = [c for c in range(len(columns)) if any(row[c] not in empty for row in rows)]
     return Table(
         "od-test",
-        f"Accuracy at balance over {count(_experiments(field), 'experiment')}",
+        f"Accuracy at balance over {count(_experiments(accuracies), 'experiment')}",
         tuple(columns[c] for c in shown),
         tuple(tuple(row[c] for c in shown) for row in rows),
         "Three data sets: the threshold was learned on another outlier set than the one tested. "
@@ -53,8 +53,8 @@ def accuracy_table(field: Field) -> Table:
     )
 
 
-def _experiments(field: Field) -> int:
-    return sum(len(source.experiments) for source in field.sources)
+def _experiments(accuracies: Accuracies) -> int:
+    return sum(len(source.experiments) for source in accuracies.sources)
 
 
 def _cell(effect: Effect) -> Estimate | float:
@@ -65,13 +65,13 @@ def _gap(effect: Effect) -> Estimate | float:
     return Estimate(*effect.difference()[:3]) if effect.known else effect.value
 
 
-def source_table(field: Field) -> list[Table]:
+def source_table(accuracies: Accuracies) -> list[Table]:
     """Accuracy on each source: Figures 4 and 6. Also for methods that some sources lack."""
-    if len(field.sources) < 2:
+    if len(accuracies.sources) < 2:
         return []
-    alone = [field.on(source) for source in field.sources]
+    alone = [accuracies.on(source) for source in accuracies.sources]
     others = dict.fromkeys(name for one in alone for name in one.methods)
-    names = (*field.methods, *(name for name in others if name not in field.methods))
+    names = (*accuracies.methods, *(name for name in others if name not in accuracies.methods))
     rows = tuple(
         (name, *(_cell(one.three[name]) if name in one.three else None for one in alone))
         for name in names
@@ -80,23 +80,23 @@ def source_table(field: Field) -> list[Table]:
         Table(
             "od-test-sources",
             "Accuracy at balance on each source",
-            ("method", *(source.name for source in field.sources)),
+            ("method", *(source.name for source in accuracies.sources)),
             rows,
             "The threshold was learned on another outlier set than the one tested; "
-            + ", ".join(f"{s.name}: {len(s.experiments)} experiments" for s in field.sources)
+            + ", ".join(f"{s.name}: {len(s.experiments)} experiments" for s in accuracies.sources)
             + ".",
         )
     ]
 
 
-def run_table(field: Field) -> list[Table]:
+def run_table(accuracies: Accuracies) -> list[Table]:
     """Accuracy in each training run, if one source has several."""
-    runs = field.sources[0].runs
-    if len(field.sources) > 1 or not 1 < len(runs) <= MANY:
+    runs = accuracies.sources[0].runs
+    if len(accuracies.sources) > 1 or not 1 < len(runs) <= MANY:
         return []
     rows: list[tuple[TableCell, ...]] = [
-        (name, *field.three[name].outcomes[0].accuracy.mean(axis=1).tolist())
-        for name in field.methods
+        (name, *accuracies.three[name].outcomes[0].accuracy.mean(axis=1).tolist())
+        for name in accuracies.methods
     ]
     return [
         Table(
@@ -109,32 +109,32 @@ def run_table(field: Field) -> list[Table]:
     ]
 
 
-def accuracy_series(field: Field) -> Series:
+def accuracy_series(accuracies: Accuracies) -> Series:
     """Accuracy with interval of every method on every source, and beside it that of two sets."""
-    if len(field.sources) > 1:
+    if len(accuracies.sources) > 1:
         what = "on each source"
-        groups = {source.name: field.on(source).three for source in field.sources}
+        groups = {source.name: accuracies.on(source).three for source in accuracies.sources}
     else:
         what = "with three data sets, and with two"
-        groups = {"three data sets": field.three, "two data sets": field.two}
+        groups = {"three data sets": accuracies.three, "two data sets": accuracies.two}
     return interval_series(
         "od-test",
         f"Accuracy at balance {what}",
-        f"Accuracy with 95 % interval of {count(len(field.methods), 'method')} {what}; "
-        f"{field.methods[0]} has the highest with three data sets. 0.5 is chance.",
+        f"Accuracy with 95 % interval of {count(len(accuracies.methods), 'method')} {what}; "
+        f"{accuracies.methods[0]} has the highest with three data sets. 0.5 is chance.",
         "accuracy",
         [
             (name, group, _cell(effects[name]))
             for group, effects in groups.items()
-            for name in field.methods
+            for name in accuracies.methods
         ],
     )
 
 
-def pair_map(field: Field) -> list[Series]:
+def pair_map(accuracies: Accuracies) -> list[Series]:
     """Mean accuracy by validation and test set; where they are the same, that of two data sets."""
-    three = mean_effect([field.three[name] for name in field.methods])
-    two = mean_effect([field.two[name] for name in field.methods])
+    three = mean_effect([accuracies.three[name] for name in accuracies.methods])
+    two = mean_effect([accuracies.two[name] for name in accuracies.methods])
     cells: dict[tuple[str, str], list[float]] = {}
     for effect in (three, two):
         for (learn, test), value in zip(effect.experiments, effect.cells, strict=True):
@@ -145,8 +145,8 @@ def pair_map(field: Field) -> list[Series]:
             "heatmap",
             "od-test-pairs",
             "Accuracy by the outlier set learned on (row) and tested on (column)",
-            f"Mean over {count(len(field.methods), 'method')}"
-            + (" and sources" if len(field.sources) > 1 else "")
+            f"Mean over {count(len(accuracies.methods), 'method')}"
+            + (" and sources" if len(accuracies.sources) > 1 else "")
             + "; where row and column are the same, two data sets were used.",
             "accuracy",
             tuple(

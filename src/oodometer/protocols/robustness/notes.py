@@ -5,99 +5,100 @@ from __future__ import annotations
 import math
 
 from oodometer.protocols.common.words import DOMINANT, SHOWN, SIGNIFICANT, listing, missing_lines
-from oodometer.protocols.robustness.field import Field
+from oodometer.protocols.robustness.scored import ScoredMetric
 from oodometer.protocols.robustness.views import metric_label, pair_label, unit
 
 
-def caveats(field: Field) -> tuple[str, ...]:
+def caveats(metric: ScoredMetric) -> tuple[str, ...]:
     """What a reader must bear in mind."""
-    scores = field.detector_scores
+    scores = metric.detector_scores
     lines = [
         "The score measures variation relative to the mean: a detector that is equally bad under "
-        f"every {field.factor} scores well. Read it together with the means.",
-        f"The mean in the score weights each {field.factor} by 1 / standard deviation, so it can "
+        f"every {metric.factor} scores well. Read it together with the means.",
+        f"The mean in the score weights each {metric.factor} by 1 / standard deviation, so it can "
         "rank close detectors differently than the plain mean over runs.",
         "P-values are adjusted by Holm's method for all comparisons, also for having picked the "
         f"best from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals are for "
         "one score or comparison at a time.",
     ]
-    if field.re_evaluations:
+    if metric.re_evaluations:
         lines.append(
-            f"Runs that differ only in {listing(field.re_evaluations)} are re-evaluations of the "
+            f"Runs that differ only in {listing(metric.re_evaluations)} are re-evaluations of the "
             "same training run: their mean counts as one run."
         )
     if any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
         lines.append(
-            f"Some cells have fewer than three runs per {field.factor}: their intervals treat the "
-            f"levels of {field.factor} as a sample, and are not for other runs."
+            f"Some cells have fewer than three runs per {metric.factor}: their intervals treat the "
+            f"levels of {metric.factor} as a sample, and are not for other runs."
         )
     elif scores:
-        lines.append(f"Intervals are for other runs under the same levels of {field.factor}.")
+        lines.append(f"Intervals are for other runs under the same levels of {metric.factor}.")
     heavy = [
-        f"{detector} on {pair_label(field, pair)} ({score.heaviest:.0%})"
+        f"{detector} on {pair_label(metric, pair)} ({score.heaviest:.0%})"
         for (pair, detector), score in scores.items()
-        if score.heaviest > DOMINANT and len(field.levels_of(pair)) > 1
+        if score.heaviest > DOMINANT and len(metric.levels_of(pair)) > 1
     ]
     if heavy:
         shown = listing(heavy[:SHOWN]) + (f" and {len(heavy) - SHOWN} more" * (len(heavy) > SHOWN))
         lines.append(
-            f"The mixture weights levels by 1 / standard deviation, so a level of {field.factor} "
+            f"The mixture weights levels by 1 / standard deviation, so a level of {metric.factor} "
             "whose runs hardly differ can dominate, and the score then depends on epsilon; here "
             f"for {shown}."
         )
     senseless = [
-        f"{detector} on {pair_label(field, pair)}"
+        f"{detector} on {pair_label(metric, pair)}"
         for (pair, detector), score in scores.items()
         if not math.isfinite(score.value)
     ]
     if senseless:
         lines.append(f"No score where the mean is not above 0: {listing(senseless[:SHOWN])}.")
-    if any(runs.spreads.any() for runs in field.cells.values()):
+    if any(runs.spreads.any() for runs in metric.cells.values()):
         lines.append(
             "Standard deviations are those stated in the table, which does not say whether they "
             "were divided by N or N - 1."
         )
-    if field.epsilon == "published":
+    if metric.epsilon == "published":
         lines.append("With the published epsilon the weights add up to a little less than one.")
     return tuple(lines)
 
 
-def missing(field: Field) -> tuple[str, ...]:
+def missing(metric: ScoredMetric) -> tuple[str, ...]:
     """What the table says itself, and the gaps that it does not mention."""
-    told = field.results.missing
+    told = metric.results.missing
     runs = sum(
-        max((n for (_, lv), n in field.wanted.items() if lv == level)) for level in field.levels
+        max((n for (_, lv), n in metric.wanted.items() if lv == level)) for level in metric.levels
     )
     lines = list(missing_lines(told, runs))
-    for pair in field.pairs:
-        for detector in field.detectors:
-            lacks = field.lacking(pair, detector)
+    for pair in metric.pairs:
+        for detector in metric.detectors:
+            lacks = metric.lacking(pair, detector)
             known = any(
                 part.detector in ("", detector) and part.dataset in ("", pair.ood, pair.id)
                 for part in told
             )
             if lacks and not known:
-                total = sum(n for (p, _), n in field.wanted.items() if p == pair)
-                where = ", ".join(level for level in lacks if level)
+                total = sum(n for (p, _), n in metric.wanted.items() if p == pair)
+                levels = ", ".join(level for level in lacks if level)
+                where = f" ({metric.factor} {levels})" if levels else ""
                 lines.append(
-                    f"{detector} on {pair_label(field, pair)}: {sum(lacks.values())} of {total} "
-                    f"values are missing{f' ({field.factor} {where})' if where else ''}; not scored"
+                    f"{detector} on {pair_label(metric, pair)}: {sum(lacks.values())} of {total} "
+                    f"values are missing{where}; not scored"
                 )
     return tuple(lines)
 
 
-def facts(field: Field) -> tuple[tuple[str, str], ...]:
+def facts(metric: ScoredMetric) -> tuple[tuple[str, str], ...]:
     """What was done."""
-    per_level = sorted(set(field.wanted.values()))
-    id_sets = list(dict.fromkeys(pair.id for pair in field.pairs if pair.id))
+    per_level = sorted(set(metric.wanted.values()))
+    id_sets = list(dict.fromkeys(pair.id for pair in metric.pairs if pair.id))
     lines = [
-        ("metric", metric_label(field)),
-        ("factor", field.factor or "none"),
-        ("levels", ", ".join(level for level in field.levels if level) or "none"),
+        ("metric", metric_label(metric)),
+        ("factor", metric.factor or "none"),
+        ("levels", ", ".join(level for level in metric.levels if level) or "none"),
         ("runs per level", "–".join(map(str, dict.fromkeys((per_level[0], per_level[-1]))))),
-        ("detectors", str(len(field.detectors))),
-        ("outlier sets", str(len({pair.ood for pair in field.pairs}))),
-        ("moments in", unit(field)),
-        ("epsilon", field.epsilon),
+        ("detectors", str(len(metric.detectors))),
+        ("outlier sets", str(len({pair.ood for pair in metric.pairs}))),
+        ("moments in", unit(metric)),
+        ("epsilon", metric.epsilon),
     ]
     return ((("in-distribution data", ", ".join(id_sets)),) if id_sets else ()) + tuple(lines)

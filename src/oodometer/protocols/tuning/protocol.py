@@ -153,9 +153,9 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
             return auroc_difference(samples[label][other], samples[label][first], LEVEL)
         return paired_difference(values[label][other], values[label][first], many, rng)
 
-    held = compare_all(places, compare)
-    verdict = judge(held)
-    names = list(dict.fromkeys(contest.first for contest in held))
+    comparisons = compare_all(places, compare)
+    verdict = judge(comparisons)
+    names = list(dict.fromkeys(comparison.first for comparison in comparisons))
     text = (
         f"{names[0]} has the highest mean AUROC however settings are chosen"
         if len(names) == 1
@@ -164,14 +164,14 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
     if not cases.are_runs:
         text += ", in this training run"
     if verdict == "undecided":
-        tied = list(dict.fromkeys(name for contest in held for name in contest.tied))
+        tied = list(dict.fromkeys(name for comparison in comparisons for name in comparison.tied))
         whom = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
         text += (
             f", but does not differ significantly from {whom}"
             if len(names) == 1
             else ", but the leads are not significant"
         )
-    firsts = (f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in held)
+    firsts = (f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons)
     return [Claim(f"{text}.", verdict, "; ".join(firsts))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
-from oodometer.protocols.instability.field import Spread
+from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
 from oodometer.stats.paired import t_test
 
@@ -25,7 +25,7 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     levels, contexts and outlier sets. Where no detector is ahead at one level and behind at
     another, it is so in 0 % to 5 % of simulated tables.
     """
-    if any(judge(held) == "flips" for held in level_contests(parts)):
+    if any(judge(comparisons) == "flips" for comparisons in level_comparisons(parts)):
         return True
     places = sum(len(part.places) for part in parts)
     for part in parts:
@@ -36,33 +36,41 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     return False
 
 
-def level_contests(parts: Sequence[Spread]) -> list[list[Comparison]]:
-    """Contests at each level with repeats: a list for each outlier set.
+def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
+    """Comparisons at each level with repeats: a list for each outlier set.
 
     Where some level lacks runs under some context, a list for each context, too.
     """
     runs = {
-        f"{number}\n{context}\n{part.level[here[0]]}": (part, here)
+        Place(number, context, part.level[here[0]]): (part, here)
         for number, part in enumerate(parts)
         for context, here in (_pooled(part) if _is_complete(part) else part.places)
     }
-    places = {}
+    values = {}
     for place, (part, here) in runs.items():
         sign = -1.0 if part.higher_is_better else 1.0
         means = sign * part.values[:, here].mean(axis=1)
-        places[place] = dict(zip(part.detectors, means.tolist(), strict=True))
+        values[place] = dict(zip(part.detectors, means.tolist(), strict=True))
 
-    def compare(place: str, other: str, first: str) -> Difference:
+    def compare(place: Place, other: str, first: str) -> Difference:
         part, here = runs[place]
         one, two = (part.values[part.detectors.index(name), here] for name in (other, first))
         test = t_test(one, two, level=LEVEL)
         return Difference(test.value, test.low, test.high, test.p_value)
 
-    held: dict[str, list[Comparison]] = {}
-    for contest in compare_all(places, compare):
-        where, _, level = contest.context.rpartition("\n")
-        held.setdefault(where, []).append(replace(contest, context=level))
-    return list(held.values())
+    by_context: dict[tuple[int, int], list[Comparison]] = {}
+    found = compare_all(values, compare, lambda place: place.level)
+    for place, comparison in zip(values, found, strict=True):
+        by_context.setdefault((place.part, place.context), []).append(comparison)
+    return list(by_context.values())
+
+
+class Place(NamedTuple):
+    """A level in one context on one outlier set."""
+
+    part: int
+    context: int
+    level: str
 
 
 def _is_complete(part: Spread) -> bool:

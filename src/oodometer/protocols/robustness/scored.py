@@ -62,7 +62,7 @@ class Score(PositiveStatistic):
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class ScoredMetric:
     """One metric, arranged for the score: runs per pair, detector and level of the factor."""
 
     results: Results
@@ -217,7 +217,9 @@ def _leaving_out(
     )
 
 
-def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "printed") -> Field:
+def arrange(
+    results: Results, factor: str | None = None, epsilon: Epsilon = "printed"
+) -> ScoredMetric:
     """Arrange a results table for the score; without a factor, that of the paper or the nearest."""
     weights([1.0], epsilon)  # refuses an unknown form before anything else is done
     chosen = _factor(results) if factor is None else factor
@@ -236,7 +238,7 @@ def arrange(results: Results, factor: str | None = None, epsilon: Epsilon = "pri
     varied = {
         name for name in re_evaluations if len({r[name] for r in everything.runs.values()}) > 1
     }
-    return Field(
+    return ScoredMetric(
         results,
         chosen,
         epsilon,

@@ -1,0 +1,79 @@
+"""Comparisons of detectors, or of levels, by robustness score or by mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from oodometer.protocols.common.cells import Pair
+from oodometer.protocols.common.comparisons import Comparison, K, compare_all
+from oodometer.protocols.common.words import LEVEL
+from oodometer.protocols.robustness.scored import Runs, Score, ScoredMetric
+from oodometer.stats.comparison import Difference
+from oodometer.stats.jackknife import ratio
+from oodometer.stats.unpaired import Stratum, stratified_difference
+
+
+def compare_scores(
+    contexts: Mapping[K, Mapping[str, Score]], called: Callable[[K], str] = str
+) -> dict[K, Comparison]:
+    """Compare robustness scores in every context; who has none does not take part."""
+    finite = {
+        context: {name: score for name, score in scores.items() if math.isfinite(score.value)}
+        for context, scores in contexts.items()
+    }
+    values = {
+        context: {name: score.value for name, score in scores.items()}
+        for context, scores in finite.items()
+        if scores
+    }
+
+    def compare(context: K, other: str, first: str) -> Difference:
+        return ratio(finite[context][other], finite[context][first], LEVEL)
+
+    return dict(zip(values, compare_all(values, compare, called), strict=True))
+
+
+def compare_by_metric(metrics: Mapping[str, ScoredMetric]) -> dict[Pair, list[Comparison]]:
+    """Compare robustness scores on each pair, by each metric."""
+    contexts: dict[tuple[Pair, str], dict[str, Score]] = {}
+    for label, metric in metrics.items():
+        for (pair, detector), score in metric.detector_scores.items():
+            contexts.setdefault((pair, label), {})[detector] = score
+    return _by_pair(compare_scores(contexts, lambda context: context[1]))
+
+
+def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
+    """Compare means over runs under each level, of the detectors that have all runs there."""
+    sign = -1.0 if metric.results.higher_is_better else 1.0
+    values = {
+        (pair, level): {
+            name: sign * float(metric.cells[pair, name, level].moments.mean) for name in whole
+        }
+        for pair in metric.pairs
+        if len(whole := metric.whole(pair)) > 1
+        for level in metric.levels_of(pair)
+    }
+
+    def compare(context: tuple[Pair, str], other: str, first: str) -> Difference:
+        pair, level = context
+        one, two = (metric.cells[pair, name, level] for name in (other, first))
+        return mean_difference([(one, two)])
+
+    found = compare_all(values, compare, lambda context: context[1])
+    return _by_pair(dict(zip(values, found, strict=True)))
+
+
+def _by_pair(
+    comparisons: Mapping[tuple[Pair, str], Comparison],
+) -> dict[Pair, list[Comparison]]:
+    by_pair: dict[Pair, list[Comparison]] = {}
+    for (pair, _), comparison in comparisons.items():
+        by_pair.setdefault(pair, []).append(comparison)
+    return by_pair
+
+
+def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:
+    """Mean over parts of the difference of means over runs; paired where the runs are the same."""
+    strata = [Stratum(one.values, other.values, one.labels == other.labels) for one, other in parts]
+    return stratified_difference(strata, LEVEL)
