@@ -466,5 +466,9 @@ def test_what_cannot_be_evaluated_is_a_sentence(gaussians, change, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         om.evaluate(**arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_a_copy_of_the_training_data_is_not_held_out(gaussians):
+    models, train, _, far = gaussians
     with pytest.raises(UserError, match="'train' and 'id' hold the same features"):
         om.evaluate(models["one"], train, (train[0].clone(), train[1]), {"far": far})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from oodometer.engine.stores.base import File, Store, StoreError
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 
 _EXTRA = "object-store"  # of this package, for pip
 
@@ -113,7 +113,7 @@ class ObjectStore(Store):
             raise self._unusable(verb, problem) from None
 
     def _unusable(self, verb: str, problem: Exception) -> StoreError:
-        reason = " ".join(str(problem).split()) or type(problem).__name__
+        reason = describe(problem, named=False)
         return StoreError(f"Store '{self.address}' cannot be {verb}: {reason.rstrip('.')}.")
 
 

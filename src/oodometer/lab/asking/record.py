@@ -1,4 +1,4 @@
-"""What a classifier said about a data set, batch by batch."""
+"""The outputs of a classifier on a data set, collected batch by batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Record:
         self.rows += rows
 
     def add_probe(self, name: str, values: Tensor) -> None:
-        """Keep what a probe said about the same batch; it must be finite."""
+        """Keep the values of a probe on the same batch; they must be finite."""
         bad = ~values.isfinite().reshape(len(values), -1).all(1)
         if bad.any():
             raise UserError(
