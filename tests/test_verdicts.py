@@ -212,15 +212,17 @@ def test_flips_beyond_chance_are_those_of_scipys_one_sided_tests():
     behind = ttest_rel(drawn["adam", "b"], drawn["adam", "a"], alternative="greater").pvalue
     needed = max(ahead, behind)  # both must be beyond chance
     assert 0.001 < needed < 0.4
-    assert part.surely_flipped(1.001 * needed)[0, 1]
-    assert not part.surely_flipped(0.999 * needed)[0, 1]
+    assert part.significantly_flipped(1.001 * needed)[0, 1]
+    assert not part.significantly_flipped(0.999 * needed)[0, 1]
 
 
 def test_runs_that_agree_to_the_last_digit_prove_no_more_than_their_signs():
     made = table_of(lambda d, ood, levels: 0.75 + 0.125 * ((levels["by"] == "x") == (d == "a")),
                     seeds=3, by=["x", "y"])  # fmt: skip
     part = spreads(cells_of(made), "by", published=False)[0]
-    assert part.surely_flipped(0.126)[0, 1] and not part.surely_flipped(0.125)[0, 1]  # 1 / 2^3
+    assert (
+        part.significantly_flipped(0.126)[0, 1] and not part.significantly_flipped(0.125)[0, 1]
+    )  # 1 / 2^3
 
 
 def test_shares_deviate_by_one_half_at_most():

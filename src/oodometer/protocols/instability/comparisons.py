@@ -20,7 +20,7 @@ from oodometer.stats.paired import t_test
 def winner_flips(parts: Sequence[Spread]) -> bool:
     """Whether on some outlier set one detector leads at one level, and another at another.
 
-    Each lead is beyond chance, by Student's paired test over the runs of a level, adjusted for all
+    Each lead is significant, by Student's paired test over the runs of a level, adjusted for all
     detectors, levels and outlier sets; or over its repeats in one context, adjusted for all pairs,
     levels, contexts and outlier sets. Where no detector is ahead at one level and behind at
     another, it is so in 0 % to 5 % of simulated tables.
@@ -30,7 +30,7 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     places = sum(len(part.places) for part in parts)
     for part in parts:
         best = [part.detectors.index(name) for name in part.changing_winners]
-        flipped = part.surely_flipped(SIGNIFICANT / (part.flips[1] * max(places, 1)))
+        flipped = part.significantly_flipped(SIGNIFICANT / (part.flips[1] * max(places, 1)))
         if flipped[np.ix_(best, best)].any():
             return True
     return False

@@ -196,7 +196,7 @@ def _due_to_the_factor(
     if turned:
         return "flips", ""
     chance = SIGNIFICANT / (parts[0].flips[1] * places)
-    if any_two and any(part.surely_flipped(chance).any() for part in parts):
+    if any_two and any(part.significantly_flipped(chance).any() for part in parts):
         return "flips", ""
     return "undecided", NOT_SIGNIFICANT
 

@@ -38,7 +38,7 @@ class Spread:
     contexts: NDArray[np.int64]  # of each run: the same, but for repeats such as the seed
     values: NDArray[np.float64]  # (detectors, runs), fractions
     accuracy: NDArray[np.float64] | None
-    changes: int  # independent changes of the factor: looks at one training are none
+    changes: int  # independent changes of the factor: re-evaluations of one training run are none
     published: bool = False
 
     @property
@@ -67,8 +67,8 @@ class Spread:
                     found.append((int(context), here))
         return found
 
-    def surely_flipped(self, chance: float) -> NDArray[np.bool_]:
-        """(detectors, detectors): whether each is beyond chance ahead of the other at some level.
+    def significantly_flipped(self, chance: float) -> NDArray[np.bool_]:
+        """(detectors, detectors): whether each is significantly ahead of the other at some level.
 
         Student's one-sided test of paired differences at each level; the other levels of the same
         context are compared. Both must be so, hence no further correction for the two.

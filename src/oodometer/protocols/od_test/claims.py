@@ -31,7 +31,7 @@ from oodometer.stats.comparison import Difference, holm
 
 def claims(accuracies: Accuracies) -> list[Claim]:
     """All that can be said about the methods that took part in every experiment."""
-    known = accuracies.three[accuracies.methods[0]].known  # else nothing can be told apart
+    known = accuracies.three[accuracies.methods[0]].known  # else nothing is significant
     return [
         _claim_best(accuracies),
         *(_claim_sources(accuracies) if known else ()),

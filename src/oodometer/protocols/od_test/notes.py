@@ -54,8 +54,8 @@ def missing(tables: Sequence[ScoreTable], sources: Sequence[Source]) -> tuple[st
     """What the tables say themselves, and the methods that could not take part."""
     lines: list[str] = []
     for table in tables:
-        told = [part for part in table.missing if not part.setting]
-        lines += missing_lines(told, len(table.runs))
+        whole = [part for part in table.missing if not part.setting]
+        lines += missing_lines(whole, len(table.runs))
         small = sorted({row.dataset for row in table.rows if len(row.scores) < 2})
         lines += [f"data set {name}: one sample cannot be halved" for name in small]
     for source in sources:

@@ -64,17 +64,17 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
 
 def missing(metric: ScoredMetric) -> tuple[str, ...]:
     """What the table says itself, and the gaps that it does not mention."""
-    told = metric.results.missing
+    stated = metric.results.missing
     runs = sum(
         max((n for (_, lv), n in metric.wanted.items() if lv == level)) for level in metric.levels
     )
-    lines = list(missing_lines(told, runs))
+    lines = list(missing_lines(stated, runs))
     for pair in metric.pairs:
         for detector in metric.detectors:
             lacks = metric.lacking(pair, detector)
             known = any(
                 part.detector in ("", detector) and part.dataset in ("", pair.ood, pair.id)
-                for part in told
+                for part in stated
             )
             if lacks and not known:
                 total = sum(n for (p, _), n in metric.wanted.items() if p == pair)

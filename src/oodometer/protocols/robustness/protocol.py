@@ -226,7 +226,7 @@ def _claim_best_mean(metric: ScoredMetric, comparisons: Sequence[Comparison]) ->
         len(comparison.order) - 1 for _, comparison in compared
     )  # of all others, on all sets
 
-    def surely_better(pair: Pair, one: str, other: str) -> bool:
+    def has_better_mean(pair: Pair, one: str, other: str) -> bool:
         levels = metric.levels_of(pair)
         cells = [(metric.cells[pair, one, lv], metric.cells[pair, other, lv]) for lv in levels]
         lead = mean_difference(cells)
@@ -242,9 +242,11 @@ def _claim_best_mean(metric: ScoredMetric, comparisons: Sequence[Comparison]) ->
         if any(math.isclose(means[best], means[name]) for name in comparison.winners):
             agree += 1
             sure_to_agree &= not comparison.tied
-            sure_to_agree &= all(surely_better(pair, first, other) for other in others)
+            sure_to_agree &= all(has_better_mean(pair, first, other) for other in others)
             continue
-        sure |= comparison.is_significantly_ahead(first, best) and surely_better(pair, best, first)
+        sure |= comparison.is_significantly_ahead(first, best) and has_better_mean(
+            pair, best, first
+        )
         texts.append(
             f"{comparison.context}: {first} varies least with mean {means[first]:.4g}, {best} has "
             f"the best mean, {means[best]:.4g}"

@@ -229,7 +229,7 @@ def arrange(
     everything = cells_of(results)
     # The conventions of the library are fractions; the paper's epsilon is meant for percent.
     is_share = float(np.nanmax(np.abs(everything.values))) <= 1.0
-    # The levels of the factor are told apart even if they re-evaluate the same training run.
+    # The levels of the factor are kept apart even if they re-evaluate the same training run.
     kinds = [Factor(f.name, "condition" if f.name == chosen else f.kind) for f in results.factors]
     training_runs = TrainingRuns.of(everything.runs, kinds)
     cells = everything.scaled(100.0 if is_share else 1.0).averaged(training_runs)
