@@ -22,8 +22,7 @@ from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
-from oodometer.protocols.ranking.protocol import ranking
-from oodometer.protocols.spread.protocol import spread
+from oodometer.protocols import score_protocol
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
 from oodometer.score_files import save_scores
@@ -313,6 +312,6 @@ def _conclude(table: ScoreTable, notes: _Notes) -> Evaluation:
             f"{', '.join(learned)}: fitted with half of each outlier set, so not compared with the "
             "other detectors; the scores are in the score table"
         )
-    protocols = (ranking, spread) if len(table.runs) > 1 else (ranking,)
-    findings = tuple(conclude(table, np.random.default_rng(0)) for conclude in protocols)
+    asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
+    findings = tuple(score_protocol(name)(table, np.random.default_rng(0)) for name in asked)
     return Evaluation(table, findings, tuple(notes.texts))

@@ -24,7 +24,7 @@ from oodometer.engine.work.codecs import (
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
-from oodometer.protocols import score_protocol
+from oodometer.protocols import PROTOCOLS, score_protocol
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
@@ -190,7 +190,7 @@ def _apply(name: str, table: ScoreTable) -> Finding:
     except UserError as problem:
         words = name.replace("_", " ")
         claim = Claim(f"The protocol {words} cannot conclude anything.", "undecided", str(problem))
-        return Finding(name, words.capitalize(), "", (claim,))
+        return Finding(name, words.capitalize(), PROTOCOLS[name].description, (claim,))
 
 
 def _load_finding(key: str, store: Store) -> Finding | None:

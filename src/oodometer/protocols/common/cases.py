@@ -124,9 +124,9 @@ def cases_of(results: Results) -> Cases:
     whole = everything.of(kept).complete()
     if not kept or not whole.values.size:
         factors = results.factor_names
-        told = f" (runs are told apart by {', '.join(factors)})" if factors else ""
+        varied = f" (runs differ in {', '.join(factors)})" if factors else ""
         raise UserError(
-            f"No run and outlier set has a value for every detector that could be compared{told}; "
+            f"No run and outlier set has a value for every compared detector{varied}; "
             "give a table in which detectors were measured on the same runs."
         )
     means = _case_values(whole).mean(axis=1) * (-1 if results.higher_is_better else 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from oodometer.results import Results
 
-# Metrics that ask the same question: are ID and outliers told apart?
+# Metrics that ask the same question: are ID and outliers separated?
 SEPARATING = ("auroc", "fpr95", "aupr_in", "aupr_out", "tnr95", "detection_error",
               "detection_accuracy")  # fmt: skip
 
@@ -21,7 +21,7 @@ class Measured:
 
     @property
     def separating(self) -> list[Results]:
-        """Metrics of how well ID and outliers are told apart."""
+        """Metrics of how well ID and outliers are separated."""
         return [results for name, results in self.by_metric.items() if name in SEPARATING]
 
     @property

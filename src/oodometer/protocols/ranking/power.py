@@ -14,7 +14,7 @@ POWER = 0.8  # chance to find the observed difference with the runs that are sai
 
 
 def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
-    """How many runs would tell the best from the nearest that cannot be told apart from it.
+    """How many runs would separate the best from the nearest that is tied with it.
 
     `tied` are all those, the nearest first.
     """

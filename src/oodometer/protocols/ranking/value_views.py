@@ -24,7 +24,7 @@ from oodometer.stats.friedman import critical_difference
 from oodometer.stats.ranks import places, rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
-MANY_SETS, FEW_DETECTORS = 10, 8  # beyond so many sets they become rows, and few detectors columns
+MANY_SETS, FEW_DETECTORS = 10, 8  # of more sets, rows are sets and columns the best detectors
 FEWEST_ORDERED = 4  # detectors whose order can agree more or less
 MOST_LEVELS, MOST_RUNS = 8, 500  # of a table that tells how far orders agree
 MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
@@ -65,7 +65,7 @@ def mean_table(field: Cases) -> Table:
 
 
 def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
-    """Ranks, the places that cannot be excluded, and groups that cannot be told apart."""
+    """Ranks, plausible ranks, and groups that do not differ significantly."""
     if len(field.names) < 2 or len(field.detectors) < 2:
         return None
     higher = field.results.higher_is_better
