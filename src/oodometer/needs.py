@@ -8,6 +8,7 @@ together, ``outliers`` validation outliers to learn from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,10 +17,7 @@ from oodometer.errors import UserError, unknown
 
 Source = Literal["outputs", "layers", "probe", "model", "runs", "outliers"]  # who answers
 
-_OUTPUTS = ("logits", "features", "labels", "head")
-_ALONE: dict[str, Source] = {"layers": "layers", "outliers": "outliers"}
-_NAMED: dict[str, Source] = {"probe": "probe", "model": "model", "runs": "runs"}
-_KNOWN = (*_OUTPUTS, *_ALONE, "probe:NAME", "model:NAME", "runs:ensemble")
+_BY_NAME = re.compile(r"(probe|model):([^/]+)(?:/(.+))?")
 
 
 @dataclass(frozen=True, order=True)
@@ -37,18 +35,12 @@ class Need:
         >>> Need.parse("probe:odin")
         Need(source='probe', name='odin', outliers='')
         """
-        source, colon, rest = text.partition(":")
-        if text in _OUTPUTS:
-            return cls("outputs", text)
-        if text in _ALONE:
-            return cls(_ALONE[text])
-        name, slash, outliers = rest.partition("/")
-        made = cls(_NAMED[source], name, outliers) if colon and source in _NAMED else None
-        if made is None or not name or bool(slash) != bool(made.source == "model" and outliers):
-            raise unknown(kind, text, _KNOWN)
-        if made.source == "runs" and made != ENSEMBLE:
-            raise unknown(kind, text, _KNOWN)
-        return made
+        if text in _FIXED:
+            return _FIXED[text]
+        match = _BY_NAME.fullmatch(text)
+        if match is None or (match[3] and match[1] == "probe"):
+            raise unknown(kind, text, [*_FIXED, "probe:NAME", "model:NAME"])
+        return cls("probe" if match[1] == "probe" else "model", match[2], match[3] or "")
 
     def __str__(self) -> str:
         if self.source == "outputs":
@@ -70,6 +62,8 @@ class Need:
 ENSEMBLE = Need("runs", "ensemble")
 LAYERS = Need("layers")
 OUTLIERS = Need("outliers")
+_PLAIN = [Need("outputs", name) for name in ("logits", "features", "labels", "head")]
+_FIXED = {str(need): need for need in (*_PLAIN, LAYERS, OUTLIERS, ENSEMBLE)}
 
 
 def parse_needs(texts: Iterable[str], kind: str = "need") -> frozenset[Need]:
