@@ -138,14 +138,8 @@ def evaluate_outputs(
     files = {name: Path(part) for name, part in outputs.items() if not isinstance(part, Outputs)}
     parts = given | (load_outputs(files, notes.add) if files else {})
     _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
-    needs = {need for choice in chosen for need in choice.detector.needs}
-    explained = {
-        name: part.refusing(
-            {str(need): Refusal(_why_missing(need)) for need in needs - part.available}
-            | dict(part.refused)
-        )
-        for name, part in ((name, parts[name]) for name in outputs if name in parts)
-    }
+    needs = frozenset(need for choice in chosen for need in choice.detector.needs)
+    explained = {name: _explained(parts[name], needs) for name in outputs if name in parts}
     return _conclude(score(explained, detectors, train="train", id="id", memory=memory), notes)
 
 
@@ -237,6 +231,12 @@ def _require_held_out(outputs: Mapping[str, Outputs], train: str, id: str) -> No
                 f"'{train}' and '{id}' hold the same {what}: detectors must not be evaluated on "
                 "the data they are fitted to."
             )
+
+
+def _explained(outputs: Outputs, needs: frozenset[Need]) -> Outputs:
+    """The same outputs with the reason for every need that they lack."""
+    lacking = {str(need): Refusal(_why_missing(need)) for need in needs - outputs.available}
+    return outputs.refusing(lacking | dict(outputs.refused))
 
 
 def _why_missing(need: Need) -> str:

@@ -65,12 +65,7 @@ def evaluate(
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
                   "mean": mean, "std": std, "head": head,
                   "device": "" if device == "cpu" else device}  # fmt: skip
-    given = [f"--{name}" for name, value in for_models.items() if value]
-    if outputs and given:
-        raise UserError(
-            f"{', '.join(given)} cannot be combined with --outputs: use either --outputs, or "
-            "--model with --train, --id, --ood and usually --weights."
-        )
+    _require_either(bool(outputs), [name for name, value in for_models.items() if value])
     if outputs:
         from oodometer.evaluation import evaluate_outputs
 
@@ -79,14 +74,7 @@ def evaluate(
         result = evaluate_outputs(files, detectors=chosen, memory=allowed, notify=_note)
         _write(result, out, [(f"outputs of {name}", file) for name, file in files.items()])
         return
-    lacking = [f"--{name}" for name in ("model", "train", "id", "ood") if not for_models[name]]
-    if lacking:
-        raise UserError(
-            f"{', '.join(lacking)} missing: evaluate needs --outputs train=FILE id=FILE "
-            "NAME=FILE..., or --model, --train, --id, --ood and, unless the model has its own, "
-            "--weights."
-        )
-    assert model and train and id and ood  # or something would be lacking
+    assert model and train and id and ood  # or something would be missing
     from oodometer import evaluation
     from oodometer.engine.lead.run import check_device
 
@@ -103,6 +91,22 @@ def evaluate(
         "weights": ", ".join(map(str, weights or [])),
     }
     _write(result, out, [(name, str(value)) for name, value in provenance.items() if value])
+
+
+def _require_either(outputs: bool, given: Sequence[str]) -> None:
+    """Refuse a mixture of the options for saved outputs and for models, or too few of either."""
+    if outputs and given:
+        raise UserError(
+            f"{', '.join(f'--{name}' for name in given)} cannot be combined with --outputs: use "
+            "either --outputs, or --model with --train, --id, --ood and usually --weights."
+        )
+    missing = [f"--{name}" for name in ("model", "train", "id", "ood") if name not in given]
+    if missing and not outputs:
+        raise UserError(
+            f"{', '.join(missing)} missing: evaluate needs --outputs train=FILE id=FILE "
+            "NAME=FILE..., or --model, --train, --id, --ood and, unless the model has its own, "
+            "--weights."
+        )
 
 
 def _split_names(text: str) -> list[str]:
