@@ -222,7 +222,7 @@ def test_errors_of_people_can_be_scaled(tmp_path):
     ("text", "message"),
     [
         ("unifrom(rate=0.2)", "Unknown label noise 'unifrom'. Did you mean 'uniform'?"),
-        ("uniform(rat=0.2)", "Unknown setting of label noise 'uniform' 'rat'"),
+        ("uniform(rat=0.2)", "Unknown setting of 'uniform' 'rat'"),
         ("uniform", "lacks the setting rate"),
         ("uniform(rate=1.2)", "between 0 and 1, got 1.2"),
         ("uniform(rate=-0.1)", "between 0 and 1, got -0.1"),
@@ -230,7 +230,7 @@ def test_errors_of_people_can_be_scaled(tmp_path):
         ("pair(rate=lots)", "between 0 and 1, got 'lots'"),
         ("uniform(rate=0.2, seed=-1)", "whole number from 0, got -1"),
         ("class_conditional", "needs a rate"),
-        ("none(rate=0.2)", "Unknown setting of label noise 'none' 'rate'"),
+        ("none(rate=0.2)", "Unknown setting of 'none' 'rate'"),
         ("file(path=nowhere.npz)", "'nowhere.npz' does not exist"),
         ("file(path=nowhere.txt)", "'nowhere.txt' does not exist"),
         ("file(path=nowhere.txt, key=a)", "has no key 'a'"),

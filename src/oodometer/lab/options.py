@@ -13,8 +13,10 @@ from oodometer.errors import UserError, unknown
 T = TypeVar("T")
 
 
-def choose(kind: str, text: str, known: Mapping[str, Callable[..., T]]) -> Callable[..., T]:
+def choose(kind: str, text: str, known: Mapping[str, Callable[..., T]]) -> partial[T]:
     """Return the named function with its settings filled in; its keyword-only arguments are those.
+
+    A setting without a default must be given; one whose default is None may be of any type.
 
     >>> def knn(*, k: int = 5) -> int:
     ...     return k
@@ -29,7 +31,12 @@ def choose(kind: str, text: str, known: Mapping[str, Callable[..., T]]) -> Calla
     for key, value in settings.items():
         if key not in defaults:
             raise unknown(f"setting of '{name}'", key, defaults)
-        settings[key] = _fitting(f"In {kind} '{text}', {key}", value, defaults[key])
+        if defaults[key] not in (None, inspect.Parameter.empty):
+            settings[key] = _fitting(f"In {kind} '{text}', {key}", value, defaults[key])
+    lacking = [key for key, default in defaults.items() if default is inspect.Parameter.empty]
+    lacking = [key for key in lacking if key not in settings]
+    if lacking:
+        raise UserError(f"{kind.capitalize()} '{text}' lacks the setting {', '.join(lacking)}.")
     return partial(known[name], **settings)
 
 

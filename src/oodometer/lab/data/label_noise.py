@@ -8,7 +8,6 @@ al. 2022, arXiv:2110.12088).
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oodometer.calls import Setting, parse_call
-from oodometer.errors import UserError, unknown
+from oodometer.calls import Setting
+from oodometer.errors import UserError
 from oodometer.lab.data.label_files import read_labels
+from oodometer.lab.options import choose
 
 Labels = NDArray[np.int64]
 
@@ -217,33 +217,16 @@ def apply_noise(text: str, labels: ArrayLike, classes: int) -> Labels:
 
 def parse_noise(text: str) -> tuple[Callable[..., Labels], dict[str, Setting]]:
     """Return the function and the settings that a text names, or say what is wrong with it."""
-    name, settings = parse_call("label noise", text)
-    if name not in KNOWN:
-        raise unknown("label noise", name, KNOWN)
-    takes = {
-        parameter.name: parameter.default
-        for parameter in inspect.signature(KNOWN[name]).parameters.values()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    for setting, value in settings.items():
-        if setting not in takes:
-            raise unknown(f"setting of label noise '{name}'", setting, takes)
-        if setting == "rate":
-            _checked_rate(value)
-        elif setting == "seed" and (
-            not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32
-        ):
-            raise UserError(f"seed of label noise must be a whole number from 0, got {value!r}.")
-        elif setting in ("path", "key"):
-            settings[setting] = str(value)
-    lacking = [
-        setting
-        for setting, default in takes.items()
-        if default is inspect.Parameter.empty and setting not in settings
-    ]
-    if lacking:
-        raise UserError(f"Label noise '{text}' lacks the setting {', '.join(lacking)}.")
-    return KNOWN[name], settings
+    chosen = choose("label noise", text, KNOWN)
+    settings = chosen.keywords
+    if "rate" in settings:
+        _checked_rate(settings["rate"])
+    if not 0 <= settings.get("seed", 0) < 2**32:
+        raise UserError(
+            f"seed of label noise must be a whole number from 0, got {settings['seed']!r}."
+        )
+    paths = {key: str(value) for key, value in settings.items() if key in ("path", "key")}
+    return chosen.func, settings | paths
 
 
 def checked_labels(labels: ArrayLike, classes: int) -> Labels:
