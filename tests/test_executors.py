@@ -364,7 +364,7 @@ def test_a_study_on_ray_gives_the_same_bytes_though_a_node_is_lost(
 def test_a_cluster_that_is_not_there_is_told_at_once(address):
     from oodometer.engine.executors.cluster import _require_listener
 
-    sentence = "There is no Ray cluster at|must be auto, local, or an address"
+    sentence = "No Ray cluster at|must be auto, local, or an address"
     with pytest.raises(UserError, match=sentence):
         _require_listener(address)
 

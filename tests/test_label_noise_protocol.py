@@ -206,8 +206,8 @@ def test_kinds_of_noise_are_compared_at_one_rate():
     finding = judged({"auroc": Results(pd.DataFrame(lines), ("training_dataset", "seed"))})
     kinds = {t.name: t for t in finding.tables}["kinds"]
     assert [row[:3] for row in kinds.rows] == [
-        ("clean", "clean", "0.0 %"), ("n_worse", "human", "40.2 %"),
-        ("symm_worse", "uniform", "40.2 %"), ("asymm_agg", "class-conditional", "9.0 %"),
+        ("clean", "clean", "0.0%"), ("n_worse", "human", "40.2%"),
+        ("symm_worse", "uniform", "40.2%"), ("asymm_agg", "class-conditional", "9.0%"),
     ]  # fmt: skip
     told = [c for c in finding.claims if c.text.startswith("At the same rate")]
     assert len(told) == 1 and told[0].verdict == "holds"  # nothing has the rate of asymm_agg

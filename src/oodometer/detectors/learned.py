@@ -103,13 +103,13 @@ def binary_classifier(train: View) -> Scorer:
     only_by_name=True,
 )
 def binary_network(train: View, *, balanced: bool = True) -> Scorer:
-    """Network that is trained on inputs to tell known data from the validation outliers.
+    """Network that is trained on inputs to separate ID data from the validation outliers.
 
-    score = z_1 - z_0, its log odds of being an outlier. A study trains it, one for every outlier
-    set: the run's own network and optimizer, from fresh weights, on the classifier's samples and
-    the validation half of the test set against the validation half of the outliers, for at most 29
-    epochs or until 99.99% of a held-out fifth are told apart. The smaller side is repeated until
-    both are as many; balanced=False takes them as they are, as published.
+    score = z_1 - z_0, its log-odds of being an outlier. A study trains one per outlier set: the
+    run's own network and optimizer, from scratch, on the classifier's samples and the validation
+    half of the test set against the validation half of the outliers, for at most 29 epochs or until
+    99.99% of a held-out fifth are separated. The smaller class is repeated until both have the same
+    size; balanced=False uses the sizes as they are, as published.
     """
     _sides(train)
     name = "binary" if balanced else "binary_unbalanced"

@@ -201,7 +201,7 @@ def auroc_difference(
 
 
 def holm(p_values: ArrayLike, *, among: int | None = None) -> Floats:
-    """P values adjusted so that rejecting those below 5% errs at all in 5% of families at most.
+    """P-values adjusted so that rejecting those below 5% errs at all in 5% of families at most.
 
     The k-th smallest of n is multiplied by n + 1 - k, and none is smaller than the one before it
     in that order. Holm 1979, Scandinavian Journal of Statistics 6:65-70. If results decided which
@@ -225,10 +225,10 @@ def holm(p_values: ArrayLike, *, among: int | None = None) -> Floats:
 
 
 def against_best(p_values: ArrayLike) -> Floats:
-    """P values of the best of k methods against the k - 1 others, adjusted for its having won.
+    """P-values of the best of k methods against the k - 1 others, adjusted for its having won.
 
     Whoever is best by chance has been compared with everybody: the family is all k (k - 1) / 2
-    pairs. Holm's rule for the k - 1 alone would tell equal methods apart in 6% of cases with
+    pairs. Holm's method for the k - 1 alone would tell equal methods apart in 6% of cases with
     k = 3, 13% with 10 and 20% with 20. But if the best beats even the nearest of the others,
     the largest p-value says so for all of them: none is adjusted to more than that.
     """
@@ -242,7 +242,7 @@ def against_best(p_values: ArrayLike) -> Floats:
 def over_families(families: Sequence[ArrayLike]) -> list[Floats]:
     """Adjust p-values that are adjusted within their families for the number of families, too.
 
-    Holm's rule for families: each of m is tested at its m-th part of the level, and one of which
+    Holm's method for families: each of m is tested at its m-th part of the level, and one of which
     all are rejected leaves its part to the others. Of families with one p-value each it is `holm`.
     """
     given = [_p_values(family) for family in families]

@@ -80,7 +80,7 @@ def friedman(
 
 
 def _f_tail(statistic: float, methods: int, blocks: int) -> float:
-    """P value by Iman & Davenport's F."""
+    """P-value by Iman & Davenport's F."""
     room = blocks * (methods - 1) - statistic
     if room <= 0.0:
         # The same order in every block: as many ways as there are orders.

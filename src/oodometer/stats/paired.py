@@ -154,7 +154,7 @@ def t_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
 
 
 def one_sided_p_values(values: Floats) -> Floats:
-    """P values of Student's one-sided paired tests that row i exceeds row j, of (rows, runs).
+    """P-values of Student's one-sided paired tests that row i exceeds row j, of (rows, runs).
 
     Runs that agree to the last digit prove no more than their signs: 2^-n.
     """

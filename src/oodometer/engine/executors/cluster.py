@@ -192,7 +192,7 @@ def _connect(ray: Any, address: str, most: int | None) -> None:
             ray.init(address=address, **quiet)
     except (ConnectionError, ValueError, RuntimeError, OSError) as problem:
         words = " ".join(str(problem).split())
-        raise UserError(f"There is no Ray cluster at '{address}': {words}") from None
+        raise UserError(f"No Ray cluster at '{address}': {words}") from None
 
 
 def _require_listener(address: str) -> None:
@@ -209,7 +209,7 @@ def _require_listener(address: str) -> None:
         ) from None
     except OSError as problem:
         words = problem.strerror or str(problem)
-        raise UserError(f"There is no Ray cluster at '{address}': {words}.") from None
+        raise UserError(f"No Ray cluster at '{address}': {words}.") from None
 
 
 class _Pulse:

@@ -206,7 +206,7 @@ def run_study(
 
 
 def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
-    """What every training will take, with all that follows from it."""
+    """What every training run will take, with all that follows from it."""
     from oodometer.lab.asking.probes import PROBES  # loads PyTorch
     from oodometer.lab.detector_models import find_model
 

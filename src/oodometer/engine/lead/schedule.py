@@ -74,9 +74,9 @@ class Schedule:
     """The jobs of a study, and which of them are under way.
 
     A worker continues with the run that it has in memory, or prepares another one, the longest
-    first; of those that share a training one at a time, until the model is there. When nothing is
-    left to prepare, workers share the detectors of prepared runs in pieces that become smaller, so
-    that they end together.
+    first; of those that share a training run one at a time, until the model is there. When nothing
+    is left to prepare, workers share the detectors of prepared runs in pieces that become smaller,
+    so that they end together.
     """
 
     def __init__(

@@ -103,12 +103,12 @@ def fitted_content(spec: TrainSpec, content: DataContent) -> str:
 
 
 def checkpoint_key(training: str, checkpoint: int | str) -> str:
-    """Return the key of a training's weights, as `TrainSpec.checkpoint` names them."""
+    """Return the key of a training run's weights, as `TrainSpec.checkpoint` names them."""
     return digest("model", training, checkpoint)
 
 
 def training_key(spec: TrainSpec, content: DataContent) -> str:
-    """Return the key of a training; runs that differ only in the epoch that they use share it."""
+    """Return the key of a training run, shared by runs that differ only in their epoch."""
     # What the data are is told by their content; where they came from does not matter.
     # Nor does what comes after training.
     recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | RE_EVALUATED)

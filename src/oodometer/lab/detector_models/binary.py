@@ -31,7 +31,7 @@ _GOOD_ENOUGH = "reached(on=validation_accuracy, value=0.9999)"
 def binary_spec(spec: TrainSpec) -> TrainSpec:
     """The training of the binary network: the classifier's own, on the other task.
 
-    At most 29 epochs, or until 99.99% of what is held out are told apart, as published.
+    At most 29 epochs, or until 99.99% of the held-out samples are separated, as published.
     """
     return spec.model_copy(
         update={

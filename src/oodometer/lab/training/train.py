@@ -44,7 +44,7 @@ class Trained:
 
 
 def check_spec(spec: TrainSpec, *, task: Task = CLASSIFIER, validated: bool = False) -> None:
-    """Check all that can be checked of a training without its data: names, settings, needs.
+    """Check all that can be checked of a training run without its data: names, settings, needs.
 
     `validated`: there are validation samples, whatever the specification says.
     """
@@ -107,8 +107,9 @@ def stopped_before(wanted: int, reached: int) -> UserError:
 class Training:
     """A training at work, epoch by epoch; between epochs it can be kept as arrays and gone on with.
 
-    All that the next epoch depends on is in these arrays, so that a training which was interrupted
-    ends with the same bytes as one which was not. Nothing of it touches the global random state.
+    All that the next epoch depends on is in these arrays, so that a training run which was
+    interrupted ends with the same bytes as one which was not. Nothing of it touches the global
+    random state.
     """
 
     def __init__(
@@ -293,7 +294,7 @@ class Training:
         return arrays | {f"random/{name}": _array(value) for name, value in generators.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Go to where a snapshot was taken, of a training of the same specification, data and
+        """Go to where a snapshot was taken, of a training run of the same specification, data and
         checkpoints.
         """  # noqa: D205
         tensors = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}

@@ -25,7 +25,7 @@ class Comparison:
     context: str
     order: tuple[str, ...]
     values: Mapping[str, float]  # the smaller, the better
-    leads: Mapping[str, Difference]  # other against first, with adjusted p values
+    leads: Mapping[str, Difference]  # other against first, with adjusted p-values
 
     @property
     def first(self) -> str:
@@ -55,7 +55,7 @@ def compare_all(
 ) -> list[Comparison]:
     """Compare in every context: context -> name -> value, and `compare(context, other, first)`.
 
-    P values are adjusted for all pairs in a context, because the first was picked from the same
+    P-values are adjusted for all pairs in a context, because the first was picked from the same
     data, and for the number of contexts; `called` says what readers call a context.
     """
     found = []
@@ -77,7 +77,7 @@ def compare_all(
 
 
 def number_of_pairs(contexts: Mapping[K, Mapping[str, float]]) -> int:
-    """By how much p values may be multiplied at most: all pairs in all contexts."""
+    """By how much p-values may be multiplied at most: all pairs in all contexts."""
     return sum(len(values) * (len(values) - 1) // 2 for values in contexts.values())
 
 

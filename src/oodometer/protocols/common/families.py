@@ -13,11 +13,11 @@ from oodometer.stats.comparison import Difference, holm
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One question: its p values, and how to answer it once they are adjusted for the page."""
+    """One question: its p-values, and how to answer it once they are adjusted for the page."""
 
     p_values: Sequence[float]  # adjusted within the question
     tell: Callable[[Sequence[float]], list[Claim]]
-    overall: float | None = None  # p value of it as a whole, such as of the mean over detectors
+    overall: float | None = None  # p-value of it as a whole, such as of the mean over detectors
 
     @property
     def p_value(self) -> float:
@@ -27,7 +27,7 @@ class Asked:
 
 
 def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
-    """Answer all questions: one is opened if there is something to find, by Holm's rule for all.
+    """Answer all questions: one is opened if there is something to find, by Holm's method for all.
 
     If there is nothing at all to find, any claim that something is significant errs on 5 % of
     pages at most, however many questions they ask. Within a question that is opened, p values are
@@ -46,7 +46,7 @@ def about_differences(
     tell: Callable[[dict[Name, Difference]], list[Claim]],
     overall: float | None = None,
 ) -> list[Asked]:
-    """Ask about differences by name; without any there is no question."""
+    """Ask about differences by name; none without any."""
 
     def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
         return tell(_adjusted(found, p_values))

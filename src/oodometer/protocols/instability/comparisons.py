@@ -23,7 +23,7 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     Each lead is significant, by Student's paired test over the runs of a level, adjusted for all
     detectors, levels and outlier sets; or over its repeats in one context, adjusted for all pairs,
     levels, contexts and outlier sets. Where no detector is ahead at one level and behind at
-    another, it is so in 0 % to 5 % of simulated tables.
+    another, it is so in 0% to 5% of simulated tables.
     """
     if any(judge(comparisons) == "flips" for comparisons in level_comparisons(parts)):
         return True

@@ -185,7 +185,7 @@ def _due_to_the_factor(
 
     Under another condition the network was trained anew, which changes the order by itself: it is
     due to the factor only if one detector is significantly ahead at one level, and another at
-    another: the best ones, which says `turned`, or any two, by p values that are multiplied by the
+    another: the best ones, which says `turned`, or any two, by p-values that are multiplied by the
     number of all pairs, levels, contexts and outlier sets.
     """
     if not parts[0].is_condition:
@@ -256,7 +256,8 @@ def _caveats(
         "Runs are compared that differ in one factor and agree in all others; where several such "
         "groups exist, differences are the largest within a group and standard deviations are "
         "pooled over the groups.",
-        "The 95 % intervals of standard deviations assume normal values, or normal logits of "
+        "The 95% confidence intervals of standard deviations assume normal values, or normal "
+        "logits of "
         "shares; two standard deviations differ if their intervals, adjusted for all detectors and "
         "outlier sets, do not overlap.",
         "Re-evaluations of the same training run, such as its epochs, count as one case in tests. "

@@ -48,16 +48,16 @@ class Spread:
 
     @property
     def is_condition(self) -> bool:
-        """Whether another level is another training under another condition.
+        """Whether another level is another training run under another condition.
 
-        Then what changes may be owed to the training and not to the condition. Another seed is
-        another training by itself, and an epoch is a look at the same training.
+        Then a change may be due to retraining and not to the condition. A seed only retrains, and
+        an epoch re-evaluates the same training run.
         """
         return self.kind == "condition"
 
     @cached_property
     def places(self) -> list[tuple[int, NDArray[np.intp]]]:
-        """Context and runs of each level that was trained often enough to tell chance."""
+        """Context and runs of each level that was repeated often enough for a test."""
         levels = np.array(self.level)
         found = []
         for context in np.unique(self.contexts):

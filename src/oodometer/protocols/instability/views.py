@@ -48,7 +48,7 @@ def spread_table(part: Spread, *, published: bool) -> Table:
     accuracy = ""
     if part.accuracy is not None and len(part.accuracy) > 1:
         spread = part.accuracy_deviation
-        accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f} %."
+        accuracy = f" Accuracy {100 * part.accuracy.mean():.2f} ± {100 * spread:.2f}%."
     own = (
         "mean",
         "standard deviation",

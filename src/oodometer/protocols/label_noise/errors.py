@@ -30,7 +30,7 @@ def _by_question(
 def _overall(
     cases: NoiseCases, one: str, other: str, families: int, rng: np.random.Generator
 ) -> float:
-    """The p value of two questions to all detectors at once, by their mean in each training run."""
+    """The p-value of two questions to all detectors at once, by their mean in each training run."""
     first, second = (known(mean_of_known(values)) for values in cases.both(one, other))
     return compared(first, second, 2 * families, rng).p_value
 
@@ -145,7 +145,7 @@ def ask_accuracy(cases: NoiseCases) -> list[Asked]:
         for name, row in zip(cases.detectors, areas, strict=True)
         if len(known(row)) > 3
     }
-    defined = {  # with value, interval and p value, as differences have them
+    defined = {  # with value, interval and p-value, as differences have them
         name: Difference(r.value, r.low, r.high, r.p_value)
         for name, r in found.items()
         if r.value is not None

@@ -93,7 +93,7 @@ def _caveats(cases: NoiseCases) -> tuple[str, ...]:
         "Almost stochastic order (ASO) is corrected for the number of comparisons by Bonferroni's "
         f"rule, with a threshold of {THRESHOLD}; it asks whether nearly all training runs are "
         "better, not whether the mean is. Claims are based on paired tests.",
-        "P values are adjusted by Holm's rule within each question and over all questions: if "
+        "P-values are adjusted by Holm's method within each question and over all questions: if "
         f"noise had no effect, at most {100 * SIGNIFICANT:.0f} of 100 such pages would make a "
         "claim. Intervals are for one comparison at a time.",
     ]

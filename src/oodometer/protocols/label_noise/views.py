@@ -99,7 +99,7 @@ def kind_table(cases: NoiseCases) -> Table:
             (
                 level,
                 labels.kind,
-                DOES_NOT_APPLY if labels.rate is None else f"{100 * labels.rate:.1f} %",
+                DOES_NOT_APPLY if labels.rate is None else f"{100 * labels.rate:.1f}%",
                 *((_mean(known(accuracy[~np.isnan(areas)])),) if cases.has_accuracy else ()),
                 _mean(known(areas)),
                 loss,
@@ -115,8 +115,8 @@ def kind_table(cases: NoiseCases) -> Table:
         tuple(columns),
         tuple(rows),
         "AUROC: median over outlier sets, mean over runs and detectors. Loss: clean − noisy in "
-        "paired training runs, with 95 % interval where there are two. The rate is shown where "
-        "it is known.",
+        "paired training runs, with 95% confidence interval where there are two. The rate is shown "
+        "where it is known.",
     )
 
 
@@ -207,8 +207,8 @@ def correlation_table(cases: NoiseCases) -> Table | None:
         "Spearman's correlation of the classifier's accuracy with",
         ("detector", *(QUESTIONS[name] for name in cases.questions)),
         tuple(rows),
-        "Over all runs, with 95 % intervals that count training runs as cases; missing where "
-        f"values do not vary or there are fewer than {FEWEST_FOR_CORRELATION} training runs.",
+        "Over all runs, with 95% confidence intervals that count training runs as cases; missing "
+        f"where values do not vary or there are fewer than {FEWEST_FOR_CORRELATION} training runs.",
     )
 
 
@@ -277,8 +277,9 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
         f"Median AUROC with {choice.factor} {choice.one} − with {choice.other}",
         tuple(columns),
         tuple(rows),
-        "Paired training runs, with 95 % intervals where there are two; p values of noisy labels, "
-        "adjusted by Holm's rule for these detectors only. 0 without an interval: the scores are "
+        "Paired training runs, with 95% confidence intervals where there are two; p-values of "
+        "noisy labels, "
+        "adjusted by Holm's method for these detectors only. 0 without an interval: the scores are "
         "the same.",
     )
 
@@ -330,7 +331,7 @@ def curves(cases: NoiseCases) -> Series:
     return interval_series(
         "noise",
         "Median AUROC by labels",
-        f"Median over {cases.sets} outlier sets, mean over runs with 95 % interval, for "
+        f"Median over {cases.sets} outlier sets, mean over runs with 95% confidence interval, for "
         f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
         "AUROC",
         [(d, level, mean_share(own)) for (d, level), own in values.items() if len(own)],

@@ -59,7 +59,7 @@ def _claim_best(accuracies: Accuracies) -> Claim:
     experiments = count(effect.cells.size, "experiment")
     estimate = effect.estimate()
     interval = (
-        f"95 % interval {number(estimate.low)} to {number(estimate.high)}"
+        f"95% confidence interval {number(estimate.low)} to {number(estimate.high)}"
         if estimate
         else f"no interval: fewer than {FEWEST_SETS} outlier sets"
     )
@@ -193,7 +193,7 @@ def _claim_without(accuracies: Accuracies) -> list[Claim]:
     gain = mean_effect(gains).difference()
     moved = "gains" if gain.value >= 0 else "loses"
     text = f"A threshold learned on other outliers {moved} {points(abs(gain.value))} against one "
-    text += "that simply accepts 95 % of ID data"
+    text += "that simply accepts 95% of ID data"
     verdict, text = _judged(gain, text)
     better = sum(effect.value > 0 for effect in gains)
     evidence = f"{_interval(gain)}; better for {better} of {count(len(names), 'method')}"

@@ -47,7 +47,7 @@ def accuracy_table(accuracies: Accuracies) -> Table:
         tuple(tuple(row[c] for c in shown) for row in rows),
         "Three data sets: the threshold was learned on another outlier set than the one tested. "
         "Two: on other samples of the same set. Optimism: two − three. Without outliers: the "
-        "threshold accepts 95 % of ID validation data. 0.5 is chance. ± of the figures: "
+        "threshold accepts 95% of ID validation data. 0.5 is chance. ± of the figures: "
         "1.96 standard errors over experiments as if they were independent, which the paper's "
         "figures show; the intervals in brackets respect that experiments share data sets.",
     )

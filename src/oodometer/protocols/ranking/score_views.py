@@ -27,7 +27,7 @@ def auroc_table(field: ScoreCases) -> Table:
     over = "in one training run" if one else f"mean over {len(field.training_runs)} training runs"
     return Table(
         "auroc",
-        f"AUROC, {over}, with 95 % intervals",
+        f"AUROC, {over}, with 95% confidence intervals",
         ("detector", "mean", *field.table.ood),
         tuple(rows),
         "Higher is better; 0.5 is chance. The intervals are for "
@@ -53,7 +53,7 @@ def intervals(field: ScoreCases) -> Series:
     return interval_series(
         "auroc",
         "AUROC per outlier set",
-        f"Mean AUROC with 95 % interval of {count(len(field.detectors), 'detector')} on "
+        f"Mean AUROC with 95% confidence interval of {count(len(field.detectors), 'detector')} on "
         f"{outlier_sets(field)}; {field.detectors[0]} has the highest mean.",
         "AUROC",
         [

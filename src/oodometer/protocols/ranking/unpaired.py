@@ -256,7 +256,8 @@ def _finding(
             "holds" if ahead else "undecided",
             "one run has no spread"
             if lead is None
-            else f"95 % interval {between(lead.low, lead.high)}, for the mean over runs like these",
+            else f"95% confidence interval {between(lead.low, lead.high)}, for the mean over runs "
+            "like these",
         )
     ]
     if ahead or tied_with_best(differences):
@@ -299,7 +300,7 @@ def _means(table: Results, known: Mapping[str, Summary]) -> Table:
         rows.append((name, _estimate(part) or part.mean, spread, part.runs))
     return Table(
         "means",
-        f"{table.label}, mean over runs, with 95 % intervals",
+        f"{table.label}, mean over runs, with 95% confidence intervals",
         ("detector", "mean", "standard deviation", "runs"),
         tuple(rows),
         ("Higher" if table.higher_is_better else "Lower")
@@ -320,8 +321,8 @@ def _intervals(table: Results, known: Mapping[str, Summary]) -> tuple[Series, ..
         interval_series(
             "means",
             f"Mean {table.label}",
-            f"Mean {table.label} with 95 % interval (Student's t over each detector's runs) of "
-            f"{count(len(rows), 'detector')}.",
+            f"Mean {table.label} with 95% confidence interval (Student's t over each detector's "
+            f"runs) of {count(len(rows), 'detector')}.",
             table.label,
             rows,
             higher_is_better=table.higher_is_better,

@@ -53,7 +53,8 @@ def mean_table(field: Cases) -> Table:
         rows.append((detector, mean, spread, width))
     return Table(
         "means",
-        f"{field.metric}, mean over {count(len(field.names), field.case)}, with 95 % intervals",
+        f"{field.metric}, mean over {count(len(field.names), field.case)}, with 95% confidence "
+        "intervals",
         ("detector", "mean", "standard deviation", "range"),
         tuple(rows),
         f"{_direction(field)} Intervals are for the mean over further {field.case}s like these "
@@ -82,7 +83,7 @@ def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
     return Table(
         "ranks",
         f"Ranks over {count(len(field.names), field.case)}",
-        ("detector", "times first", "mean rank", "ranks", "plausible ranks (95 %)", "group"),
+        ("detector", "times first", "mean rank", "ranks", "plausible ranks (95%)", "group"),
         tuple(rows),
         f"Mean ranks of detectors that share a letter do not differ significantly (Friedman, "
         f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). "
@@ -148,8 +149,8 @@ def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | N
         f"What explains the variance of {field.metric} over the runs",
         ("detector", *(" × ".join(names) for names in effects)),
         tuple(rows),
-        "Shares of each detector's variance, with 95 % intervals where the design allows them. "
-        + " ".join(notes),
+        "Shares of each detector's variance, with 95% confidence intervals where the design allows "
+        "them. " + " ".join(notes),
     )
 
 
@@ -167,9 +168,9 @@ def range_table(field: Cases, ranges: Mapping[str, tuple[FactorRange, ...]]) -> 
         f"How far each factor alone moves {field.metric}",
         ("detector", *factors),
         tuple(rows),
-        "Highest less lowest mean of the factor's levels, all else at its most frequent level, "
+        "Highest − lowest mean of the factor's levels, all else at its most frequent level, "
         "with intervals where levels have repeats, which allow for all factors (Tukey and Kramer). "
-        "The runs form no grid, so shares of the variance cannot be had.",
+        "The runs do not form a grid, so shares of the variance cannot be computed.",
     )
 
 
@@ -226,7 +227,8 @@ def intervals(field: Cases) -> list[Series]:
         interval_series(
             "means",
             f"Mean {field.metric}",
-            f"Mean {field.metric} with 95 % interval over {count(len(field.names), field.case)} "
+            f"Mean {field.metric} with 95% confidence interval over "
+            f"{count(len(field.names), field.case)} "
             f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
             field.metric,
             [

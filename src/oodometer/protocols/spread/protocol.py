@@ -46,8 +46,8 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         claims=tuple(claims),
         tables=(_table(field),),
         caveats=(
-            "Differences between two training runs are tested on the samples that both scored; p "
-            "values are adjusted by Holm's rule for all pairs of training runs.",
+            "Differences between two training runs are tested on the samples that both scored; "
+            "p-values are adjusted by Holm's method for all pairs of training runs.",
         ),
     )
 

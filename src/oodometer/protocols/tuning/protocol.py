@@ -78,7 +78,7 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
 
 
 def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference]:
-    """Tuned less default of every detector, with adjusted p values.
+    """Tuned less default of every detector, with adjusted p-values.
 
     By training runs; a single one is judged by its samples, as outlier sets share ID samples and
     what settings were chosen on: as cases, they made equal settings differ on 45 of 100 pages.
@@ -231,7 +231,7 @@ def _caveats(cases: TuningCases) -> tuple[str, ...]:
     caveats = [
         "Each outlier set is the test once, and settings are chosen by mean AUROC on all others; "
         "one half of the ID samples is used for the choice, the other for the test.",
-        "P values are adjusted by Holm's rule for "
+        "P-values are adjusted by Holm's method for "
         f"{count(len(cases.detectors), 'detector')}; the significance level is {SIGNIFICANT:.0%}.",
     ]
     if cases.runs > cases.count and cases.are_runs:
@@ -242,7 +242,7 @@ def _caveats(cases: TuningCases) -> tuple[str, ...]:
         )
     if not cases.are_runs:
         caveats.append(
-            "There is a single training run: intervals and p values are for other test samples; "
+            "There is a single training run: intervals and p-values are for other test samples; "
             "nothing can be said about retraining."
         )
     if cases.are_runs and cases.count == FEWEST_FOR_T - 1:

@@ -44,8 +44,8 @@ def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Tab
         ("detector", "settings", *CHOICES.values(), "gain of tuning", "adjusted p",
          "optimism"),
         tuple(rows),
-        "Gain: tuned − default. Optimism: extra gain from tuning on the test outliers. 95 % "
-        "intervals"
+        "Gain: tuned − default. Optimism: extra gain from tuning on the test outliers. 95% "
+        "confidence intervals"
         + ("." if cases.are_runs else ", for other samples and this training run."),
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ def gains(cases: TuningCases) -> Series:
     return interval_series(
         "gains",
         "AUROC by choice of setting",
-        f"Mean AUROC over {count(cases.count, cases.case)} with 95 % interval, for "
+        f"Mean AUROC over {count(cases.count, cases.case)} with 95% confidence interval, for "
         f"{count(len(cases.detectors), 'detector')}: default, tuned on other outliers, chosen on "
         "the test.",
         "AUROC",
@@ -138,8 +138,8 @@ def setting_intervals(cases: TuningCases) -> list[Series]:
         interval_series(
             f"settings-{detector.name}",
             f"AUROC of every setting of {detector.name}",
-            "Mean AUROC over outlier sets, with 95 % interval over training runs where there are "
-            "several.",
+            "Mean AUROC over outlier sets, with 95% confidence interval over training runs where "
+            "there are several.",
             "AUROC",
             [
                 (_setting_label(parts), "mean over runs", mean_share(detector.curve[setting]))
