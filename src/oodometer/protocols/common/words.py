@@ -40,7 +40,7 @@ def between(low: float, high: float) -> str:
 
 
 def points_and_p(difference: Difference) -> str:
-    """Write a difference of AUROCs in hundredths, with its interval and its adjusted p value.
+    """Write a difference of AUROCs in hundredths, with its interval and its adjusted p-value.
 
     >>> points_and_p(Difference(0.0123, -0.004, 0.0286, 0.1))
     '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
@@ -64,7 +64,7 @@ def points(share: float) -> str:
 
 
 def times_and_p(ratio: Difference) -> str:
-    """Write how many times as large a score is, with its interval and its adjusted p value.
+    """Write how many times as large a score is, with its interval and its adjusted p-value.
 
     >>> times_and_p(Difference(2.34, 1.2, 4.56, 0.01)), times_and_p(Difference(1, 0, math.inf, 1))
     ('2.3 times as large [1.2, 4.6], adjusted p = 0.01', 'no interval')

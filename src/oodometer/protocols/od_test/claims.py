@@ -185,7 +185,7 @@ def _claim_order(accuracies: Accuracies) -> list[Claim]:
 
 
 def _claim_without(accuracies: Accuracies) -> list[Claim]:
-    """Do validation outliers help at all? Against a threshold that accepts 95 % of ID."""
+    """Do validation outliers help at all? Against a threshold that accepts 95% of ID."""
     names = [name for name in accuracies.methods if name in accuracies.none]
     if not names:
         return []
@@ -300,7 +300,7 @@ def _gaps(effect: Effect) -> dict[tuple[str, str], _Gap]:
 
 
 def _gap_p_value(gap: _Gap, accuracies: Accuracies) -> float:
-    """P value of a gap: test sets and training runs vary, and so do samples.
+    """P-value of a gap: test sets and training runs vary, and so do samples.
 
     One training run has learned each threshold once, which cannot show how far thresholds vary.
     """

@@ -120,8 +120,8 @@ def accuracy_series(accuracies: Accuracies) -> Series:
     return interval_series(
         "od-test",
         f"Accuracy at balance {what}",
-        f"Accuracy with 95 % interval of {count(len(accuracies.methods), 'method')} {what}; "
-        f"{accuracies.methods[0]} has the highest with three data sets. 0.5 is chance.",
+        f"Accuracy with 95% confidence interval of {count(len(accuracies.methods), 'method')} "
+        f"{what}; {accuracies.methods[0]} has the highest with three data sets. 0.5 is chance.",
         "accuracy",
         [
             (name, group, _cell(effects[name]))

@@ -130,7 +130,7 @@ def _by_factor(
     places: Mapping[_Condition, object],
     comparisons: Sequence[Comparison],
 ) -> dict[str, list[Comparison]]:
-    """Who is best under each level of each condition; p values are adjusted for all of them."""
+    """Who is best under each level of each condition; p-values are adjusted for all of them."""
     by_factor: dict[str, list[Comparison]] = {name: [] for name in names(factors, "condition")}
     for condition, comparison in zip(places, comparisons, strict=True):
         by_factor[condition.factor].append(comparison)

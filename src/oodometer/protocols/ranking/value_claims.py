@@ -36,14 +36,14 @@ from oodometer.stats.intervals import Interval, runs_interval
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
 
 ADJUSTED = (
-    "P values are adjusted by Holm's rule for {} with the leader, corrected for having picked the "
-    f"leader from the same data, and judged at {SIGNIFICANT:.0%}."
+    "P-values are adjusted by Holm's method for {} with the leader, corrected for having picked "
+    f"the leader from the same data, and judged at {SIGNIFICANT:.0%}."
 )
 MOST_NAMED = 20  # detectors that a caveat names
 
 
 def value_differences(field: Cases, rng: np.random.Generator) -> dict[str, Difference]:
-    """How far the best is ahead of every other detector, by case, with adjusted p values."""
+    """How far the best is ahead of every other detector, by case, with adjusted p-values."""
     if len(field.names) < 2:
         return {}
     best = field.oriented(0)
@@ -160,14 +160,15 @@ def _win_probability(
         f"{'' if field.are_runs else of_one(field) + ', '}{best} beats {second} "
         f"with probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}].",
         "holds" if decided else "undecided",
-        f"share of {count(len(field.names), field.case)} with 95 % interval; ties count one half",
+        f"share of {count(len(field.names), field.case)} with 95% confidence interval; ties count "
+        "one half",
     )
 
 
 def _interval(mean: Interval) -> str:
     if mean.method == "constant":
         return "no interval, as all values are equal"
-    return f"95 % interval {between(mean.low, mean.high)}"
+    return f"95% confidence interval {between(mean.low, mean.high)}"
 
 
 def _best_elsewhere(field: Cases) -> str:
@@ -219,7 +220,7 @@ def set_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Cl
 def _on_each_set(field: Cases) -> tuple[int, int, int]:
     """Count significant differences on each outlier set, for and against the best, and all.
 
-    Paired t tests over the runs, adjusted by Holm's rule for all of them.
+    Paired t tests over the runs, adjusted by Holm's method for all of them.
     """
     found = [
         t_test(field.sign * values[0], field.sign * row)
