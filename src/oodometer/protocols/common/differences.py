@@ -16,7 +16,7 @@ Name = TypeVar("Name", bound=Hashable)  # of what is compared
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
-    "{} cannot decide anything: if both agree, the interval looks certain, although no p value "
+    "{} cannot decide anything: if both agree, the interval looks certain, although no p-value "
     "below one half is possible."
 )
 FEW_RUNS = 10  # with fewer, a rare failure likely stays unseen

@@ -29,9 +29,9 @@ class Asked:
 def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
     """Answer all questions: one is opened if there is something to find, by Holm's method for all.
 
-    If there is nothing at all to find, any claim that something is significant errs on 5 % of
-    pages at most, however many questions they ask. Within a question that is opened, p values are
-    as they are adjusted there: they err in 5 % of such questions at most.
+    If there is nothing at all to find, any claim that something is significant errs on 5% of
+    pages at most, however many questions they ask. Within a question that is opened, p-values are
+    as they are adjusted there: they err in 5% of such questions at most.
     """
     opened = holm([question.p_value for question in asked]).tolist()
     return tuple(
