@@ -191,7 +191,7 @@ def test_several_metrics_give_one_finding_on_their_agreement():
     assert [finding.protocol for finding in findings] == ["ranking", "metric_agreement"]
     first, orders = findings[1].claims
     other = "in other runs it may be another."
-    assert first.text == f"AUROC and FPR@95TPR both put mds first; {other}"
+    assert first.text == f"AUROC and FPR@95TPR both rank mds first; {other}"
     assert first.verdict == "undecided" and orders.verdict == "holds"  # there is one run only
     assert orders.text == "AUROC and FPR@95TPR order the detectors of this table alike."
     turned = pd.DataFrame(lines).assign(fpr95=lambda frame: 1 - frame["fpr95"])
