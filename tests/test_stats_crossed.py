@@ -76,8 +76,8 @@ def test_each_part_alone_has_all():
         ([["a", "b"]] * 3, "of real numbers"),
         ([[1.0, math.nan], [1, 2], [2, 3]], "finite"),
         ([[1e200, 1.0], [1, 2], [2, 3]], "must lie within"),
-        ([[1.0, 2.0]] * 2, "3 trainings or more"),
-        ([], "3 trainings or more"),
+        ([[1.0, 2.0]] * 2, "at least 3 runs"),
+        ([], "at least 3 runs"),
     ],
 )
 def test_refusals(values, told):
