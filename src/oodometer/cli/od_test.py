@@ -21,7 +21,10 @@ def od_test(
     threshold: Annotated[str, typer.Option(help="exact, or hinge (the published fit).")] = "exact",
     all_pairs: Annotated[
         bool,
-        typer.Option(help="Use all pairs of outlier sets, not only those that the paper allows."),
+        typer.Option(
+            "--all-pairs",
+            help="Use all pairs of outlier sets, not only those that the paper allows.",
+        ),
     ] = False,
 ) -> None:
     """Run OD-test over several ID data sets: one finished study each, in one or more stores."""

@@ -122,9 +122,14 @@ def verify(
 @app.command()
 def prune(
     store: StoreAddress,
-    dry_run: Annotated[bool, typer.Option(help="Only show what would be removed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be removed.")
+    ] = False,
     superseded: Annotated[
-        bool, typer.Option(help="Also remove what only earlier versions of finished studies need.")
+        bool,
+        typer.Option(
+            "--superseded", help="Also remove what only earlier versions of finished studies need."
+        ),
     ] = False,
     forget: Annotated[
         list[str] | None, typer.Option(help="Also remove this study, and what only it needs.")

@@ -42,7 +42,7 @@ def accuracy_table(accuracies: Accuracies) -> Table:
     shown = [c for c in range(len(columns)) if any(row[c] not in empty for row in rows)]
     return Table(
         "od-test",
-        f"Accuracy at balance over {count(_experiments(accuracies), 'experiment')}",
+        f"Balanced accuracy over {count(_experiments(accuracies), 'experiment')}",
         tuple(columns[c] for c in shown),
         tuple(tuple(row[c] for c in shown) for row in rows),
         "Three data sets: the threshold was learned on another outlier set than the one tested. "
@@ -79,7 +79,7 @@ def source_table(accuracies: Accuracies) -> list[Table]:
     return [
         Table(
             "od-test-sources",
-            "Accuracy at balance on each source",
+            "Balanced accuracy on each source",
             ("method", *(source.name for source in accuracies.sources)),
             rows,
             "The threshold was learned on another outlier set than the one tested; "
@@ -101,7 +101,7 @@ def run_table(accuracies: Accuracies) -> list[Table]:
     return [
         Table(
             "od-test-runs",
-            "Accuracy at balance in each training run",
+            "Balanced accuracy in each training run",
             ("method", *runs),
             tuple(rows),
             "The threshold was learned on another outlier set than the one tested.",
@@ -119,7 +119,7 @@ def accuracy_series(accuracies: Accuracies) -> Series:
         groups = {"three data sets": accuracies.three, "two data sets": accuracies.two}
     return interval_series(
         "od-test",
-        f"Accuracy at balance {what}",
+        f"Balanced accuracy {what}",
         f"Accuracy with 95% confidence interval of {count(len(accuracies.methods), 'method')} "
         f"{what}; {accuracies.methods[0]} has the highest with three data sets. 0.5 is chance.",
         "accuracy",
