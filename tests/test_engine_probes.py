@@ -94,9 +94,11 @@ def counted(monkeypatch) -> list[int]:
     return passes
 
 
-def test_outputs_layers_and_probes_come_from_one_pass(tiny_npz, store, counted):
+@pytest.mark.parametrize("network", ["mlp", "small_cnn"])
+def test_outputs_layers_and_probes_come_from_one_pass(tiny_npz, store, counted, network):
     study = make_study(
-        tiny_npz(),
+        "",
+        base={"data": tiny_npz(), "network": network, "width": 4, "epochs": 2},
         factors=[],
         detectors=["energy", "multi_layer_knn", "gram", "nac"],
     )
@@ -114,7 +116,7 @@ def test_outputs_layers_and_probes_come_from_one_pass(tiny_npz, store, counted):
 
 
 def test_outputs_of_convolutions_do_not_depend_on_what_else_is_asked(tiny_npz, tmp_path):
-    """They are rounded otherwise in the fast layout, which only a plain pass runs in."""
+    """Another memory layout would round otherwise: all passes have the same."""
     base = {"data": tiny_npz(), "network": "small_cnn", "epochs": 1}
     kept = []
     for detectors in (["energy"], ["energy", "gram", "odin"]):

@@ -15,7 +15,6 @@ from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
 from oodometer.errors import UserError
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
-from oodometer.lab.asking.layout import has_fast_layout
 from oodometer.lab.asking.probes import PROBES
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.needs import ENSEMBLE, LAYERS, Need
@@ -173,7 +172,7 @@ class Asker:
             return {}
         started = time.monotonic()
         answers = self._pass(wanted)
-        if self._passes_agree():
+        if self._run.spec.features == "forward":
             self._keep_plain({name: answers[name] for name in plain if name in answers}, started)
         unasked: dict[str, list[Need]] = {}
         for need, names in wanted.items():
@@ -213,14 +212,6 @@ class Asker:
             self._failures[self._run.probes[need][name]] = refusal.reason
         else:
             self._save(need, name, _arrays(need, answer), started)
-
-    def _passes_agree(self) -> bool:
-        """Whether a pass with further needs gives the plain outputs to the byte.
-
-        A plain pass runs convolutions in a layout of memory that rounds otherwise.
-        """
-        forward = self._run.spec.features == "forward"
-        return forward and not has_fast_layout(self._worker.model())
 
     def _hear(self, need: Need, name: str) -> None:
         """Keep what other networks say about a data set."""

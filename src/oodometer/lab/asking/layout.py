@@ -32,11 +32,6 @@ def fast_layout(model: nn.Module) -> Iterator[None]:
             _GIVE_UP.pop(model, None)
 
 
-def has_fast_layout(model: nn.Module) -> bool:
-    """Whether the fast layout is another one for this model, so that answers are rounded anew."""
-    return any(True for _ in _kernels(model))
-
-
 def _kernels(model: nn.Module) -> Iterator[nn.Parameter]:
     """The weights of convolutions that lie in the memory of the processor."""
     for module in model.modules():

@@ -50,11 +50,6 @@ class Request:
         """Whether the outputs of stages must be kept."""
         return self.layers or "stages" in self.wants
 
-    @property
-    def any_layout(self) -> bool:
-        """Whether the fast memory layout suits all that is wanted."""
-        return not self.layers and all(probe.any_layout for probe in self.probes.values())
-
     def learning(self) -> dict[str, Probe]:
         """The probes that learn from the training set."""
         return {name: probe for name, probe in self.probes.items() if probe.learner is not None}

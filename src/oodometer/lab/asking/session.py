@@ -82,7 +82,7 @@ class Session:
         with ExitStack() as opened:
             self._place, self._dtype = opened.enter_context(evaluation_mode(model, device))
             unmade = any(map(is_lazy, model.parameters()))
-            if self._place.type == "cpu" and self._request.any_layout and not unmade:
+            if self._place.type == "cpu" and not unmade:
                 opened.enter_context(fast_layout(model))
             self._opened: ExitStack | None = opened.pop_all()
 

@@ -25,7 +25,6 @@ class Probe:
     wants: frozenset[Want] = frozenset()
     learner: Callable[[], Learner] | None = None  # for those that learn from the training set
     needs_head: bool = False  # reads features, so the model must have a linear head
-    any_layout: bool = False  # gains from the fast memory layout, as the plain pass does
     keeps_inputs: bool = False  # keeps the training inputs in memory
     of_training: bool = False  # whether detectors read it of the training set, too
     only_by_name: bool = False  # too costly to be meant by "all"
@@ -43,7 +42,6 @@ def probe(
     wants: Iterable[Want] = (),
     learner: Callable[[], Learner] | None = None,
     needs_head: bool = False,
-    any_layout: bool = False,
     keeps_inputs: bool = False,
     of_training: bool = False,
     only_by_name: bool = False,
@@ -60,7 +58,6 @@ def probe(
             frozenset(wants),
             learner,
             needs_head=needs_head,
-            any_layout=any_layout,
             keeps_inputs=keeps_inputs,
             of_training=of_training,
             only_by_name=only_by_name,

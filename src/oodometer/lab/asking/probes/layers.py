@@ -180,7 +180,7 @@ def nac(question: Question, state: State) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-@probe(wants={"stages"}, any_layout=True)
+@probe(wants={"stages"})
 def rankfeat(question: Question, state: State) -> Tensor:
     """(n, stages, classes): the logits when a stage lacks its leading singular direction.
 
