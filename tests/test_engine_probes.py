@@ -69,6 +69,7 @@ def test_a_study_with_all_kinds_of_detectors(study, store, asked):
     assert len(steps) == 20, "the whole grid is scored from one probe"
     learned = {(row.setting, row.default) for row in table.rows if row.detector == "score_svm"}
     assert learned == {("outliers=uniform noise", False), ("outliers=inverted stripes", False)}
+    assert table.outliers_by_setting == {f"outliers={name}": name for name in table.ood}
     (finding,) = outcome.findings
     assert not finding.missing
     (line,) = [text for text in finding.caveats if "mc_dropout" in text]

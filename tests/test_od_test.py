@@ -141,8 +141,10 @@ def test_halves():
 # The whole algorithm against a naive one
 
 
-def rows_of(run, detector, setting, scores, *, default=True):
-    return [ScoreRow(run, detector, setting, n, s, default) for n, s in scores.items()]
+def rows_of(run, detector, setting, scores, *, default=True, learned_from=""):
+    return [
+        ScoreRow(run, detector, setting, n, s, default, learned_from) for n, s in scores.items()
+    ]
 
 
 def small_world(seed=0, sizes=None):
@@ -160,7 +162,14 @@ def small_world(seed=0, sizes=None):
             rows += rows_of(run, "knn", setting, scores, default=setting == "k=5")
         for learned in sets:
             scores = {n: rng.normal(size=s) + 3.0 * (n == learned) for n, s in sizes.items()}
-            rows += rows_of(run, "svm", f"outliers={learned}", scores, default=learned == "a")
+            rows += rows_of(
+                run,
+                "svm",
+                f"outliers={learned}",
+                scores,
+                default=learned == "a",
+                learned_from=learned,
+            )
     return ScoreTable("id", tuple(rows), {"r0": {"seed": 0}, "r1": {"seed": 1}})
 
 
@@ -290,7 +299,14 @@ def learned(table, name="svm", power=4.0, seed=5):
             scores = {
                 n: rng.normal(size=400) + power * (n == known) for n in (table.id, *table.ood)
             }
-            rows += rows_of(run, name, f"outliers={known}", scores, default=known == table.ood[0])
+            rows += rows_of(
+                run,
+                name,
+                f"outliers={known}",
+                scores,
+                default=known == table.ood[0],
+                learned_from=known,
+            )
     return ScoreTable(table.id, tuple(rows), table.runs)
 
 
@@ -382,7 +398,7 @@ def test_tuning_that_helps_and_tuning_that_does_not():
 def test_a_setting_learned_with_outliers_takes_part_with_them_only():
     table = small_world()
     extra = tuple(
-        ScoreRow(r.run, r.detector, "outliers=ab", r.dataset, r.scores + 100.0, False)
+        ScoreRow(r.run, r.detector, "outliers=ab", r.dataset, r.scores + 100.0, False, "ab")
         for r in table.rows
         if r.setting == "outliers=a"
     )  # a set that is not there, whose name begins like one that is

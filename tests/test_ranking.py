@@ -166,7 +166,7 @@ def test_one_detector_and_nothing_to_compare():
 
 def test_what_learns_from_outliers_is_referred_to_od_test():
     rows = tuple(
-        ScoreRow(r.run, "svm", "outliers=far", r.dataset, r.scores, default=False)
+        ScoreRow(r.run, "svm", "outliers=far", r.dataset, r.scores, False, "far")
         for r in world({"svm": 1.0}).rows
     )
     table = world({"svm": 1.0})

@@ -93,7 +93,7 @@ def test_curves_follow_the_number_that_the_grid_varies():
 def test_detectors_without_a_grid_and_learned_ones_take_no_part():
     table = world({"knn": {"k=1": 0.5, "k=5": 1.0}, "msp": {"": 3.0}})
     learned = [
-        ScoreRow("0", "svm", f"outliers={ood}", name, np.arange(SIZE) * 1.0, ood == "a")
+        ScoreRow("0", "svm", f"outliers={ood}", name, np.arange(SIZE) * 1.0, ood == "a", ood)
         for ood in ("a", "b")
         for name in ("id", "a", "b", "c")
     ]

@@ -17,7 +17,7 @@ from oodometer.errors import UserError, describe
 from oodometer.factors import Factor
 from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo
 
-_NAMES = ("run", "detector", "setting", "dataset")
+_NAMES = ("run", "detector", "setting", "dataset", "learned_from")
 _VERSION = 1
 
 
@@ -132,8 +132,8 @@ def _rows(arrow: pa.Table) -> tuple[ScoreRow, ...]:
     values = lists.values.to_numpy(zero_copy_only=False)
     offsets = lists.offsets.to_numpy()
     return tuple(
-        ScoreRow(run, detector, setting, dataset, values[start:end], default)
-        for run, detector, setting, dataset, default, start, end in zip(
+        ScoreRow(run, detector, setting, dataset, values[start:end], default, learned_from)
+        for run, detector, setting, dataset, learned_from, default, start, end in zip(
             *names, offsets[:-1], offsets[1:], strict=True
         )
     )

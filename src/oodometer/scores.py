@@ -18,7 +18,6 @@ from oodometer.factors import Factor, by_title, names
 if TYPE_CHECKING:
     import pandas as pd
 
-LEARNED = "outliers"  # the setting that names the outlier set a detector was learned with
 Level = bool | int | float | str
 Cell = tuple[str, str, str, str]  # run, detector, setting, dataset
 
@@ -33,6 +32,7 @@ class ScoreRow:
     dataset: str
     scores: NDArray[np.float64]  # (n,), higher = more out-of-distribution
     default: bool = True  # the setting that represents the detector in comparisons
+    learned_from: str = ""  # the outlier set that it was fitted with, if it was
 
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)  # a copy: it is made read-only
@@ -204,14 +204,9 @@ class ScoreTable:
         return {(row.run, row.detector, row.dataset): row for row in self.rows if row.default}
 
     @cached_property
-    def learned_with(self) -> Mapping[str, str]:
-        """Settings that were learned with an outlier set -> its name, which may hold commas."""
-        settings = dict.fromkeys(row.setting for row in self.rows)
-        found = {}
-        for setting in (name for name in settings if name.startswith(f"{LEARNED}=")):
-            fitting = [n for n in self.ood if f"{setting},".startswith(f"{LEARNED}={n},")]
-            found[setting] = max(fitting, key=len, default="")
-        return found
+    def outliers_by_setting(self) -> Mapping[str, str]:
+        """Settings that were fitted with an outlier set -> its name."""
+        return {row.setting: row.learned_from for row in self.rows if row.learned_from}
 
     @property
     def factor_names(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from oodometer.registry import (
     choose,
     setting_text,
 )
-from oodometer.scores import LEARNED, Missing, ScoreRow, ScoreTable, validation_half
+from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
 
 LEAST_MEMORY = 2**20  # bytes; with less, detectors would work row by row
 
@@ -130,7 +130,7 @@ def score_choice(
 ) -> Iterator[ScoreRow | Missing]:
     """Fit one detector and score the data sets; with `grid`, at every setting of its grid.
 
-    What fails is told once for all settings that fail alike; the other settings go on. One that
+    What fails is reported once for all settings that fail alike; the other settings go on. One that
     learns from outliers is fitted with each outlier set in turn, see `_learned`.
     """
     settings = choice.tried(grid=grid)
@@ -139,27 +139,29 @@ def score_choice(
         return
     failed: list[_Failed] = []
     for values in settings:
-        found = _scores(partial(choice.detector.fit, train, validation=None, **values), tests)
-        if isinstance(found, Missing):
-            failed.append((values, replace(found, run=run, detector=choice.label)))
+        scored = _scores(partial(choice.detector.fit, train, validation=None, **values), tests)
+        if isinstance(scored, Missing):
+            failed.append((values, replace(scored, run=run, detector=choice.label)))
             continue
-        for name, scores in found.items():
+        for name, scores in scored.items():
             default = values == choice.settings
             yield ScoreRow(run, choice.label, setting_text(values), name, scores, default)
     default_failed = [missing for values, missing in failed if values == choice.settings]
     yield from default_failed  # without a setting: nothing represents the detector
-    told = {missing.reason for missing in default_failed}
+    reported = {missing.reason for missing in default_failed}
     if len(failed) < len(settings):
-        yield from _told_once([pair for pair in failed if pair[1].reason not in told], settings)
+        yield from _report_once(
+            [pair for pair in failed if pair[1].reason not in reported], settings
+        )
 
 
 _Failed = tuple[Mapping[str, Setting], Missing]
 
 
-def _told_once(
+def _report_once(
     failed: Sequence[_Failed], tried: Sequence[Mapping[str, Setting]]
 ) -> Iterator[Missing]:
-    """Tell a reason once where the settings that fail for it are all of those with some values.
+    """Report a reason once where the settings that fail for it are all of those with some values.
 
     That is ``space=pixels`` in place of ``k=1, space=pixels``, ``k=2, space=pixels``, ...
     """
@@ -195,21 +197,21 @@ def _learned(
     failed: list[_Failed] = []
     tried: list[Mapping[str, Setting]] = []
     for outliers, own in itertools.product([n for n in tests if n != id], settings):
-        values: Mapping[str, Setting] = {LEARNED: outliers, **own}
+        values: Mapping[str, Setting] = {"outliers": outliers, **own}
         tried.append(values)
         sides = Validation(halves[id], halves[outliers], outliers)
         fit = partial(choice.detector.fit, train, validation=sides, **own)
-        found = _scores(fit, tests)
-        if isinstance(found, Missing):
-            failed.append((values, replace(found, run=run, detector=choice.label)))
+        scored = _scores(fit, tests)
+        if isinstance(scored, Missing):
+            failed.append((values, replace(scored, run=run, detector=choice.label)))
             continue
-        for name, scores in found.items():
+        for name, scores in scored.items():
             text = setting_text(values)
-            yield ScoreRow(run, choice.label, text, name, scores, default=False)
+            yield ScoreRow(run, choice.label, text, name, scores, False, learned_from=outliers)
     if failed and len(failed) == len(tried):  # nothing is left of the detector
         yield failed[0][1]
     else:
-        yield from _told_once(failed, tried)
+        yield from _report_once(failed, tried)
 
 
 def _validation_rows(outputs: Outputs) -> Outputs:
@@ -220,7 +222,7 @@ def _validation_rows(outputs: Outputs) -> Outputs:
 def _scores(
     fit: Callable[[], FittedDetector], tests: Mapping[str, Outputs]
 ) -> dict[str, NDArray[np.float64]] | Missing:
-    """Fit and score; whatever goes wrong is told."""
+    """Fit and score; whatever goes wrong is returned."""
     try:
         with torch.no_grad():
             fitted = fit()

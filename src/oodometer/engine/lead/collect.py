@@ -136,7 +136,9 @@ def _read_rows(
 ) -> Iterator[ScoreRow]:
     """The rows of one artefact; settings that it lacks are added to what is missing."""
     payload, record = store.read("scores", cell.key)
-    arrays, about = bytes_to_arrays(payload), record["made_from"]
+    arrays, made_from = bytes_to_arrays(payload), record["made_from"]
+    about = made_from if isinstance(made_from, dict) else {}
+    learned_from = about.get("learned_from", {})
     run, label = cell.about.run, cell.about.name
     if REFUSED in arrays:
         reason = array_to_text(arrays.pop(REFUSED))
@@ -144,8 +146,10 @@ def _read_rows(
     for setting, scores in arrays.items():
         text = "" if setting == "-" else setting
         default = text == plan.settings[label][0]
-        yield ScoreRow(run, label, text, cell.about.dataset, scores, default)
-    for setting, reason in about.get("missing", ()) if isinstance(about, dict) else ():
+        yield ScoreRow(
+            run, label, text, cell.about.dataset, scores, default, learned_from.get(text, "")
+        )
+    for setting, reason in about.get("missing", ()):
         missing[run, label, setting] = Missing(reason, run, label, setting)
 
 

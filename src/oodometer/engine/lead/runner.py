@@ -128,9 +128,9 @@ class Runner:
     def _let_go(self) -> None:
         """Hand out what waited for other runs, once these are extracted or have failed."""
         for job in self._schedule.open:
-            if job.held and all(self._jobs[m.label].prepared for m in job.run.companions):
-                job.waiting += job.held
-                job.held = []
+            if job.blocked and all(self._jobs[m.label].prepared for m in job.run.companions):
+                job.waiting += job.blocked
+                job.blocked = []
 
     def _task(self, piece: Piece) -> Task:
         run, settings = piece.job.run, self.settings
@@ -376,7 +376,7 @@ def _look_up(job: Job, has: Has) -> Job:
     run = job.run
     lacking = lacking_detectors(run, has)
     job.waiting = [label for label in lacking if not run.waits(label)]
-    job.held = [label for label in lacking if run.waits(label)]
+    job.blocked = [label for label in lacking if run.waits(label)]
     job.trained = all(has(part) for part in run.artefacts if part.stage == "train")
     job.prepared = job.trained and all(has(p) for p in run.artefacts if p.stage == "extract")
     return job

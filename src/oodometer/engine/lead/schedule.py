@@ -23,7 +23,7 @@ class Job:
     trained: bool = False  # its model is in the store
     prepared: bool = False  # what the model says about all data sets, too
     waiting: list[str] = field(default_factory=list)  # detectors that nobody works on, nor has
-    held: list[str] = field(default_factory=list)  # detectors that wait for other runs
+    blocked: list[str] = field(default_factory=list)  # detectors that wait for other runs
     working: int = 0  # tasks under way
     elsewhere: bool = False  # another runner has it
     losses: Counter[str] = field(default_factory=Counter)  # detector, or "" for the preparation
@@ -42,13 +42,13 @@ class Job:
     @property
     def left(self) -> int:
         """How many detectors are still to be handed out."""
-        return len(self.waiting) + len(self.held)
+        return len(self.waiting) + len(self.blocked)
 
     def give_up(self) -> None:
         """Leave undone what is left."""
         self.prepared = True
         self.waiting.clear()
-        self.held.clear()
+        self.blocked.clear()
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class Schedule:
         total = longest = 0.0
         trainings: set[str] = set()
         for job in self.open:
-            left = (*job.waiting, *job.held)
+            left = (*job.waiting, *job.blocked)
             parts = [self.durations.guess(f"score {label}", 1.0) for label in left]
             if not job.prepared:
                 parts.append(self.durations.guess("extract", job.cost.extraction))

@@ -47,10 +47,12 @@ class Scorer:
         if choice.detector.learns_from_outliers:  # all scores depend on all data sets
             names = list(self._run.outputs)
         scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
+        learned_from: dict[str, str] = {}  # setting -> outlier set
         missing: list[Missing] = []
         for part in self._results(choice, names):
             if isinstance(part, ScoreRow):
                 scores[part.dataset][part.setting] = part.scores
+                learned_from |= {part.setting: part.learned_from} if part.learned_from else {}
             else:
                 missing.append(part)
         whole = next((part for part in missing if not part.setting), None)
@@ -65,7 +67,13 @@ class Scorer:
         failed = [[part.setting, part.reason] for part in missing if part.setting]
         for name, by_setting in scores.items():
             artefact = self._worker.artefact("scores", self._run.scores[choice.label][name])
-            self._worker.save(artefact, _named(by_setting) | refused, started, missing=failed)
+            self._worker.save(
+                artefact,
+                _named(by_setting) | refused,
+                started,
+                missing=failed,
+                learned_from=learned_from,
+            )
         return missing
 
     def _results(self, choice: Choice, names: Sequence[str]) -> Iterator[ScoreRow | Missing]:

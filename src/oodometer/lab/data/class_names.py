@@ -25,11 +25,11 @@ def shared_names(first: Sequence[str], second: Sequence[str]) -> list[SharedName
     ours, theirs = ([(str(name), _synonyms(name)) for name in names] for names in (first, second))
     same, similar = [], []
     for name, meanings in ours:
-        words = _telling(meanings)
+        words = _distinctive_words(meanings)
         for other, other_meanings in theirs:
             if meanings & other_meanings:
                 same.append(SharedName(name, other, "same"))
-            elif words & _telling(other_meanings):
+            elif words & _distinctive_words(other_meanings):
                 similar.append(SharedName(name, other, "shared word"))
     return same + similar
 
@@ -52,6 +52,6 @@ def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and re.search(r"[^siu]s$", word) else word
 
 
-def _telling(meanings: frozenset[tuple[str, ...]]) -> frozenset[str]:
+def _distinctive_words(meanings: frozenset[tuple[str, ...]]) -> frozenset[str]:
     words = (word for meaning in meanings for word in meaning)
     return frozenset(word for word in words if len(word) > 2 and word not in _IDLE)

@@ -87,7 +87,7 @@ class ScoreCases:
 
 def score_cases(table: ScoreTable) -> ScoreCases:
     """Find what can be compared; a run without any score is left out for everybody."""
-    if all(row.setting in table.learned_with for row in table.rows):
+    if all(row.setting in table.outliers_by_setting for row in table.rows):
         raise UserError(
             f"All detectors here learn from outliers ({', '.join(table.detectors)}): OD-test is "
             "for them, and a comparison with others needs some that have seen none."

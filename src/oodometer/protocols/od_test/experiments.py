@@ -79,7 +79,9 @@ def experiment(
     found: dict[str, list[_Found]] = {}
     seen: dict[str, None] = {}  # methods, in order
     for detector, grid, default in _grids(table, runs, needed):
-        for name, choices in _methods(detector, grid, default, sets, table.learned_with).items():
+        for name, choices in _methods(
+            detector, grid, default, sets, table.outliers_by_setting
+        ).items():
             seen[name] = None
             if all(choices.values()):
                 found.setdefault(name, []).append(
@@ -126,14 +128,14 @@ def _methods(
     grid: _Grid,
     default: str,
     sets: Sequence[str],
-    learned_with: Mapping[str, str],
+    outliers_by_setting: Mapping[str, str],
 ) -> dict[str, dict[str, list[str]]]:
     """The detector as it is, and tuned if it has a grid: settings to choose from on each set.
 
     A setting that was learned with an outlier set takes part with that validation set only.
     """
-    if any(setting in learned_with for setting in (default, *grid)):
-        learned = {name: [s for s in grid if learned_with.get(s) == name] for name in sets}
+    if any(setting in outliers_by_setting for setting in (default, *grid)):
+        learned = {name: [s for s in grid if outliers_by_setting.get(s) == name] for name in sets}
         whole = learned
         plain = {name: settings[:1] for name, settings in learned.items()}
     else:
@@ -165,7 +167,7 @@ def _one_run(
         "two": _tested(grid, [(rules[test], test) for _, test in experiments], id_set),
     }
     fixed = {setting for options in choices.values() for setting in options}
-    if len(fixed) == 1 and (setting := fixed.pop()) not in table.learned_with:
+    if len(fixed) == 1 and (setting := fixed.pop()) not in table.outliers_by_setting:
         rule = (setting, accepting_threshold(grid[setting][id_set].validation))
         found["none"] = _tested(grid, [(rule, test) for _, test in experiments], id_set)
     return found

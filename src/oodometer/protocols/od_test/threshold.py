@@ -67,14 +67,14 @@ def hinge_threshold(id_scores: ArrayLike, ood_scores: ArrayLike, rng: np.random.
     # With a handful of samples a part may be empty: then all serve for both.
     if len(set(signs[fitted])) < 2 or fitted.all():
         fitted = np.ones(scores.size, dtype=np.bool_)
-        held = fitted
+        held_out = fitted
     else:
-        held = ~fitted
-    return _adagrad(scores[fitted], signs[fitted], scores[held], signs[held], rng)
+        held_out = ~fitted
+    return _adagrad(scores[fitted], signs[fitted], scores[held_out], signs[held_out], rng)
 
 
 def _adagrad(
-    scores: Floats, signs: Floats, held: Floats, held_signs: Floats, rng: np.random.Generator
+    scores: Floats, signs: Floats, others: Floats, other_signs: Floats, rng: np.random.Generator
 ) -> float:
     threshold = 0.5 * float(scores[signs < 0].mean()) + 0.5 * float(scores[signs > 0].mean())
     rate, squares = 0.1, 0.0
@@ -99,7 +99,7 @@ def _adagrad(
         if waited > 10:
             slower = max(0.1 * rate, 1e-8)
             rate, waited = (slower if rate - slower > 1e-8 else rate), 0
-        accuracy = float(((held > threshold) == (held_signs > 0)).mean())
+        accuracy = float(((others > threshold) == (other_signs > 0)).mean())
         if accuracy > best:
             best, kept = accuracy, threshold
     return kept

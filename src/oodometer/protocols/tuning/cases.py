@@ -110,7 +110,7 @@ class _Grids:
         defaults: dict[tuple[str, str], str] = {}
         learned: dict[str, None] = {}
         for row in table.rows:
-            if row.setting in table.learned_with:
+            if row.setting in table.outliers_by_setting:
                 learned[row.detector] = None
                 continue
             settings = grids.setdefault((row.run, row.detector), {})
