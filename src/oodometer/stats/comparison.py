@@ -9,10 +9,10 @@ as in Hillis 2007, doi:10.1002/sim.2532.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from oodometer.metrics.delong import (
 from oodometer.stats.spread import Spread, Widening, per_run, plain, sample_part, widenings
 
 Runs = Sequence[tuple[ArrayLike, ArrayLike]]
+Name = TypeVar("Name", bound=Hashable)  # of what is compared
 
 
 class Difference(NamedTuple):
@@ -39,6 +40,11 @@ class Difference(NamedTuple):
     low: float
     high: float
     p_value: float
+
+    @property
+    def estimate(self) -> Estimate | float:
+        """The difference with its interval; a bare number if it has none."""
+        return Estimate(*self[:3]) if all(map(math.isfinite, self[:3])) else self.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +243,23 @@ def against_best(p_values: ArrayLike) -> Floats:
         return given
     pairs = given.size * (given.size + 1) // 2
     return np.minimum(holm(given, among=pairs), np.max(given))
+
+
+def adjusted(
+    differences: Mapping[Name, Difference], adjust: Callable[[ArrayLike], Floats] = holm
+) -> dict[Name, Difference]:
+    """Differences whose p-values are adjusted for all of them, such as by `against_best`."""
+    return with_p_values(differences, adjust([d.p_value for d in differences.values()]).tolist())
+
+
+def with_p_values(
+    differences: Mapping[Name, Difference], p_values: Sequence[float]
+) -> dict[Name, Difference]:
+    """The same differences, with these p-values in their order."""
+    return {
+        name: difference._replace(p_value=p)
+        for (name, difference), p in zip(differences.items(), p_values, strict=True)
+    }
 
 
 def over_families(families: Sequence[ArrayLike]) -> list[Floats]:

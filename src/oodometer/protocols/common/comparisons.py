@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, listing, points_and_p
-from oodometer.stats.comparison import Difference, against_best, over_families
+from oodometer.stats.comparison import Difference, against_best, over_families, with_p_values
 
 K = TypeVar("K", bound=Hashable)
 
@@ -65,14 +65,8 @@ def compare_all(
         found.append(Comparison(called(context), order, values, leads))
     within = [against_best([lead.p_value for lead in one.leads.values()]) for one in found]
     return [
-        replace(
-            comparison,
-            leads={
-                name: lead._replace(p_value=float(p))
-                for (name, lead), p in zip(comparison.leads.items(), adjusted, strict=True)
-            },
-        )
-        for comparison, adjusted in zip(found, over_families(within), strict=True)
+        replace(comparison, leads=with_p_values(comparison.leads, p_values.tolist()))
+        for comparison, p_values in zip(found, over_families(within), strict=True)
     ]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
 import numpy as np
 
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
-from oodometer.stats.comparison import Difference, against_best, holm
+from oodometer.stats.comparison import Difference, Name, adjusted, against_best, holm
 from oodometer.stats.paired import sign_flip_test, t_test
-
-Name = TypeVar("Name", bound=Hashable)  # of what is compared
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -68,12 +65,7 @@ def paired_differences(
     found = {
         n: _within(paired_difference(a, b, many * families, rng)) for n, (a, b) in known.items()
     }
-    given = [difference.p_value for difference in found.values()]
-    adjusted = against_best(given) if of_best else holm(given)
-    return {
-        name: difference._replace(p_value=float(p))
-        for (name, difference), p in zip(found.items(), adjusted, strict=True)
-    }
+    return adjusted(found, against_best if of_best else holm)
 
 
 def _within(difference: Difference) -> Difference:

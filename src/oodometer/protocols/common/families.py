@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.comparisons import Comparison
-from oodometer.protocols.common.differences import Name
-from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.comparison import Difference, Name, holm, with_p_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ def about_differences(
     """Ask about differences by name; none without any."""
 
     def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
-        return tell(_adjusted(found, p_values))
+        return tell(with_p_values(found, p_values))
 
     return [Asked([d.p_value for d in found.values()], tell_adjusted, overall)] if found else []
 
@@ -61,17 +60,10 @@ def about_comparisons(
 
     def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
         given = iter(p_values)
-        adjusted = [_adjusted(one.leads, [next(given) for _ in one.leads]) for one in comparisons]
+        adjusted = [
+            with_p_values(one.leads, [next(given) for _ in one.leads]) for one in comparisons
+        ]
         return tell([replace(one, leads=a) for one, a in zip(comparisons, adjusted, strict=True)])
 
     p_values = [lead.p_value for one in comparisons for lead in one.leads.values()]
     return [Asked(p_values, tell_adjusted)] if comparisons else []
-
-
-def _adjusted(
-    found: Mapping[Name, Difference], p_values: Sequence[float]
-) -> dict[Name, Difference]:
-    return {
-        name: difference._replace(p_value=p)
-        for (name, difference), p in zip(found.items(), p_values, strict=True)
-    }

@@ -49,7 +49,7 @@ def difference_table(best: str, what: str, differences: Mapping[str, Difference]
         tuple(
             (
                 name,
-                Estimate(*d[:3]) if np.isfinite(d[:3]).all() else d.value,
+                d.estimate,
                 float(d.p_value),
                 "no" if d.p_value < SIGNIFICANT else "yes",
             )

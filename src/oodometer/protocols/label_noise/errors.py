@@ -15,7 +15,7 @@ from oodometer.protocols.common.words import count, number, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases, known
 from oodometer.protocols.label_noise.choices import compared, one_way, significant
 from oodometer.stats.agreement import Correlation, spearman, tau_b
-from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.comparison import Difference, adjusted
 
 
 def _by_question(
@@ -150,14 +150,9 @@ def ask_accuracy(cases: NoiseCases) -> list[Asked]:
         for name, r in found.items()
         if r.value is not None
     }
-    adjusted = holm([r.p_value for r in defined.values()])
-    within = {
-        name: r._replace(p_value=float(p))
-        for (name, r), p in zip(defined.items(), adjusted, strict=True)
-    }
     means = mean_of_known(areas)
     overall = spearman(accuracy[~np.isnan(means)], known(means))
-    return about_differences(within, _tell_accuracy, overall.p_value)
+    return about_differences(adjusted(defined), _tell_accuracy, overall.p_value)
 
 
 def _tell_accuracy(found: Mapping[str, Difference]) -> list[Claim]:

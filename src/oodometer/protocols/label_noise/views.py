@@ -260,10 +260,8 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
             gain = found.get(detector)
             if gain is None:
                 cells.append(0.0 if detector in choice.same else None)
-            elif not np.isfinite(gain[:3]).all() or gain.low == gain.high:
-                cells.append(gain.value)
             else:
-                cells.append(Estimate(*gain[:3]))
+                cells.append(gain.value if gain.low == gain.high else gain.estimate)
         tested = choice.noisy.get(detector)
         cells.append(DOES_NOT_APPLY if tested is None else tested.p_value)
         rows.append((detector, *cells))

@@ -28,9 +28,9 @@ from oodometer.protocols.ranking.value_claims import (
 )
 from oodometer.stats.comparison import (
     Difference,
+    adjusted,
     against_best,
     auroc_difference,
-    holm,
     mean_auroc,
 )
 
@@ -40,14 +40,13 @@ BASELINE = "max_softmax"  # what a detector is compared with on each outlier set
 def score_differences(field: ScoreCases) -> dict[str, Difference]:
     """How far the best is ahead of every other detector, with adjusted p-values."""
     best, *others = field.detectors
-    differences = [
-        auroc_difference(field.overall[best], field.overall[other], LEVEL) for other in others
-    ]
-    adjusted = against_best([difference.p_value for difference in differences])
-    return {
-        other: difference._replace(p_value=float(p))
-        for other, difference, p in zip(others, differences, adjusted, strict=True)
-    }
+    return adjusted(
+        {
+            other: auroc_difference(field.overall[best], field.overall[other], LEVEL)
+            for other in others
+        },
+        against_best,
+    )
 
 
 def best_claims(field: ScoreCases, differences: Mapping[str, Difference]) -> list[Claim]:
@@ -97,18 +96,15 @@ def _on_each_set(field: ScoreCases, reference: str) -> dict[tuple[str, str], Dif
     All comparisons count for the adjustment, since those that are shown are chosen by their
     results.
     """
-    pairs = [
-        (name, ood) for name in field.detectors if name != reference for ood in field.table.ood
-    ]
-    differences = [
-        auroc_difference(field.placements[name, ood], field.placements[reference, ood], LEVEL)
-        for name, ood in pairs
-    ]
-    adjusted = holm([difference.p_value for difference in differences])
-    return {
-        pair: difference._replace(p_value=float(p))
-        for pair, difference, p in zip(pairs, differences, adjusted, strict=True)
-    }
+    placed = field.placements
+    return adjusted(
+        {
+            (name, ood): auroc_difference(placed[name, ood], placed[reference, ood], LEVEL)
+            for name in field.detectors
+            if name != reference
+            for ood in field.table.ood
+        }
+    )
 
 
 def baseline_claims(field: ScoreCases) -> list[Claim]:

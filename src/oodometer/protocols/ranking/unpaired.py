@@ -24,7 +24,7 @@ from oodometer.protocols.common.words import (
 )
 from oodometer.protocols.ranking.value_claims import ADJUSTED, lead_claims, tied_with_best
 from oodometer.results import Results
-from oodometer.stats.comparison import Difference, against_best
+from oodometer.stats.comparison import Difference, adjusted, against_best
 from oodometer.stats.summary import Summary, mean_interval
 from oodometer.stats.unpaired import welch
 
@@ -228,12 +228,8 @@ def _against(table: Results, known: Mapping[str, Summary]) -> dict[str, Differen
     others = [name for name in others if turned[name].runs > 1]
     if turned[best].runs < 2 or not others:
         return {}
-    found = [welch(turned[best], turned[name], LEVEL) for name in others]
-    adjusted = against_best([difference.p_value for difference in found])
-    return {
-        name: difference._replace(p_value=float(p))
-        for name, difference, p in zip(others, found, adjusted, strict=True)
-    }
+    found = {name: welch(turned[best], turned[name], LEVEL) for name in others}
+    return adjusted(found, against_best)
 
 
 def _all_behind(differences: Mapping[str, Difference]) -> bool:

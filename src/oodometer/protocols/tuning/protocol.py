@@ -45,7 +45,7 @@ from oodometer.protocols.tuning.views import (
 )
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_detectors
-from oodometer.stats.comparison import Difference, auroc_difference, holm
+from oodometer.stats.comparison import Difference, adjusted, auroc_difference
 from oodometer.stats.paired import difference_interval
 from oodometer.stats.tuning import cross_fitted_range
 
@@ -85,15 +85,12 @@ def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference
     """
     if cases.are_runs:
         return paired_differences({d.name: (d.tuned, d.default) for d in cases.detectors}, rng)
-    found = {
-        d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
-        for d in cases.detectors
-    }
-    adjusted = holm([difference.p_value for difference in found.values()])
-    return {
-        name: difference._replace(p_value=float(p))
-        for (name, difference), p in zip(found.items(), adjusted, strict=True)
-    }
+    return adjusted(
+        {
+            d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
+            for d in cases.detectors
+        }
+    )
 
 
 def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference]) -> Claim:

@@ -33,7 +33,7 @@ def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Tab
                 detector.name,
                 len(detector.curve),
                 *(float(getattr(detector, choice).mean()) for choice in CHOICES),
-                Estimate(*gain[:3]) if np.isfinite(gain[:3]).all() else gain.value,
+                gain.estimate,
                 gain.p_value,
                 optimism,
             )
