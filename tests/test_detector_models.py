@@ -9,18 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from engine_studies import run_inside
+from engine_studies import payloads, run_inside
 from torch import nn
 from typer.testing import CliRunner
 
 import oodometer as om
 from oodometer.cli import app
+from oodometer.engine.lead import tasks
+from oodometer.engine.lead.estimates import Cost
 from oodometer.engine.lead.run import make_plan, read_contents
+from oodometer.engine.lead.schedule import Job
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.verify import recompute
 from oodometer.engine.work import train as engine_training
 from oodometer.engine.work.codecs import bytes_to_arrays, bytes_to_table
+from oodometer.engine.work.network import NetworkWorker
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import MODELS, answers_of, detector_model, find_model
@@ -245,6 +249,9 @@ def test_answers_draw_the_same_and_leave_everything_as_it_was():
     one, two = (answers_of(card(own), model, images()) for _ in range(2))
     assert torch.equal(one, two) and one.shape == (300, 16) and one.std() > 0.5
     assert model.training and torch.equal(torch.get_rng_state(), before)
+    data = images()
+    answers_of(card(lambda model, inputs: inputs.add_(1.0)), model, data)
+    assert not data.pixels.any(), "other runs read the same array"
 
 
 def test_bad_cards_are_one_sentence():
@@ -308,6 +315,55 @@ def test_one_that_fails_leaves_the_other_detectors(folder, stripes):
     assert any("Training diverged: in epoch 1, the loss is inf" in r for r in reasons.values())
     assert "which failed" in reasons["seed=0", "reconstruction_error"]
     assert outcome.findings
+
+
+def test_a_source_that_writes_into_its_data_fails_alone(folder, stripes):
+    write = (
+        "def write(source, spec, outliers):\n    source.train.labels[:] = 0\n    return source\n"
+    )
+    code = CODE.replace("spec=recipe)", "spec=recipe, source=write)")
+    Path("my_autoencoder.py").write_text(
+        code.replace("@om.detector_model", f"{write}\n\n@om.detector_model")
+    )
+    study, whole = make_study(stripes), make_study(stripes, detectors=["energy"])
+    outcome = run_inside(study, FolderStore(folder / "store"))
+    reasons = [part.reason for part in outcome.missing if not part.detector]
+    assert reasons and all("wrote into the data that it was given" in r for r in reasons)
+    # The classifiers have learned from the labels as they are.
+    run_inside(whole, FolderStore(folder / "other"))
+    energies = {p: v for p, v in payloads(FolderStore(folder / "other")).items() if "scores" in p}
+    mixed = payloads(FolderStore(folder / "store"))
+    assert energies and {path: mixed[path] for path in energies} == energies
+
+
+def test_a_network_that_exits_is_a_failure_of_its_model(folder, stripes):
+    code = CODE.replace("    pixels = math.prod(shape)\n", "    raise SystemExit(3)\n")
+    Path("my_autoencoder.py").write_text(code)
+    outcome = run_inside(make_study(stripes), FolderStore(folder / "store"))
+    assert any("SystemExit" in part.reason for part in outcome.missing)
+    assert outcome.findings
+
+
+def test_models_that_share_weights_are_claimed_each_for_itself(folder, stripes):
+    made = plan(make_study(stripes, factors=[{"field": "test_size", "levels": [20, 30]}]))
+    jobs = [Job(run, Cost(1.0, 1.0, 1)) for run in made.trainings]
+    assert len({job.run.model for job in jobs}) == 2 < len(jobs)
+    assert len({job.claim for job in jobs}) == len(jobs)
+
+
+def test_a_process_opens_another_worker_for_another_plan_of_the_same_run(folder, stripes):
+    study, store = make_study(stripes), FolderStore(folder / "store")
+
+    def worker() -> NetworkWorker:
+        run = plan(study).runs[0]
+        opened = tasks._worker(tasks.Work(run, study.ood, study.detectors, store.address, "cpu"))
+        assert opened.plan.scores == run.scores
+        return opened
+
+    assert worker() is worker()
+    MODELS["my_autoencoder"] = replace(MODELS["my_autoencoder"], of_training=True)
+    worker()
+    tasks.forget()
 
 
 def test_a_network_that_reshapes_with_view_is_asked_in_the_usual_layout():

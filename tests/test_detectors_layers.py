@@ -14,7 +14,6 @@ from torch import Tensor, nn
 import oodometer as om
 from oodometer.errors import UserError
 from oodometer.lab.asking.probes import PROBES
-from oodometer.needs import parse_needs
 from oodometer.outputs import Outputs, View
 from oodometer.registry import DETECTORS, Detector, Scorer, choose
 from oodometer.testing import assert_detector, check_detector
@@ -279,7 +278,7 @@ def test_the_contract_catches_who_reads_of_training_data_what_they_are_never_ask
         return lambda test: test.probe("odin")[:, 0, 0]
 
     def as_card(build: Callable[[View], Scorer]) -> Detector:
-        return Detector(build.__name__, build, "Nobody 2024", parse_needs({"probe:odin"}), {})
+        return Detector(build.__name__, build, "Nobody 2024", {"probe:odin"}, {})
 
     failed = [result for result in check_detector(as_card(greedy)) if result.outcome == "failed"]
     assert "runs" in {result.check for result in failed}

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 import oodometer as om
 import oodometer.detectors
 from oodometer.errors import UserError
-from oodometer.needs import parse_needs
 from oodometer.outputs import Head, Outputs, View
 from oodometer.protocols.od_test.protocol import od_test
 from oodometer.protocols.ranking.protocol import ranking
@@ -170,7 +169,7 @@ def test_labels_of_validation_data_are_not_shown():
     def peeking(train: View) -> object:
         return train.validation[0].labels
 
-    card = Detector("peeking", peeking, "x", parse_needs({"labels", "outliers"}), {})
+    card = Detector("peeking", peeking, "x", {"labels", "outliers"}, {})
     with pytest.raises(UserError, match="labels are shown for fitting only"):
         card.fit(TRAIN, validation=(INLIERS, OUTLIERS))
 

@@ -11,7 +11,7 @@ import torch
 import oodometer as om
 import oodometer.detectors
 from oodometer.errors import UserError
-from oodometer.needs import Need, in_text, parse_needs
+from oodometer.needs import Need, in_text
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector, choose
 from oodometer.scoring import choices
@@ -93,7 +93,7 @@ def test_settings_that_have_nothing_in_common_are_told_one_by_one():
         return lambda test: test.logits[:, 0]
 
     grid = {"a": (0, 1), "b": (0, 1)}
-    card = Detector("picky", picky, "Nobody 2024", parse_needs({"logits"}), grid)
+    card = Detector("picky", picky, "Nobody 2024", {"logits"}, grid)
     DETECTORS["picky"] = card
     table = om.score(sets(), ["picky"], grid=True)
     assert [part.setting for part in table.missing] == ["a=1, b=0", "a=0, b=1"]
@@ -131,7 +131,7 @@ def test_all_does_not_mean_what_is_named_only():
         ({"spice": {}}, "Unknown setting in needs_for of detector 'own' 'spice'"),
         ({"space": {"a": frozenset()}}, "must say what every value of space needs: a, b."),
         (
-            {"space": {"a": parse_needs({"labels"}), "b": frozenset()}},
+            {"space": {"a": {"labels"}, "b": frozenset()}},
             "needs_for of detector 'own' names what is not among its needs.",
         ),
     ],
@@ -141,7 +141,7 @@ def test_a_card_that_contradicts_itself_is_refused(needs_for: dict, sentence: st
         return lambda test: test.logits[:, 0]
 
     with pytest.raises(UserError, match=sentence):
-        Detector("own", own, "N 2024", parse_needs({"logits"}), {"space": ("a", "b")}, needs_for)
+        Detector("own", own, "N 2024", {"logits"}, {"space": ("a", "b")}, needs_for)
 
 
 def test_odin_fine_and_odin_agree_where_both_are_asked():

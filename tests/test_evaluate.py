@@ -74,6 +74,18 @@ def test_what_is_missing_limits_the_detectors_and_is_said(made):
     assert "weighted_energy (labels were not saved)" in told
 
 
+def test_networks_that_only_studies_train_are_not_asked_for(made):
+    for name in ("train", "id", "far"):
+        np.savez(f"{name}.npz", logits=made[name]["logits"])
+    done = run(
+        "--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
+        "--detectors", "energy,binary_network,deep_ensemble",
+    )  # fmt: skip
+    told = " ".join(done.output.split())
+    assert "needs the detector model 'binary', which a study trains" in told
+    assert "needs several models or checkpoints of the same classifier" in told
+
+
 def test_the_memory_that_is_allowed_reaches_the_detectors(made, monkeypatch):
     from oodometer import scoring
 

@@ -14,7 +14,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from oodometer.needs import parse_needs
 from oodometer.outputs import View
 from oodometer.registry import Detector, Scorer
 from oodometer.testing import CHECKS, WHOLE_CHECKS, assert_detector, check_detector
@@ -350,7 +349,7 @@ def declares_too_much():
 
 def as_detector(name: str, build: Build, planted: Planted) -> Detector:
     build.__doc__ = "A planted bug, or its clean twin."
-    return Detector(name, build, planted.paper, parse_needs(planted.needs), planted.grid)
+    return Detector(name, build, planted.paper, planted.needs, planted.grid)
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -377,7 +376,7 @@ def test_an_incomplete_card_is_caught() -> None:
     def nameless(train: View) -> Scorer:
         return lambda test: energy(test.logits)
 
-    undated = Detector("nameless", nameless, "unpublished", parse_needs({"logits"}), {})
+    undated = Detector("nameless", nameless, "unpublished", {"logits"}, {})
     (result,) = (r for r in check_detector(undated) if r.check == "card")
     assert result.outcome == "failed" and result.message == "the docstring needs a first line."
     nameless.__doc__ = "Energy."

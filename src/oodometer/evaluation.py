@@ -241,6 +241,10 @@ def _explained(outputs: Outputs, needs: frozenset[Need]) -> Outputs:
 
 def _why_missing(need: Need) -> str:
     """Say why saved outputs lack what a detector needs."""
+    if need.source == "model":
+        return f"needs the detector model '{need.name}', which a study trains: see 'oodometer run'"
+    if need == ENSEMBLE:
+        return "needs several models or checkpoints of the same classifier, not saved outputs"
     if need.beyond_outputs:
         return "needs the model itself, not saved outputs"
     return "weight and bias were not saved" if need.name == "head" else f"{need} were not saved"

@@ -66,11 +66,11 @@ _PLAIN = [Need("outputs", name) for name in ("logits", "features", "labels", "he
 _FIXED = {str(need): need for need in (*_PLAIN, LAYERS, OUTLIERS, ENSEMBLE)}
 
 
-def parse_needs(texts: Iterable[str], kind: str = "need") -> frozenset[Need]:
-    """Read several needs."""
-    if isinstance(texts, str):
-        raise UserError(f"needs must be a set of names, such as {{'{texts}'}}, got '{texts}'.")
-    return frozenset(Need.parse(text, kind) for text in texts)
+def parse_needs(needs: Iterable[str | Need], kind: str = "need") -> frozenset[Need]:
+    """Read several needs; those that were read before stay as they are."""
+    if isinstance(needs, str):
+        raise UserError(f"needs must be a set of names, such as {{'{needs}'}}, got '{needs}'.")
+    return frozenset(n if isinstance(n, Need) else Need.parse(n, kind) for n in needs)
 
 
 def in_text(needs: Iterable[Need]) -> list[str]:

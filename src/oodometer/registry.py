@@ -39,7 +39,10 @@ class InputsChangedError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """The card of a detector: all that anybody needs to know to list, fit, tune or test it."""
+    """The card of a detector: all that anybody needs to know to list, fit, tune or test it.
+
+    Needs may be given as text, such as {"logits", "probe:odin"}; the card holds what they say.
+    """
 
     name: str
     build: Callable[..., Scorer]
@@ -60,6 +63,13 @@ class Detector:
                 f"Detector '{self.name}' takes {train.name} and then keyword-only settings with "
                 f"defaults: def {self.name}({train.name}, *, setting=default)."
             )
+        kind = f"need of detector '{self.name}'"
+        needs_for = {
+            setting: {value: parse_needs(needs, kind) for value, needs in by_value.items()}
+            for setting, by_value in self.needs_for.items()
+        }
+        object.__setattr__(self, "needs", parse_needs(self.needs, kind))
+        object.__setattr__(self, "needs_for", needs_for)
         object.__setattr__(self, "grid", MappingProxyType(dict(self.grid)))
         if set(self.grid) != set(self.defaults):
             raise UserError(
@@ -259,13 +269,14 @@ def detector(
                 f"Detector '{name}' of {build.__module__} is already registered by "
                 f"{known.build.__module__}: choose another name."
             )
-        kind = f"need of detector '{name}'"
-        by_value = {
-            setting: {value: parse_needs(those, kind) for value, those in each.items()}
-            for setting, each in (needs_for or {}).items()
-        }
         DETECTORS[name] = Detector(
-            name, build, paper, parse_needs(needs, kind), grid or {}, by_value, only_by_name
+            name,
+            build,
+            paper,
+            needs,  # type: ignore[arg-type]  # the card reads the texts, these and the next
+            grid or {},
+            needs_for or {},  # type: ignore[arg-type]
+            only_by_name,
         )
         return build
 

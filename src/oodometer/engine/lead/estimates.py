@@ -118,7 +118,7 @@ def _network_size(
             kind = torch.float32 if len(shape) == 3 else torch.int64
             model(torch.zeros((1, *shape), dtype=kind))
             parameters = sum(parameter.numel() for parameter in model.parameters())
-    except Exception:  # noqa: BLE001 - somebody's own network: a guess must do
+    except (Exception, SystemExit):  # noqa: BLE001 - somebody's own network: a guess must do
         inputs = math.prod(shape)
         return NetworkSize(2**20, inputs * 1000, inputs * 100, 1024)
     return NetworkSize(parameters, products, activations, features)

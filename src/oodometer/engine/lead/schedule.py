@@ -30,9 +30,8 @@ class Job:
 
     @cached_property
     def claim(self) -> str:
-        """The name under which a runner claims this job: who wants the same scores, wants it."""
-        keys = sorted(key for keys in self.run.scores.values() for key in keys.values())
-        return f"run-{digest(self.run.model, keys)}"
+        """The name under which a runner claims this job: who wants the same results, wants it."""
+        return f"run-{digest(sorted(part.key for part in self.run.artefacts))}"
 
     @property
     def done(self) -> bool:

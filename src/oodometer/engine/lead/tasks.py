@@ -69,8 +69,8 @@ _stores: dict[str, Store] = {}
 def _worker(work: Work) -> NetworkWorker:
     from oodometer.engine.work.worker import open_worker
 
-    asked = (part.key for part in work.run.artefacts if part.stage == "extract")
-    key = (work.store, work.device, work.run.label, *asked, *work.detectors)
+    wanted = (part.key for part in work.run.artefacts)
+    key = (work.store, work.device, work.run.label, *wanted, *work.detectors)
     if key not in _workers:
         _workers.clear()
         if work.store not in _stores:

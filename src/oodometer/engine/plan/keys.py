@@ -69,7 +69,7 @@ def function_version(build: Callable[..., object]) -> str:
     """
     if build.__module__.startswith("oodometer.detectors."):
         module = build.__module__.removeprefix("oodometer.").replace(".", "/")
-        return code_version(module, apart_from=("errors", "detectors/__init__"))
+        return code_version(module, apart_from=("errors", "imports", "detectors/__init__"))
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
         return digest(inspect.getsource(build))

@@ -28,7 +28,7 @@ _PROBING = (
     "lab/asking/replay",
     "lab/asking/votes",
 )  # plain outputs do not depend on it
-_BESIDE_SCORING = ("errors", "detectors", "metrics", "scores")  # of a detector: its own module
+_BESIDE_SCORING = ("errors", "imports", "detectors", "metrics", "scores")  # of a detector: its own
 
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
     from oodometer.lab.detector_models import DetectorModel

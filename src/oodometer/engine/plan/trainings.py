@@ -21,9 +21,9 @@ STEPS = {"train": 1, "extract": 1, "score": 1}
 # What a step imports and does not depend on. What is said in the specification or told by the
 # content of the data needs no code in the key; what comes later cannot matter.
 READING = (
-    "errors", "study", "lab/__init__", "lab/data/__init__", "lab/data/cards", "lab/data/catalog",
-    "lab/data/divisions", "lab/data/openood", "lab/data/readers", "lab/data/sources",
-    "lab/data/splits",
+    "errors", "imports", "study", "lab/__init__", "lab/data/__init__", "lab/data/cards",
+    "lab/data/catalog", "lab/data/divisions", "lab/data/openood", "lab/data/readers",
+    "lab/data/sources", "lab/data/splits",
 )  # fmt: skip
 _AFTER_TRAINING = ("outputs", "lab/asking/extract")
 _AUGMENTING = ("lab/training/augment", "lab/training/color")

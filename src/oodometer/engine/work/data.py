@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from oodometer.engine.plan.trainings import DataContent
@@ -25,12 +25,24 @@ class RunData:
     source: Source
     outliers: Mapping[str, Samples]
 
+    @property
+    def parts(self) -> Iterator[Samples]:
+        """All data sets."""
+        source = self.source
+        yield from (source.train, source.test, *self.outliers.values())
+        if source.validation is not None:
+            yield source.validation
+
     @cached_property
     def bytes(self) -> int:
         """The memory that it takes."""
-        source = self.source
-        parts = (source.train, source.test, source.validation, *self.outliers.values())
-        return sum(part.values.nbytes for part in parts if part is not None)
+        return sum(part.values.nbytes for part in self.parts)
+
+    @property
+    def altered(self) -> bool:
+        """Whether somebody has written into the data since they were read."""
+        # A digest is computed once: a new object computes it again.
+        return any(replace(part).digest != part.digest for part in self.parts)
 
     @property
     def digests(self) -> tuple[object, ...]:

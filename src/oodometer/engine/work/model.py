@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from oodometer.engine.plan.models import ModelPlan
 from oodometer.engine.stores import Store
-from oodometer.engine.work.data import fitted_samples
+from oodometer.engine.work.data import fitted_samples, forget_data
 from oodometer.engine.work.network import NetworkWorker
+from oodometer.errors import UserError
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.detector_models import answers_of, find_model
@@ -45,7 +46,15 @@ class ModelWorker(NetworkWorker):
         if self._card.source is None:
             return data.source
         outliers = data.outliers[plan.outliers] if plan.outliers else None
-        return self._card.source(data.source, plan.portion, outliers)
+        source = self._card.source(data.source, plan.portion, outliers)
+        # Other runs of this process read the same arrays.
+        if data.altered:
+            forget_data()
+            raise UserError(
+                f"The source of model '{plan.name}' wrote into the data that it was given, which "
+                "others read too: work on a copy."
+            )
+        return source
 
     def fitted_on(self) -> Samples:
         """What detectors are fitted to."""

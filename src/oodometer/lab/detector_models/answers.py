@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from oodometer.errors import UserError
 from oodometer.lab.asking.forward import evaluation_mode
 from oodometer.lab.asking.layout import fast_layout, give_up
-from oodometer.lab.data.inputs import moved
+from oodometer.lab.data.inputs import copied, moved
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.detector_models.cards import DetectorModel
 
@@ -27,7 +27,8 @@ def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tenso
     ):
         torch.manual_seed(0)
         for values, _ in samples.batches():
-            inputs = moved(samples.name, torch.from_numpy(values), place, dtype)
+            # A copy: a model may work in place, and the data belong to other runs, too.
+            inputs = copied(moved(samples.name, torch.from_numpy(values), place, dtype))
             assert isinstance(inputs, Tensor)
             rows.append(_checked(card, _answer(card, model, inputs), len(values), samples.name))
     shapes = {tuple(part.shape[1:]) for part in rows}
