@@ -425,3 +425,40 @@ def test_a_column_means_the_same_however_its_title_is_written():
     assert claims("epoch") == claims("Epoch") == claims("EPOCH")
     assert claims("epoch")[0].verdict == "undecided"
     assert claims("augment")[0].verdict == "holds"  # 24 training runs under three conditions
+
+
+def _lowered(detector, noise, seed, look):
+    """Noise costs both detectors 5 points or so, and another look gives 2 more."""
+    effects = 0.05 * (noise == "none") + 0.01 * (detector == "a") + 0.02 * (look == 1)
+    return 0.75 + effects * (1 + 0.01 * seed)
+
+
+def test_title_of_the_noise_factor_may_be_written_in_any_way():
+    given = grid_of(_lowered)
+    titled = given["auroc"].frame.rename(columns={"label_noise": "Label noise"})
+    other = {"auroc": Results(titled, ("Label noise", "seed", "epoch"))}
+    assert judged(other).claims == judged(given).claims != ()
+
+
+def test_random_subsets_of_outliers_are_no_choice():
+    """A subset of the outliers may well be easier than another, but nobody can prefer it."""
+    drawn, chosen = (
+        [claim for claim in judged(grid_of(_lowered, looks={name: [0, 1]})).claims
+         if f"{name} 1 is significantly better than 0" in claim.text]
+        for name in ("ood_draw", "epoch")
+    )  # fmt: skip
+    assert not drawn
+    assert [claim.verdict for claim in chosen] == ["holds"]
+
+
+@pytest.mark.parametrize("blank", [None, "not given"])
+def test_runs_whose_labels_are_not_given_are_left_out(blank):
+    given = grid_of(_lowered)["auroc"]
+    further = given.frame[given.frame["label_noise"] == "none"].assign(label_noise=blank, value=0.5)
+    both = Results(pd.concat([given.frame, further]), given.factors)
+    finding = judged({"auroc": both})
+    assert finding.claims == judged({"auroc": given}).claims
+    left_out = f"Rows left out because they do not say which labels were used: {len(further)}."
+    assert left_out in finding.caveats
+    with pytest.raises(UserError, match="'label_noise' is empty"):
+        judged({"auroc": Results(further, given.factors)})

@@ -469,3 +469,20 @@ def test_a_study_that_names_standing_is_told_what_there_is():
         score_protocol("standing")
     with pytest.raises(UserError, match="Unknown protocol"):
         score_protocol("metric_agreement")  # takes results, not scores
+
+
+def test_variance_shares_do_not_depend_on_the_order_of_columns():
+    """Of seeds within folds, the seed is what is left: listed first, folds took its share."""
+    rng = np.random.default_rng(0)
+    lines = [
+        {"detector": name, "ood": "far", "fold": fold, "seed": seed,
+         "value": 0.8 + 0.02 * fold + 0.002 * rng.normal() - 0.1 * (name == "b")}
+        for fold in range(3) for seed in range(4) for name in "ab"
+    ]  # fmt: skip
+    found = [
+        shares_of(cases_of(Results(pd.DataFrame(lines), order)), np.random.default_rng(0))["a"]
+        for order in (("fold", "seed"), ("seed", "fold"))
+    ]
+    assert found[0].effects == found[1].effects
+    assert [effect.factors for effect in found[0].effects] == [("fold",), ("seed",)]
+    assert found[0].effects[0].share > 0.9

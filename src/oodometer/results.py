@@ -14,6 +14,7 @@ from oodometer.scores import Missing, ScoreTable
 if TYPE_CHECKING:
     import pandas as pd
 
+NOT_GIVEN = "not given"  # the level of a run for which a table states none
 COLUMNS = ("detector", "ood", "value")  # what every results table has
 
 

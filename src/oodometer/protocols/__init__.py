@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from oodometer.errors import unknown
+from oodometer.factors import LABELS, first_titled
 from oodometer.finding import Finding
 from oodometer.protocols.agreement.protocol import metric_agreement
 from oodometer.protocols.common.measured import Measured
 from oodometer.protocols.instability.protocol import instability, instability_of
-from oodometer.protocols.label_noise.labels import NOISE_FACTORS
 from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
 from oodometer.protocols.od_test.protocol import od_test
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
@@ -74,7 +74,7 @@ PROTOCOLS: dict[str, Protocol] = {
         "What does label noise cost each detector, and what helps?",
         label_noise,
         lambda measured, rng: label_noise_of(measured.by_metric, rng),
-        lambda measured: not set(NOISE_FACTORS).isdisjoint(measured.main.factor_names),
+        lambda measured: first_titled(measured.main.factor_names, LABELS) is not None,
     ),
     "metric_agreement": Protocol(
         "Do several metrics agree on the order of detectors?",

@@ -47,6 +47,7 @@ class _Varies:
     """The kind of a factor that varies this field; fields without it are conditions."""
 
     kind: factors.Kind
+    is_drawn: bool = False  # see factors.Factor
 
 
 _REPEAT = _Varies("repeat")
@@ -67,7 +68,9 @@ class TrainSpec(BaseModel):
     # At most this many test samples, and as many of each outlier set.
     test_size: Annotated[Annotated[StrictInt, Field(ge=1)] | None, _RE_EVALUATION] = None
     # Which subset of each outlier set; nothing is trained again for another one.
-    ood_draw: Annotated[Annotated[StrictInt, Field(ge=0)] | None, _RE_EVALUATION] = None
+    ood_draw: Annotated[
+        Annotated[StrictInt, Field(ge=0)] | None, _Varies("re_evaluation", is_drawn=True)
+    ] = None
     # How the features for detectors are extracted.
     features: Annotated[Literal["forward", "skip_stem_relu"], _RE_EVALUATION] = "forward"
     network: str = "small_cnn"
@@ -111,7 +114,8 @@ def factor_of(field: str) -> factors.Factor:
     ('repeat', 're_evaluation', 'condition')
     """
     marks = [mark for mark in TrainSpec.model_fields[field].metadata if isinstance(mark, _Varies)]
-    return factors.Factor(field, marks[0].kind if marks else "condition")
+    mark = marks[0] if marks else _Varies("condition")
+    return factors.Factor(field, mark.kind, mark.is_drawn)
 
 
 # What comes after training: runs that differ in these alone share a training run.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
 from oodometer.tables.names import REPEAT_WORD, SPREADS, is_average, metric_named, plain
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
-EMPTY = "(empty)"  # the level of lines that name none
 # Numbers about a run that protocols know by these names.
 _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
     ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
@@ -160,7 +160,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
         notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
-    other = {"ood": "OOD"}.get(wide, EMPTY)
+    other = {"ood": "OOD"}.get(wide, NOT_GIVEN)
     return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
 
 
@@ -234,7 +234,7 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         texts = _merged(frame, column, roles, notes)[rows]
         if not all(texts):
             notes.append(f"{column} is empty in some rows, which form a level of their own")
-        lines[name] = np.where(texts == "", EMPTY, texts)
+        lines[name] = np.where(texts == "", NOT_GIVEN, texts)
         factors[name] = column
     for column in roles.covariates:
         known = _COVARIATES.get(plain(column))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
+from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.long import EMPTY, Long
+from oodometer.tables.long import Long
 from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, plain, repeat_name
 
 if TYPE_CHECKING:
@@ -214,13 +215,13 @@ def _levels(frame: pd.DataFrame, column: str) -> int:
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
-    empty = (frame[column] == EMPTY).groupby(frame["detector"]).mean()
+    empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
     levels = frame.groupby("detector")[column].nunique()
     return bool((empty == 1).any() and (empty < 1).any() and (levels[empty == 0] > 1).any())
 
 
 def _with_parameter(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    given = frame[column] != EMPTY
+    given = frame[column] != NOT_GIVEN
     named = frame["detector"] + " (" + column + "=" + frame[column] + ")"
     return frame.assign(detector=frame["detector"].where(~given, named))
 

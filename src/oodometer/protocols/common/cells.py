@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
-from oodometer.results import Results
+from oodometer.results import NOT_GIVEN, Results
 
-NOT_GIVEN = "not given"  # the level of a run for which the table states none
 LARGEST = 1e6  # no metric is larger, be it a share, a percentage or a distance
 
 

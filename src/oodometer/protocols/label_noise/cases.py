@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import unknown
+from oodometer.errors import UserError, unknown
 from oodometer.factors import Factor, names
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
@@ -21,6 +21,7 @@ from oodometer.protocols.label_noise.labels import (
     labels_of,
     noise_factor,
     noise_rates,
+    with_given_labels,
     without_id,
 )
 from oodometer.results import Results
@@ -53,6 +54,7 @@ class NoiseCases:
     accuracy: Floats  # of each run's classifier
     sets: int
     rates: Mapping[str, float]  # of levels, where a column tells
+    unlabelled: int = 0  # rows left out because they do not say which labels were used
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -224,9 +226,12 @@ def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     if "auroc" not in tables:
         raise unknown("metric that label noise needs", "auroc", tables)
     factor = noise_factor(tables["auroc"].factor_names, noise)
-    tables = {name: without_id(table, factor) for name, table in tables.items()}
-    main = tables["auroc"]
-    cells = {name: cells_of(tables[name]) for name in QUESTIONS if name in tables}
+    given = {name: with_given_labels(tables[name], factor) for name in QUESTIONS if name in tables}
+    labelled = {name: without_id(own, factor) for name, own in given.items() if own is not None}
+    if "auroc" not in labelled:
+        raise UserError(f"No row says which labels its run was trained on: '{factor}' is empty.")
+    main = labelled["auroc"]
+    cells = {name: cells_of(own) for name, own in labelled.items()}
     several = len({pair.id for pair in cells["auroc"].pairs}) > 1
     keys = list(dict.fromkeys(_run_keys(cells["auroc"], several)))
     detectors = cells["auroc"].detectors
@@ -254,6 +259,7 @@ def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         accuracy=np.array([mean_of_known(accuracy[own])[0] for own in members["auroc"]]),
         sets=len(main.ood),
         rates=noise_rates(main, factor),
+        unlabelled=len(tables["auroc"].frame) - len(main.frame),
     )
 
 

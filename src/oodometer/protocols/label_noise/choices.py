@@ -61,13 +61,13 @@ def most_families(cases: NoiseCases) -> int:
 
 
 def _factors(cases: NoiseCases) -> dict[str, list[str]]:
-    """Factors with two levels, other than repeats."""
+    """Factors with two levels to choose between."""
     levels = {name: list(dict.fromkeys(run[name] for run in cases.runs)) for name in cases.others}
-    repeats = names(cases.factors, "repeat")
+    choices = names(factor for factor in cases.factors if factor.is_choice)
     return {
         name: own
         for name, own in levels.items()
-        if len(own) == 2 and name not in repeats and name != "id"
+        if len(own) == 2 and name in choices and name != "id"
     }
 
 

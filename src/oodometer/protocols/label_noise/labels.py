@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from oodometer.errors import UserError, unknown
-from oodometer.results import Results
+from oodometer.factors import LABELS, first_titled
+from oodometer.results import NOT_GIVEN, Results
 
-NOISE_FACTORS = ("label_noise", "training_dataset", "noise", "noise_type", "labels", "train_labels",
-                 "noise_rate")  # fmt: skip
 _CLEAN = re.compile(r"none|clean|0(\.0*)?%?|no noise")
 # In this order: "asymm" holds "symm". Names of studies here, and of the published files.
 _KINDS = {
@@ -49,13 +48,20 @@ def noise_factor(factors: Sequence[str], wanted: str | None = None) -> str:
         if wanted not in factors:
             raise unknown("factor", wanted, factors)
         return wanted
-    for name in NOISE_FACTORS:
-        if name in factors:
-            return name
-    raise UserError(
-        "No factor tells which labels a run was trained on (such as label_noise); the factors are "
-        f"{', '.join(factors) or 'none'}."
-    )
+    named = first_titled(factors, LABELS)
+    if named is None:
+        raise UserError(
+            "No factor tells which labels a run was trained on (such as label_noise); the factors "
+            f"are {', '.join(factors) or 'none'}."
+        )
+    return named
+
+
+def with_given_labels(table: Results, factor: str) -> Results | None:
+    """Leave out rows that do not say which labels the run was trained on: they may be clean."""
+    levels = table.frame[factor]
+    given = levels.notna() & (levels != NOT_GIVEN)
+    return replace(table, frame=table.frame[given]) if given.any() else None
 
 
 def noise_rates(main: Results, factor: str) -> dict[str, float]:

@@ -102,6 +102,10 @@ def _caveats(cases: NoiseCases) -> tuple[str, ...]:
             f"Runs that differ only in {listing(cases.re_evaluations)} are re-evaluations of the "
             "same training run: tests, intervals and ASO use their mean as one case."
         )
+    if cases.unlabelled:
+        caveats.append(
+            f"Rows left out because they do not say which labels were used: {cases.unlabelled}."
+        )
     if cases.clean is None:
         caveats.append(
             f"No level of {cases.noise} is known to be without noise, so nothing is compared with "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import names
+from oodometer.factors import innermost_repeat, names
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import FEWEST, LEVEL, SHOWN, count, listing, points
@@ -57,8 +57,8 @@ def shares_of(
         row = field.detectors.index(detector)
         try:
             shares = variance_shares(
-                values[row], columns, rng=rng, replicate=_replicate(field), level=level,
-                resamples=draws,
+                values[row], columns, rng=rng, replicate=innermost_repeat(field.factors),
+                level=level, resamples=draws,
             )  # fmt: skip
         except UserError:  # the runs form no grid
             continue
@@ -68,11 +68,6 @@ def shares_of(
             shares = _of_re_evaluations(field, row, level) or _without_intervals(shares)
         found[detector] = shares
     return found
-
-
-def _replicate(field: Cases) -> str | None:
-    """The repeat whose share is all variance within cells, if there is one."""
-    return next(iter(names(field.factors, "repeat")), None)
 
 
 def _of_re_evaluations(field: Cases, row: int, level: float) -> VarianceShares | None:
@@ -140,10 +135,9 @@ def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
         return {}
     columns = {name: [levels[name] for levels in field.run_levels] for name in factors}
     level = 1.0 - (1.0 - LEVEL) / len(factors)  # the widest of them is looked for
+    replicate = innermost_repeat(field.factors)
     found = {
-        detector: one_at_a_time(
-            field.run_values[row], columns, replicate=_replicate(field), level=level
-        )
+        detector: one_at_a_time(field.run_values[row], columns, replicate=replicate, level=level)
         for row, detector in enumerate(field.detectors)
     }
     return {detector: ranges for detector, ranges in found.items() if ranges}

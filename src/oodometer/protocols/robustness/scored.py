@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.factors import Factor, names
+from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
 from oodometer.protocols.common.training_runs import TrainingRuns
@@ -287,9 +287,6 @@ def _varied(results: Results) -> list[Factor]:
 
 def _factor(results: Results) -> str:
     """The optimizer if it was varied, else the first condition, re-evaluation or repeat."""
-    known = conditions(results)
-    for name in known:
-        if name.casefold() == "optimizer":
-            return name
-    varied = _varied(results)
-    return (known or names(varied, "re_evaluation") or names(varied) or ("",))[0]
+    known, varied = conditions(results), _varied(results)
+    first = (known or names(varied, "re_evaluation") or names(varied) or ("",))[0]
+    return first_titled(known, OPTIMIZERS) or first
