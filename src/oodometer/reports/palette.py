@@ -10,6 +10,11 @@ from collections.abc import Mapping
 STEPS = 9  # of the sequential scale: one hue, so lightness alone carries the order
 HUES = 8  # categories; the shape of the mark says the same a second time
 
+
+def _numbered(name: str, *colours: str) -> dict[str, str]:
+    return {f"{name}-{index}": colour for index, colour in enumerate(colours)}
+
+
 LIGHT: Mapping[str, str] = {
     "page": "#f6f7f9",
     "card": "#ffffff",
@@ -24,31 +29,15 @@ LIGHT: Mapping[str, str] = {
     "flips-ground": "#fdeae1",
     "undecided": "#5f5208",
     "undecided-ground": "#f7f1d9",
-    **dict(
-        zip(
-            [f"hue-{index}" for index in range(HUES)],
-            [
-                "#0069a8",
-                "#c94f00",
-                "#00805e",
-                "#9a4590",
-                "#8a6400",
-                "#3c434d",
-                "#cf2a6b",
-                "#2b8fd0",
-            ],
-            strict=True,
-        )
+    **_numbered(
+        "hue",
+        *("#0069a8", "#c94f00", "#00805e", "#9a4590"),
+        *("#8a6400", "#3c434d", "#cf2a6b", "#2b8fd0"),
     ),
-    **dict(
-        zip(
-            [f"step-{index}" for index in range(STEPS)],
-            [
-                *("#f0f5fb", "#dce8f5", "#c4daee", "#a6c8e5", "#82b2da"),
-                *("#5d98cb", "#3775af", "#205b94", "#0f4074"),
-            ],
-            strict=True,
-        )
+    **_numbered(
+        "step",
+        *("#f0f5fb", "#dce8f5", "#c4daee", "#a6c8e5", "#82b2da"),
+        *("#5d98cb", "#3775af", "#205b94", "#0f4074"),
     ),
     **{f"on-step-{index}": "#101a26" if index < 6 else "#ffffff" for index in range(STEPS)},
 }
@@ -67,31 +56,15 @@ DARK: Mapping[str, str] = {
     "flips-ground": "#432111",
     "undecided": "#e6d28d",
     "undecided-ground": "#393113",
-    **dict(
-        zip(
-            [f"hue-{index}" for index in range(HUES)],
-            [
-                "#5fb2f2",
-                "#ff9458",
-                "#4fd0a7",
-                "#e29bd4",
-                "#e6c04e",
-                "#c8d0da",
-                "#ff82aa",
-                "#a9d6ff",
-            ],
-            strict=True,
-        )
+    **_numbered(
+        "hue",
+        *("#5fb2f2", "#ff9458", "#4fd0a7", "#e29bd4"),
+        *("#e6c04e", "#c8d0da", "#ff82aa", "#a9d6ff"),
     ),
-    **dict(
-        zip(
-            [f"step-{index}" for index in range(STEPS)],
-            [
-                *("#1f2a38", "#21354c", "#244363", "#28527b", "#2f6191"),
-                *("#5d96c8", "#7dadd8", "#a5c9e8", "#d3e7f8"),
-            ],
-            strict=True,
-        )
+    **_numbered(
+        "step",
+        *("#1f2a38", "#21354c", "#244363", "#28527b", "#2f6191"),
+        *("#5d96c8", "#7dadd8", "#a5c9e8", "#d3e7f8"),
     ),
     **{f"on-step-{index}": "#f2f6fb" if index < 5 else "#0b1219" for index in range(STEPS)},
 }

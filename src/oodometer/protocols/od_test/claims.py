@@ -13,7 +13,7 @@ from scipy.special import stdtr
 from oodometer.finding import Claim, Verdict
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import welch_freedom
-from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
+from oodometer.protocols.common.comparisons import NO_REPEATS, Comparison, compare_all, judge
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -26,7 +26,7 @@ from oodometer.protocols.common.words import (
 )
 from oodometer.protocols.od_test.effects import CHANCE, FEWEST_SETS, Accuracies, Effect, mean_effect
 from oodometer.protocols.od_test.experiments import TUNED
-from oodometer.stats.comparison import Difference, holm
+from oodometer.stats.comparison import Difference, adjusted
 
 
 def claims(accuracies: Accuracies) -> list[Claim]:
@@ -43,17 +43,18 @@ def claims(accuracies: Accuracies) -> list[Claim]:
     ]
 
 
-def _compared(accuracies: Accuracies, effects: Mapping[str, Effect], place: str) -> Comparison:
-    """Who has the highest accuracy; the values of a comparison are better if smaller."""
-    (comparison,) = compare_all(
-        {place: {name: -effects[name].value for name in accuracies.methods}},
-        lambda _, other, first: effects[first].minus(effects[other]).difference(),
+def _compared(
+    accuracies: Accuracies, effects: Mapping[str, Mapping[str, Effect]]
+) -> list[Comparison]:
+    """Who has the highest accuracy where; the values of a comparison are better if smaller."""
+    return compare_all(
+        {place: {n: -own[n].value for n in accuracies.methods} for place, own in effects.items()},
+        lambda place, other, first: effects[place][first].minus(effects[place][other]).difference(),
     )
-    return comparison
 
 
 def _claim_best(accuracies: Accuracies) -> Claim:
-    comparison = _compared(accuracies, accuracies.three, "all")
+    (comparison,) = _compared(accuracies, {"all": accuracies.three})
     best = comparison.first
     effect = accuracies.three[best]
     experiments = count(effect.cells.size, "experiment")
@@ -99,16 +100,8 @@ def _claim_sources(accuracies: Accuracies) -> list[Claim]:
     """Is the same method best on every source?"""
     if len(accuracies.sources) < 2 or len(accuracies.methods) < 2:
         return []
-    alone = {source.name: accuracies.on(source) for source in accuracies.sources}
-    comparisons = compare_all(
-        {
-            name: {method: -one.three[method].value for method in accuracies.methods}
-            for name, one in alone.items()
-        },
-        lambda place, other, first: (
-            alone[place].three[first].minus(alone[place].three[other]).difference()
-        ),
-    )
+    alone = {source.name: accuracies.on(source).three for source in accuracies.sources}
+    comparisons = _compared(accuracies, alone)
     where: dict[str, list[str]] = {}
     for comparison in comparisons:
         where.setdefault(comparison.first, []).append(comparison.context)
@@ -168,8 +161,8 @@ def _claim_order(accuracies: Accuracies) -> list[Claim]:
     """Would two data sets have chosen the same method?"""
     if len(accuracies.methods) < 2:
         return []
-    honest = _compared(accuracies, accuracies.three, "three data sets")
-    optimistic = _compared(accuracies, accuracies.two, "two data sets")
+    (honest,) = _compared(accuracies, {"three data sets": accuracies.three})
+    (optimistic,) = _compared(accuracies, {"two data sets": accuracies.two})
     verdict = judge([honest, optimistic])
     same = honest.first == optimistic.first
     text = (
@@ -219,13 +212,10 @@ def _claim_tuning(accuracies: Accuracies) -> list[Claim]:
 
 def _claim_chance(accuracies: Accuracies) -> Claim:
     """Which methods are not better than chance?"""
-    above = {name: accuracies.three[name].minus(CHANCE).difference() for name in accuracies.methods}
-    adjusted = holm([difference.p_value for difference in above.values()])
-    unsure = [
-        name
-        for (name, difference), p in zip(above.items(), adjusted, strict=True)
-        if p >= SIGNIFICANT or difference.value <= 0
-    ]
+    above = adjusted(
+        {name: accuracies.three[name].minus(CHANCE).difference() for name in accuracies.methods}
+    )
+    unsure = [n for n, d in above.items() if d.p_value >= SIGNIFICANT or d.value <= 0]
     every = count(len(above), "method")
     if not unsure:
         weakest = min(above, key=lambda name: above[name].value)
@@ -256,7 +246,7 @@ def _claim_validation(accuracies: Accuracies) -> list[Claim]:
     p_value = min(1.0, _gap_p_value(gap, accuracies) * len(gaps))
     verdict: Verdict = "holds" if p_value < SIGNIFICANT else "undecided"
     if gap.by_run.size < 2:
-        text += "; without repeated runs this cannot be separated from retraining noise"
+        text += NO_REPEATS
     elif verdict == "undecided":
         text += "; the difference is not significant"
     evidence = f"better {in_all(wins, gap.by_test.size, 'test set')}; the widest gap of "

@@ -98,29 +98,16 @@ def set_table(field: Cases) -> Table | None:
         return None
     runs = count(len(field.names), "run") if field.are_runs else one_of(field)
     over = f" Over {runs}; the claims say which differences are significant."
+    means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
+    columns: tuple[str, ...] = ("detector", *field.sets)
+    rows = tuple(zip(field.detectors, *means.values(), strict=True))
     if len(field.sets) > MANY_SETS:
-        shown = field.detectors[:FEW_DETECTORS]
-        best = "" if len(shown) == len(field.detectors) else f" The best {len(shown)} detectors."
-        return Table(
-            "sets",
-            f"Mean {field.metric} per outlier set",
-            ("outlier set", *shown),
-            tuple(
-                (name, *(float(row.mean()) for row in values[: len(shown)]))
-                for name, values in field.sets.items()
-            ),
-            _direction(field) + over + best,
-        )
-    return Table(
-        "sets",
-        f"Mean {field.metric} per outlier set",
-        ("detector", *field.sets),
-        tuple(
-            (detector, *(float(values[row].mean()) for values in field.sets.values()))
-            for row, detector in enumerate(field.detectors)
-        ),
-        _direction(field) + over,
-    )
+        columns = ("outlier set", *field.detectors[:FEW_DETECTORS])
+        rows = tuple((name, *own[:FEW_DETECTORS]) for name, own in means.items())
+        if len(field.detectors) > FEW_DETECTORS:
+            over += f" The best {FEW_DETECTORS} detectors."
+    title = f"Mean {field.metric} per outlier set"
+    return Table("sets", title, columns, rows, _direction(field) + over)
 
 
 def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | None:
