@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from oodometer.lab.data.datasets import Images
+from oodometer.lab.data.samples import Images
 from oodometer.lab.training.task import CLASSIFIER
 from oodometer.lab.training.train import Training
 from oodometer.study import TrainSpec

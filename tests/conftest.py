@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from data_files import write_stripes
 from hypothesis import HealthCheck, settings
 
 import oodometer.detectors  # noqa: F401 - importing registers them
@@ -50,7 +50,7 @@ def tiny_npz(tmp_path):
     """Write a small, separable image data set; return its path."""
 
     def write(name: str = "stripes.npz", size: int = 60, **changes: np.ndarray) -> str:
-        return _write_stripes(tmp_path / name, size, **changes)
+        return write_stripes(tmp_path / name, size, **changes)
 
     return write
 
@@ -58,18 +58,4 @@ def tiny_npz(tmp_path):
 @pytest.fixture(scope="session")
 def stripes(tmp_path_factory) -> str:
     """The path of the same data set, for tests that share more than it."""
-    return _write_stripes(tmp_path_factory.mktemp("data") / "stripes.npz", 60)
-
-
-def _write_stripes(path: Path, size: int, **changes: np.ndarray) -> str:
-    rng = np.random.default_rng(0)
-    arrays = {}
-    for part in ("train", "test"):
-        labels = np.arange(size) % 3
-        images = rng.integers(0, 60, (size, 8, 8)).astype(np.uint8)
-        for row, label in enumerate(labels):
-            images[row, label * 2 : label * 2 + 2] += 150
-        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
-    arrays |= changes
-    np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
-    return str(path)
+    return write_stripes(tmp_path_factory.mktemp("data") / "stripes.npz")

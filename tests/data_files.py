@@ -24,6 +24,21 @@ def pixels(count: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(count).integers(0, 256, (count, *shape)).astype(np.uint8)
 
 
+def write_stripes(path: Path, size: int = 60, **changes: np.ndarray) -> str:
+    """Write a small, separable image data set; return its path."""
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for part in ("train", "test"):
+        labels = np.arange(size) % 3
+        images = rng.integers(0, 60, (size, 8, 8)).astype(np.uint8)
+        for row, label in enumerate(labels):
+            images[row, label * 2 : label * 2 + 2] += 150
+        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
+    arrays |= changes
+    np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
+    return str(path)
+
+
 def idx_bytes(array: np.ndarray) -> bytes:
     return (
         bytes([0, 0, 8, array.ndim])

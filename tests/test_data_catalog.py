@@ -22,7 +22,6 @@ from oodometer.lab.asking.extract import extract
 from oodometer.lab.data.cards import CARDS
 from oodometer.lab.data.catalog import Found, data_folder, find
 from oodometer.lab.data.datasets import (
-    Images,
     conform,
     load_part,
     load_parts,
@@ -30,6 +29,7 @@ from oodometer.lab.data.datasets import (
 )
 from oodometer.lab.data.outliers import KNOWN, load_outliers
 from oodometer.lab.data.readers import FORMATS
+from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data_files import write_stripes
 from typer.testing import CliRunner
 
 from oodometer.cli import app
@@ -60,15 +61,7 @@ def unchanging_code():
 def made(tmp_path_factory) -> Path:
     """A folder with data and a store, in which a study is finished; not to be changed."""
     folder = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(0)
-    arrays = {}
-    for part in ("train", "test"):
-        labels = np.arange(60) % 3
-        images = rng.integers(0, 60, (60, 8, 8)).astype(np.uint8)
-        for row, label in enumerate(labels):
-            images[row, label * 2 : label * 2 + 2] += 150
-        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
-    np.savez(folder / "stripes.npz", **arrays)
+    write_stripes(folder / "stripes.npz")
     finish(make_study(folder), FolderStore(folder / "store"))
     return folder
 

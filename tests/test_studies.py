@@ -12,7 +12,7 @@ from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.lead.run import run_study
 from oodometer.engine.stores import FolderStore
 from oodometer.errors import UserError
-from oodometer.lab.data.catalog import CARDS
+from oodometer.lab.data.cards import CARDS
 from oodometer.lab.data.catalog import find as find_data
 from oodometer.lab.data.datasets import load_parts, split_options
 from oodometer.lab.data.outliers import KNOWN as MADE

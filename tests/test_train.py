@@ -12,8 +12,8 @@ from torch import nn
 
 from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays
 from oodometer.errors import UserError
-from oodometer.lab.data.datasets import Images
 from oodometer.lab.data.portions import portion_rows, split_portions
+from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import load_source
 from oodometer.lab.training.curves import best_epoch, epochs_without_gain
 from oodometer.lab.training.losses import as_probabilities, make_loss

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
+from data_files import write_stripes
 
 from oodometer.engine.stores import FolderStore
 
@@ -30,19 +30,10 @@ DETECTORS = ["max_softmax", "energy", "entropy", "max_logit", "knn(k=3)", "mahal
 
 def write_study(folder: Path, runs: int, detectors: list[str], epochs: int) -> Path:
     """Write a study on images of stripes: `runs` trainings, each scored by all detectors."""
-    rng = np.random.default_rng(0)
-    arrays = {}
-    for part in ("train", "test"):
-        labels = np.arange(60) % 3
-        images = rng.integers(0, 60, (60, 8, 8)).astype(np.uint8)
-        for row, label in enumerate(labels):
-            images[row, label * 2 : label * 2 + 2] += 150
-        arrays |= {f"{part}_images": images, f"{part}_labels": labels}
-    np.savez(folder / "stripes.npz", **arrays)
     study = {
         "name": "tortured",
         "base": {
-            "data": str(folder / "stripes.npz"),
+            "data": write_stripes(folder / "stripes.npz"),
             "network": "mlp",
             "epochs": epochs,
             "validation": 0.2,

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, untitled_results
 from oodometer.tables.names import (
@@ -24,7 +25,6 @@ from oodometer.tables.names import (
     is_average,
     is_set,
     metric_named,
-    plain,
     without_metric,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SINGLE, Roles

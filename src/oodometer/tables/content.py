@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.names import (
     MEANS,
@@ -18,7 +19,6 @@ from oodometer.tables.names import (
     is_detector,
     is_set,
     metric_named,
-    plain,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SECTION, Roles
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.names import (
     DETECTOR_TITLES,
@@ -12,7 +13,6 @@ from oodometer.tables.names import (
     REPEAT_TITLES,
     is_set,
     metric_named,
-    plain,
 )
 from oodometer.tables.splitting import Rows
 

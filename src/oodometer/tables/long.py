@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
-from oodometer.tables.names import REPEAT_WORD, SPREADS, is_average, metric_named, plain
+from oodometer.tables.names import REPEAT_WORD, SPREADS, is_average, metric_named
 from oodometer.tables.roles import Roles
 from oodometer.tables.units import PERCENT, one_unit
 

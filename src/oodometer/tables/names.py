@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oodometer.factors import TITLES
-from oodometer.factors import plain as plain
+from oodometer.factors import TITLES, plain
 
 # Column titles, lower case without signs, that tell what a column holds.
 DETECTOR_TITLES = frozenset(

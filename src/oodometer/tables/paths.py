@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.files import SUFFIXES, Table, read_file
 from oodometer.tables.names import (
@@ -20,7 +21,6 @@ from oodometer.tables.names import (
     REPEAT_WORD,
     is_detector,
     is_set,
-    plain,
 )
 
 if TYPE_CHECKING:

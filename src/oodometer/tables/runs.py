@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.long import Long
-from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, plain, repeat_name
+from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, repeat_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, metric_named, plain
+from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, metric_named
 
 if TYPE_CHECKING:
     import pandas as pd

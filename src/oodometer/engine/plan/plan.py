@@ -128,10 +128,10 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, levels) in specs.items():
         content = contents[label]
         model = checkpoint_key(trainings[label], spec.checkpoint)
-        train_outputs = digest(
-            "outputs", extraction, spec.features, model, fitted_content(spec, content)
+        train_outputs, *scored = (
+            digest("outputs", extraction, spec.features, model, data)
+            for data in (fitted_content(spec, content), *content.scored.values())
         )
-        outputs = _output_keys(extraction, spec.features, model, content)
         run = RunPlan(
             label=label,
             spec=spec,
@@ -140,7 +140,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
             training=trainings[label],
             checkpoints=checkpoints[trainings[label]],
             train_outputs=train_outputs,
-            outputs=outputs,
+            outputs=dict(zip(content.scored, scored, strict=True)),
             models=plan_models(label, spec, content, models, shared),
         )
         runs.append(run)
@@ -211,15 +211,6 @@ def _spelt_out(needs: Sequence[Need], run: RunPlan) -> tuple[Need, ...]:
     """Needs of a detector; of models that are trained against outliers, one per outlier set."""
     own = [need for need in needs if need.source != "model"]
     return (*own, *(each for each in run.models if replace(each, outliers="") in needs))
-
-
-def _output_keys(
-    extraction: object, features: str, model: str, content: DataContent
-) -> dict[str, str]:
-    return {
-        name: digest("outputs", extraction, features, model, data)
-        for name, data in content.scored.items()
-    }
 
 
 def _probe_keys(need: Need, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:

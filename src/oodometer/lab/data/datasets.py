@@ -29,19 +29,6 @@ from oodometer.lab.data.readers import (
 from oodometer.lab.data.readers.pictures import recolour, resize
 from oodometer.lab.data.samples import Images, Raw, Texts
 
-__all__ = [
-    "Images",
-    "Parts",
-    "Texts",
-    "conform",
-    "load_digits",
-    "load_part",
-    "load_parts",
-    "load_texts",
-    "read_part",
-    "split_options",
-]
-
 # "unlabelled": images without a class that an official set has beside its parts.
 Part = Literal["train", "test", "all", "unlabelled"]
 
