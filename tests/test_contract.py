@@ -19,6 +19,7 @@ from oodometer.testing import (
     assert_detector,
     check_detector,
     toy_outputs,
+    toys,
 )
 
 BUILT_IN = sorted(
@@ -126,10 +127,10 @@ def test_assert_detector_accepts_a_good_one_and_refuses_an_unknown_one() -> None
 
 
 def test_toy_outputs_are_always_the_same() -> None:
-    toy_outputs.cache_clear()
+    toys._toy_outputs.cache_clear()
     first = toy_outputs(10, 3)
     torch.manual_seed(5)
-    toy_outputs.cache_clear()
+    toys._toy_outputs.cache_clear()
     second = toy_outputs(10, 3)
     assert first is not second
     assert torch.equal(first.features, second.features)
