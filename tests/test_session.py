@@ -175,3 +175,24 @@ def test_bad_arguments_leave_the_model_alone(model, arguments, sentence):
     with pytest.raises(UserError, match=sentence):
         Session(model, **arguments)
     assert model.training
+
+
+def test_layers_that_are_lost_in_a_later_batch_are_refused_and_the_rest_is_kept():
+    class Twice(nn.Module):
+        """Runs a stage twice on the last, shorter batch."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+            self.second = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, x):
+            hidden = self.second(self.first(x))
+            return self.head(hidden if len(x) == 8 else self.second(hidden))
+
+    outputs = om.extract(
+        Twice(), {"a": torch.rand(12, 4)}, needs=["layers"], batch_size=8, lenient=True
+    )["a"]
+    assert len(outputs) == 12 and not outputs.layers
+    assert "must run once in a forward pass" in str(outputs.refused["layers"])

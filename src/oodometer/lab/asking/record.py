@@ -54,11 +54,12 @@ class Record:
         self,
         head: HeadLayer | None,
         *,
+        layers: bool,
         probes: Mapping[str, object],
         refused: Mapping[str, Refusal],
         strict: bool,
     ) -> Outputs:
-        """Join the batches; of the probes, those that were answered on all of them."""
+        """Join the batches; layers and probes only if they were answered on all of them."""
         if not self.rows:
             raise UserError(f"Data set '{self.dataset}' is empty.")
         logits: Tensor | None = torch.cat(self._logits)
@@ -83,7 +84,11 @@ class Record:
                 head=None
                 if head is None
                 else Head(weight.to(kept, copy=True), bias.to(kept, copy=True)),
-                layers={stage: torch.cat(parts).to(kept) for stage, parts in self._layers.items()},
+                layers={
+                    stage: torch.cat(parts).to(kept)
+                    for stage, parts in self._layers.items()
+                    if layers
+                },
                 probes={
                     name: torch.cat(parts).to(kept)
                     for name, parts in self._probes.items()

@@ -217,7 +217,13 @@ class Session:
     def _outputs(self, record: Record, *, strict: bool) -> Outputs:
         head = self._subject.head if record.rows and self._subject.lacking is None else None
         request = self._request
-        return record.outputs(head, probes=request.probes, refused=request.refused, strict=strict)
+        return record.outputs(
+            head,
+            layers=request.layers,
+            probes=request.probes,
+            refused=request.refused,
+            strict=strict,
+        )
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
