@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import re
+import sys
+import types
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost
 from oodometer.engine.lead.run import make_plan, read_contents
 from oodometer.engine.lead.schedule import Job
+from oodometer.engine.plan.models import _version
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.verify import recompute
@@ -161,6 +165,41 @@ def test_keys_cover_the_file_and_what_it_imports(folder, stripes):
     assert elsewhere("same", f"# moved\n{CODE}", 1) == before
     assert elsewhere("edited", CODE.replace('"epochs": 20', '"epochs": 21'), 1) != before
     assert elsewhere("a", f"import beside_a\n{CODE}", 1) != before
+
+
+def test_keys_cover_the_labels_that_a_recipe_names(folder, stripes):
+    noise = f"file(path={folder}/labels.npy)"
+    Path("my_autoencoder.py").write_text(
+        CODE.replace('{"epochs": 20,', f'{{"label_noise": "{noise}", "epochs": 20,')
+    )
+    versions = set()
+    for label in (0, 1):
+        np.save(folder / "labels.npy", np.full(60, label))
+        versions |= models(plan(make_study(stripes)))
+    assert len(versions) == 2
+
+
+def test_keys_cover_what_a_notebook_defines_in_other_cells(monkeypatch):
+    def version(scale: int, loss: str, comment: str = "") -> str:
+        """The version of a model whose functions are in no file."""
+        module = types.ModuleType("notebook")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        cells = (
+            f"import oodometer as om\nSCALE = {scale}\ndef scaled(x):\n    return x * SCALE\n",
+            f"def loss(spec, model, batch):\n    return model(batch.inputs).{loss}(), {{}}\n",
+            "TASK = om.Task(lambda spec, shape, classes: None, loss)\n",
+            "@om.detector_model(task=TASK)\ndef typed(model, inputs):\n    return scaled(inputs)\n",
+        )
+        for number, cell in enumerate(cells):
+            file = f"/nowhere/{scale}{loss}{comment}{number}.py"
+            text = f"{comment}\n{cell}"
+            monkeypatch.setitem(linecache.cache, file, (1, None, text.splitlines(True), file))
+            exec(compile(text, file, "exec"), vars(module))
+        return _version(MODELS["typed"])
+
+    before = version(1, "mean")
+    assert version(1, "mean", "# moved") == before
+    assert len({before, version(2, "mean"), version(1, "sum")}) == 3
 
 
 # --- who shares one -------------------------------------------------------------------------------

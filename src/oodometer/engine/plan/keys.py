@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -15,6 +16,7 @@ from pathlib import Path
 import oodometer
 
 PACKAGE = Path(oodometer.__file__).parent
+_WORD = re.compile(r"[^\W\d]\w*")
 
 
 def digest(*parts: object) -> str:
@@ -72,7 +74,7 @@ def function_version(build: Callable[..., object]) -> str:
         return code_version(module, apart_from=("errors", "imports", "detectors/__init__"))
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
-        return digest(inspect.getsource(build))
+        return digest(*_typed_sources(build))
     package = build.__module__.partition(".")[0]
     found: dict[Path, str] = {}
     waiting = [(Path(file).resolve(), build.__module__)]
@@ -88,6 +90,27 @@ def function_version(build: Callable[..., object]) -> str:
             if (origin := _origin(name, package)) is not None
         ]
     return digest(*sorted(found.values()))
+
+
+def _typed_sources(build: Callable[..., object]) -> list[str]:
+    """Sources of a function that is in no file, and of what it names of its module.
+
+    Functions and classes that it names are followed, numbers and texts count by their values.
+    """
+    names = vars(sys.modules[build.__module__])
+    found: dict[str, str] = {}
+    waiting = {build.__qualname__: build}
+    while waiting:
+        name, part = waiting.popitem()
+        found[name] = inspect.getsource(part)
+        for word in set(_WORD.findall(found[name])).intersection(names).difference(found):
+            value = names[word]
+            if getattr(value, "__module__", None) == build.__module__ and callable(value):
+                if inspect.isroutine(value) or inspect.isclass(value):
+                    waiting[word] = value
+            elif isinstance(value, bool | int | float | str):
+                found[word] = repr(value)
+    return [f"{name} {text}" for name, text in sorted(found.items())]
 
 
 def _imported(source: str, module: str) -> Iterator[str]:

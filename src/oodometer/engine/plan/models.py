@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from oodometer.engine.plan.trainings import (
     fitted_content,
     training_key,
 )
-from oodometer.lab.data.portions import split_seed
+from oodometer.lab.data.portions import noise_digest, split_seed
 from oodometer.needs import Need
 from oodometer.study import TrainSpec
 
@@ -93,12 +94,14 @@ def _plan_model(
 
     recipe = card.recipe(spec)
     drawn = [spec.train_size, spec.validation, split_seed(spec)]  # what the run has of its data
-    clean = content if recipe.label_noise != "none" else replace(content, noise="")
+    mislabelled = content  # as the model's own recipe says
+    if recipe.label_noise != spec.label_noise:
+        mislabelled = replace(content, noise=noise_digest(recipe))
     training = digest(
         "detector model",
         card.name,
         _version(card),
-        training_key(recipe, clean),
+        training_key(recipe, mislabelled),
         [*drawn, content.test] if card.source is not None else [],
         content.ood[outliers] if outliers else "",
     )
@@ -130,5 +133,10 @@ def _version(card: DetectorModel) -> str:
     """A hash of the code of a card: its module, and all that this imports."""
     module = card.answer.__module__
     if not module.startswith("oodometer."):
-        return function_version(card.answer)
+        # Of one module, they differ only where that is no file, but the cells of a notebook.
+        parts = (card.answer, card.task.network, card.task.loss, card.spec, card.source)
+        own = {
+            function_version(p) for p in parts if inspect.isroutine(p) and p.__module__ == module
+        }
+        return digest(*sorted(own))
     return code_version(module.removeprefix("oodometer.").replace(".", "/"), apart_from=READING)
