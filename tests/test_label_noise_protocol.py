@@ -462,3 +462,17 @@ def test_runs_whose_labels_are_not_given_are_left_out(blank):
     assert left_out in finding.caveats
     with pytest.raises(UserError, match="'label_noise' is empty"):
         judged({"auroc": Results(further, given.factors)})
+
+
+def test_a_choice_that_changes_nothing_is_told_as_such():
+    """It read: better for 0 of 0 detectors, and worse for 0."""
+    same = grid_of(lambda *cell: _lowered(*cell[:3], 0), looks={"epoch": ["best", "last"]})
+    (claim,) = [claim for claim in judged(same).claims if "epoch" in claim.text]
+    assert claim.text == "The choice between epoch best and last affects none of 2 detectors."
+    assert claim.verdict == "undecided"
+
+
+def test_noise_that_only_helps_is_not_called_a_loss():
+    helped = grid_of(lambda *cell: 1.5 - _lowered(*cell))
+    first = judged(helped).claims[0]
+    assert "no detector loses; " in first.text and "loses most" not in first.text

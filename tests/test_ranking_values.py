@@ -486,3 +486,16 @@ def test_variance_shares_do_not_depend_on_the_order_of_columns():
     assert found[0].effects == found[1].effects
     assert [effect.factors for effect in found[0].effects] == [("fold",), ("seed",)]
     assert found[0].effects[0].share > 0.9
+
+
+def test_one_pair_of_runs_is_told_in_a_whole_sentence():
+    lines = [
+        {"detector": name, "ood": "far", "optimizer": optimizer, "value": value}
+        for optimizer in ("adam", "sgd")
+        for name, value in {"a": 0.9, "b": 0.8}.items()
+    ]
+    told = [text for _, text in texts(judged(Results(pd.DataFrame(lines), ("optimizer",))))]
+    only = (
+        "Changing only the optimizer does not change the overall winner in the only pair of runs."
+    )
+    assert only in told

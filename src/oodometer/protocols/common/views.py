@@ -55,11 +55,10 @@ def difference_table(best: str, what: str, differences: Mapping[str, Difference]
             )
             for name, d in differences.items()
         ),
-        f"Mean difference in {what}, with 95% confidence interval for one comparison at a time, "
-        "from three cases on; positive: "
-        f"{best} is better. A detector that is significantly worse than the leader cannot be the "
-        "best, although the leader was picked from the same data (multiple comparisons with the "
-        "best).",
+        f"Mean difference in {what}, with a 95% confidence interval for one comparison at a time "
+        f"where there are enough cases; positive: {best} is better. A detector that is "
+        "significantly worse than the leader cannot be the best, although the leader was picked "
+        "from the same data (multiple comparisons with the best).",
     )
 
 

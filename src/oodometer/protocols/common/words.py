@@ -14,6 +14,7 @@ LEVEL = 0.95  # of every interval
 SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
+LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
 SHOWN = 4  # cases that evidence spells out; the tables have them all
 
 
@@ -49,16 +50,25 @@ def points_and_p(difference: Difference) -> str:
     """
     if not math.isfinite(difference.high - difference.low):
         value = _signed(100 * difference.value)
-        return f"{value} points, without an interval, adjusted p = {difference.p_value:.2g}"
+        return f"{value} points, without an interval, adjusted {p_equals(difference.p_value)}"
     value, low, high = (_signed(100 * part) for part in difference[:3])
-    return f"{value} points [{low}, {high}], adjusted p = {difference.p_value:.2g}"
+    return f"{value} points [{low}, {high}], adjusted {p_equals(difference.p_value)}"
+
+
+def p_equals(p_value: float) -> str:
+    """Write a p-value, which is never 0.
+
+    >>> p_equals(0.0123), p_equals(1.0), p_equals(3e-7), p_equals(0.0)
+    ('p = 0.012', 'p = 1', 'p < 0.0001', 'p < 0.0001')
+    """
+    return f"p = {p_value:.2g}" if p_value >= LEAST_P else f"p < {LEAST_P:.4f}"
 
 
 def points(share: float) -> str:
     """Write a difference of shares in hundredths.
 
-    >>> points(0.0123), points(-0.2)
-    ('1.2 points', '−20.0 points')
+    >>> points(0.0123), points(-0.2), points(-0.0001)
+    ('1.2 points', '−20.0 points', '0.0 points')
     """
     return f"{_signed(100 * share).removeprefix('+')} points"
 
@@ -79,11 +89,12 @@ def times_and_p(ratio: Difference) -> str:
     value, low, high = (
         text if part < 1e3 else "over 1000" for part, text in zip(ratio, shown, strict=False)
     )
-    return f"{value} times as large [{low}, {high}], adjusted p = {ratio.p_value:.2g}"
+    return f"{value} times as large [{low}, {high}], adjusted {p_equals(ratio.p_value)}"
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.1f}".replace("-", "−")
+    text = f"{value:+.1f}".replace("-", "−")
+    return "0.0" if text == "−0.0" else text
 
 
 def count(many: int, singular: str, plural: str = "") -> str:
@@ -137,7 +148,7 @@ def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
     lines = (
         str(replace(part, run=labels[0]))
         if len(labels) == 1
-        else f"{part} (in {len(labels)} of {runs} runs)"
+        else f"{str(part).rstrip('.')} (in {len(labels)} of {runs} runs)"
         for part, labels in where.items()
     )
     return (*lines, *not_applicable(missing, runs))

@@ -146,7 +146,7 @@ def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
         evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')} on each"
         return [Claim(text, never_otherwise(0, parts[0].changes), evidence)]
     evidence = "; ".join(
-        f"{name}: {listing(winners[:5])}{' and others' if len(winners) > 5 else ''}"
+        f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(changing.items())[:6]
     )
     where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"

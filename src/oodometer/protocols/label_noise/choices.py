@@ -121,8 +121,11 @@ def compared(one: Floats, other: Floats, many: int, rng: np.random.Generator) ->
 
 def ask_choice(choice: Choice) -> list[Asked]:
     """Which of two levels is better where labels are noisy?"""
-    if not choice.noisy:  # it makes no difference to anybody
-        return [Asked((), lambda _: [_tell_choice(choice)])]
+    if not choice.noisy:
+        none = f"none of {count(len(choice.same), 'detector')}"
+        text = f"The choice between {choice.factor} {choice.one} and {choice.other} affects {none}."
+        evidence = "their values are the same in every pair of training runs"
+        return [Asked((), lambda _: [Claim(text, "undecided", evidence)])]
     return about_differences(
         choice.noisy,
         lambda adjusted: [_tell_choice(choice._replace(noisy=adjusted))],

@@ -94,14 +94,25 @@ def _tell_drop(found: Mapping[tuple[str, str], Difference], orders: Orders) -> l
         claims.append(
             Claim(
                 f"With {level} labels, the median AUROC is significantly lower than with clean "
-                f"ones for {len(worse)} of {count(len(losses), 'detector')}{gained}; here {most} "
-                f"loses most, {points(losses[most].value)}.",
+                f"ones for {len(worse)} of {count(len(losses), 'detector')}{gained}; here "
+                f"{_largest_loss(most, losses[most].value)}.",
                 one_way(worse, better),
                 f"{most}: {points_and_p(losses[most])}; clean is almost stochastically better for "
                 f"{dominated} (ASO below {THRESHOLD})",
             )
         )
     return claims
+
+
+def _largest_loss(detector: str, loss: float) -> str:
+    """Who loses most, unless all gain.
+
+    >>> _largest_loss("knn", 0.05), _largest_loss("knn", -0.02)
+    ('knn loses most, 5.0 points', 'no detector loses; knn gains least, 2.0 points')
+    """
+    if loss >= 0:
+        return f"{detector} loses most, {points(loss)}"
+    return f"no detector loses; {detector} gains least, {points(-loss)}"
 
 
 def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders) -> Claim:
@@ -118,8 +129,8 @@ def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders
     return Claim(
         f"Noisy labels significantly lower the median AUROC in {worse} of {pairs} cases (of "
         f"{count(len(by_level), 'kind')} of noise and "
-        f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here {detector} "
-        f"loses most, {points(by_level[level][detector].value)} with {level} labels.",
+        f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here "
+        f"{_largest_loss(detector, by_level[level][detector].value)} with {level} labels.",
         "flips" if worse and better else "holds" if worse or better else "undecided",
         f"paired training runs, Holm over all cases; least often with {least} labels, for "
         f"{len(changed[least][0])} of {len(by_level[least])}; clean is almost stochastically "

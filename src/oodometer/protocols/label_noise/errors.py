@@ -11,7 +11,7 @@ from oodometer.protocols.common.cells import mean_of_known
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import paired_differences
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences
-from oodometer.protocols.common.words import count, number, points_and_p
+from oodometer.protocols.common.words import count, number, p_equals, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases, known
 from oodometer.protocols.label_noise.choices import compared, one_way, significant
 from oodometer.stats.agreement import Correlation, spearman, tau_b
@@ -166,6 +166,6 @@ def _tell_accuracy(found: Mapping[str, Difference]) -> list[Claim]:
             f"outliers significantly better{opposite}.",
             one_way(more, less),
             f"Spearman's correlation of accuracy and median AUROC over training runs; strongest: "
-            f"{strongest}, {value:.2f} [{low:.2f}, {high:.2f}], adjusted p = {p_value:.2g}",
+            f"{strongest}, {value:.2f} [{low:.2f}, {high:.2f}], adjusted {p_equals(p_value)}",
         )
     ]

@@ -21,6 +21,7 @@ from oodometer.protocols.common.words import (
     in_all,
     listing,
     number,
+    p_equals,
     points,
     points_and_p,
 )
@@ -250,7 +251,7 @@ def _claim_validation(accuracies: Accuracies) -> list[Claim]:
     elif verdict == "undecided":
         text += "; the difference is not significant"
     evidence = f"better {in_all(wins, gap.by_test.size, 'test set')}; the widest gap of "
-    evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted p = {p_value:.2g}"
+    evidence += f"{count(len(gaps), 'pair')} of validation sets, adjusted {p_equals(p_value)}"
     return [Claim(f"{text}.", verdict, evidence)]
 
 

@@ -160,7 +160,10 @@ def _changes(
 def _claim(change: _Change, decided: bool, word: str) -> Claim:
     """Tell what one factor does; only a winner that is significantly ahead, `decided`, lasts."""
     verdict = never_otherwise(change.changed, change.cases, decided=decided)
-    text = f"Changing only the {change.factor} changes the winner {_often(change, word)}"
+    text = f"Changing only the {change.factor} changes the overall winner {_often(change, word)}"
+    if change.pairs == 1 and not change.changed:
+        text = f"Changing only the {change.factor} does not change the overall winner in the only "
+        text += f"pair of {word}s"
     return Claim(
         f"{text}{change.doubt}.",
         "undecided" if change.doubt else verdict,
@@ -180,7 +183,7 @@ def _joint_claim(changes: Sequence[_Change], decided: bool, word: str) -> Claim:
         min(change.cases for change in changes),
         decided=decided and not any(change.doubt for change in changes),
     )
-    text = f"Changing one factor alone changes the winner: {'; '.join(parts)}."
+    text = f"Changing one factor alone changes the overall winner: {'; '.join(parts)}."
     return Claim(text, verdict, _PAIRS_OF.format(word))
 
 

@@ -18,7 +18,7 @@ from oodometer.protocols.common.views import (
     rank_rows,
     span,
 )
-from oodometer.protocols.common.words import LEVEL, count
+from oodometer.protocols.common.words import LEVEL, count, p_equals
 from oodometer.stats.agreement import tau_matrix
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.ranks import places, rank_matrix
@@ -86,7 +86,7 @@ def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
         ("detector", "times first", "mean rank", "ranks", "plausible ranks (95%)", "group"),
         tuple(rows),
         f"Mean ranks of detectors that share a letter do not differ significantly (Friedman, "
-        f"p = {groups.p_value:.2g}; Nemenyi's critical difference {groups.difference:.2f}). "
+        f"{p_equals(groups.p_value)}; Nemenyi's critical difference {groups.difference:.2f}). "
         "Plausible ranks are by mean value, corrected for all comparisons of a detector; they may "
         "include a rank that the differences from the best exclude.",
     )
