@@ -375,6 +375,31 @@ def test_a_source_that_writes_into_its_data_fails_alone(folder, stripes):
     assert energies and {path: mixed[path] for path in energies} == energies
 
 
+def test_a_detector_is_told_how_to_get_answers_about_the_training_data(folder, stripes):
+    code = CODE.replace(
+        "    return lambda test", '    train.model("my_autoencoder")\n    return lambda test'
+    )
+    Path("my_autoencoder.py").write_text(code)
+    outcome = run_inside(make_study(stripes), FolderStore(folder / "store"))
+    (reason,) = {part.reason for part in outcome.missing}
+    assert "only if its card has of_training=True" in reason and "oodometer run" not in reason
+
+
+def test_a_source_that_returns_none_is_one_sentence(folder, stripes):
+    code = CODE.replace("spec=recipe)", "spec=recipe, source=lambda source, spec, outliers: None)")
+    Path("my_autoencoder.py").write_text(code)
+    outcome = run_inside(make_study(stripes), FolderStore(folder / "store"))
+    reasons = [part.reason for part in outcome.missing if not part.detector]
+    assert reasons == ["The source of model 'my_autoencoder' must return a Source, got NoneType."]
+
+
+def test_a_recipe_that_fails_is_one_sentence(folder, stripes):
+    code = CODE.replace("    changes = {", '    raise KeyError("x")\n    changes = {')
+    Path("my_autoencoder.py").write_text(code)
+    with pytest.raises(UserError, match="The spec of model 'my_autoencoder' failed: KeyError"):
+        plan(make_study(stripes))
+
+
 def test_a_network_that_exits_is_a_failure_of_its_model(folder, stripes):
     code = CODE.replace("    pixels = math.prod(shape)\n", "    raise SystemExit(3)\n")
     Path("my_autoencoder.py").write_text(code)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from oodometer.engine.work.worker import RunWorker
 
 
+_NOT_OF_TRAINING = Refusal(
+    "it is asked about the training data only if its card has of_training=True"
+)
+
+
 class Asker:
     """What the network of one run says: from memory, the store or the network."""
 
@@ -131,6 +136,8 @@ class Asker:
                 probes[need.name] = torch.from_numpy(arrays["values"])
             elif arrays:
                 answers[need] = torch.from_numpy(arrays["values"])
+            elif need.source == "model":
+                refused[str(Need("model", need.name))] = _NOT_OF_TRAINING
         plain = self._plain[name]
         return replace(plain, layers=layers, probes=probes, refused=refused, answers=answers)
 

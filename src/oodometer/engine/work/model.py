@@ -54,6 +54,11 @@ class ModelWorker(NetworkWorker):
                 f"The source of model '{plan.name}' wrote into the data that it was given, which "
                 "others read too: work on a copy."
             )
+        if not isinstance(source, Source):
+            raise UserError(
+                f"The source of model '{plan.name}' must return a Source, got "
+                f"{type(source).__name__}."
+            )
         return source
 
     def fitted_on(self) -> Samples:

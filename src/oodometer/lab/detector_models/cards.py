@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.training.task import Task
@@ -66,8 +66,11 @@ class DetectorModel:
         What is shared by all runs of the same data must not depend on how their classifiers are
         trained: it starts from the defaults.
         """
-        made = self.spec(portion(spec) if self.per == "data" else spec)
         of = f"The spec of model '{self.name}'"
+        try:
+            made = self.spec(portion(spec) if self.per == "data" else spec)
+        except (Exception, SystemExit) as problem:
+            raise UserError(f"{of} failed: {describe(problem)}") from problem
         if not isinstance(made, TrainSpec):
             raise UserError(f"{of} must return a TrainSpec, got {type(made).__name__}.")
         try:
