@@ -17,8 +17,6 @@ import pyarrow.parquet as pq
 import scipy.io
 from PIL import Image
 
-RNG = np.random.default_rng(7)
-
 
 def pixels(count: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(count).integers(0, 256, (count, *shape)).astype(np.uint8)

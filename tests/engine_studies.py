@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.lead.collect import collect, conclude
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
+from oodometer.engine.plan.plan import RunPlan
 from oodometer.engine.plan.study_index import Outcome
-from oodometer.engine.stores import FolderStore
-from oodometer.engine.work.worker import execute
+from oodometer.engine.stores import FolderStore, Store
+from oodometer.engine.work.worker import RunWorker
 from oodometer.scores import Missing
 from oodometer.study import Study, parse_study
 
@@ -27,6 +29,14 @@ def make_study(data: str, **changes: object) -> Study:
         "ood": ["uniform_noise", "inverted"],
     }
     return parse_study(content | changes, "study")
+
+
+def execute(
+    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store, device: str = "cpu"
+) -> list[Missing]:
+    """Do all that the store lacks of one run; return what could not be done."""
+    worker = RunWorker(run, ood, detectors, store, device)
+    return worker.prepare() or worker.score(list(run.scores))
 
 
 def run_here(study: Study, store: FolderStore) -> Outcome:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import data_files as files
 import numpy as np
 import pytest
 import torch
@@ -32,13 +31,6 @@ from oodometer.lab.data.readers import FORMATS
 from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec
-
-_spec = importlib.util.spec_from_file_location(
-    "data_files", Path(__file__).with_name("data_files.py")
-)
-files = importlib.util.module_from_spec(_spec)
-sys.modules["data_files"] = files
-_spec.loader.exec_module(files)
 
 DATA = os.environ.get("OODOMETER_DATA") or "none"
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 
+import data_files as files
 import numpy as np
 import pytest
 
 from oodometer.errors import UserError
 from oodometer.lab.data.readers import FORMATS, Request
-
-_spec = importlib.util.spec_from_file_location(
-    "data_files", Path(__file__).with_name("data_files.py")
-)
-files = importlib.util.module_from_spec(_spec)
-sys.modules["data_files"] = files
-_spec.loader.exec_module(files)
 
 MUTATIONS = 200
 

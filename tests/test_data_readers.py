@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import io
 import os
 import pickle
 import struct
-import sys
 import time
 import zipfile
 import zlib
 from pathlib import Path
 
+import data_files as files
 import numpy as np
 import pytest
 import scipy.io
@@ -26,12 +25,6 @@ from oodometer.lab.data.readers.matlab import read_matlab
 from oodometer.lab.data.readers.pickled import read_pickle
 
 # Test modules are imported by path, so their neighbours are too.
-_spec = importlib.util.spec_from_file_location(
-    "data_files", Path(__file__).with_name("data_files.py")
-)
-files = importlib.util.module_from_spec(_spec)
-sys.modules["data_files"] = files
-_spec.loader.exec_module(files)
 
 
 def read(path: Path, **request: object) -> dict:

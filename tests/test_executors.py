@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import os
 import signal
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torture
 
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.executors.in_process import InProcess
@@ -24,11 +24,6 @@ from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
 from oodometer.study import load_study
-
-_SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).with_name("torture.py"))
-torture = importlib.util.module_from_spec(_SPEC)
-sys.modules["torture"] = torture
-_SPEC.loader.exec_module(torture)
 
 until = torture.until
 HERE = Path(__file__).parent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -13,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torture
+from engine_studies import execute
 
 from oodometer.cli.running import stoppable
 from oodometer.engine.executors import Ended, Task
@@ -26,11 +27,6 @@ from oodometer.engine.stores import FolderStore, StoreError
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
 from oodometer.study import Study, load_study
-
-_SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).with_name("torture.py"))
-torture = importlib.util.module_from_spec(_SPEC)
-sys.modules["torture"] = torture
-_SPEC.loader.exec_module(torture)
 
 until = torture.until
 
@@ -339,7 +335,6 @@ def test_an_error_of_our_own_is_one_sentence_too():
 def test_devices_are_checked_and_honoured(whole, tmp_path, monkeypatch):
     import torch
 
-    from oodometer.engine.work.worker import execute
     from oodometer.lab.training.train import Training
 
     with pytest.raises(UserError, match="Unknown device 'gpu'.*Known: cpu, cuda"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import shutil
@@ -11,10 +10,10 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import sample_findings as samples
 from rich.console import Console
 
 from oodometer.errors import UserError
@@ -28,12 +27,6 @@ from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import rounded, shorten, show_rows, text_width, wrap
 
 # Test modules are imported by path, so their neighbours are too.
-_spec = importlib.util.spec_from_file_location(
-    "sample_findings", Path(__file__).with_name("sample_findings.py")
-)
-samples = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(samples)
-
 KINDS = tuple(POINT_KEYS)
 VOID = {"meta", "link", "br", "hr", "img", "input", "wbr", "area", "base", "col", "embed"}
 

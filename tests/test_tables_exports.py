@@ -129,8 +129,6 @@ def test_a_single_column_called_like_a_set_is_that_set(tmp_path):
     }  # fmt: skip
 
 
-NESTED = {d: {s: {"auroc": [TWELVE[d, s, str(k)] for k in range(3)]} for s in ("SVHN", "LSUN")}
-          for d in ("MSP", "KNN")}  # fmt: skip
 RUNS = {
     "R": ('"method" "ood" "seed" "auroc"\n' + "".join(
         f'"{n + 1}" "{d}" "{s}" {k} {v}\n' for n, ((d, s, k), v) in enumerate(TWELVE.items()))),

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engine_studies import make_study, run_here, run_inside
+from engine_studies import execute, make_study, run_here, run_inside
 
 from oodometer.engine.lead.collect import gather
 from oodometer.engine.lead.run import make_plan, read_contents
@@ -25,7 +25,6 @@ from oodometer.engine.upkeep.watch import (
     write_report,
 )
 from oodometer.engine.work.codecs import bytes_to_table
-from oodometer.engine.work.worker import execute
 
 OWNER = this_owner()
 REPORT = RunnerReport(

@@ -25,18 +25,6 @@ from oodometer.outputs import Outputs
 from oodometer.scores import Missing
 
 
-def execute(
-    run: RunPlan, ood: Sequence[str], detectors: Sequence[str], store: Store, device: str = "cpu"
-) -> list[Missing]:
-    """Do all that the store lacks of one run; return what could not be done, with reasons.
-
-    `ood` and `detectors` are names as the study gives them. A failure is kept in the store with
-    its traceback, and the rest continues.
-    """
-    worker = RunWorker(run, ood, detectors, store, device)
-    return worker.prepare() or worker.score(list(run.scores))
-
-
 def open_worker(
     plan: TrainingPlan,
     ood: Sequence[str],

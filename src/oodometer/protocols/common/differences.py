@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from oodometer.finding import Verdict
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
 from oodometer.stats.comparison import Difference, Name, adjusted, against_best, holm
@@ -72,6 +73,19 @@ def _within(difference: Difference) -> Difference:
     if not np.isfinite(difference[:3]).all():  # one case has no interval
         return difference
     return difference._replace(low=max(-1.0, difference.low), high=min(1.0, difference.high))
+
+
+def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:
+    """Who gains and who loses significantly."""
+    sure = {name: d.value for name, d in found.items() if d.p_value < SIGNIFICANT}
+    return [n for n, value in sure.items() if value > 0], [n for n, v in sure.items() if v < 0]
+
+
+def one_way(gain: object, loss: object) -> Verdict:
+    """Some gain and some lose: it flips; only one of them: it holds."""
+    if gain and loss:
+        return "flips"
+    return "holds" if gain or loss else "undecided"
 
 
 def points_between(value: float, low: float, high: float) -> str:

@@ -8,15 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from oodometer.factors import names
-from oodometer.finding import Claim, Verdict
+from oodometer.finding import Claim
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.differences import (
+    one_way,
     paired_difference,
     paired_differences,
     points_between,
+    significant,
 )
 from oodometer.protocols.common.families import Asked, about_differences
-from oodometer.protocols.common.words import SIGNIFICANT, count
+from oodometer.protocols.common.words import count
 from oodometer.protocols.label_noise.cases import NoiseCases
 from oodometer.stats.comparison import Difference
 
@@ -31,19 +33,6 @@ class Choice(NamedTuple):
     noisy: Mapping[str, Difference]  # the same with noisy ones, adjusted p-values
     mean: Difference | None  # over detectors, with noisy labels
     same: tuple[str, ...]  # detectors to which it makes no difference at all
-
-
-def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:
-    """Who gains and who loses significantly."""
-    sure = {name: d.value for name, d in found.items() if d.p_value < SIGNIFICANT}
-    return [n for n, value in sure.items() if value > 0], [n for n, v in sure.items() if v < 0]
-
-
-def one_way(gain: Sequence[str], loss: Sequence[str]) -> Verdict:
-    """Some gain and some lose: it flips; only one of them: it holds."""
-    if gain and loss:
-        return "flips"
-    return "holds" if gain or loss else "undecided"
 
 
 def most_families(cases: NoiseCases) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
-from oodometer.protocols.common.differences import paired_differences
+from oodometer.protocols.common.differences import one_way, paired_differences, significant
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences, answers
 from oodometer.protocols.common.words import (
     SHOWN,
@@ -26,8 +26,6 @@ from oodometer.protocols.label_noise.choices import (
     ask_choice,
     compared,
     most_families,
-    one_way,
-    significant,
 )
 from oodometer.protocols.label_noise.errors import ask_accuracy, ask_errors, ask_failure
 from oodometer.protocols.label_noise.labels import Labels
@@ -131,7 +129,7 @@ def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders
         f"{count(len(by_level), 'kind')} of noise and "
         f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here "
         f"{_largest_loss(detector, by_level[level][detector].value)} with {level} labels.",
-        "flips" if worse and better else "holds" if worse or better else "undecided",
+        one_way(worse, better),
         f"paired training runs, Holm over all cases; least often with {least} labels, for "
         f"{len(changed[least][0])} of {len(by_level[least])}; clean is almost stochastically "
         f"better in {dominated} (ASO below {THRESHOLD})",

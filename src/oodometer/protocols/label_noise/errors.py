@@ -9,11 +9,11 @@ import numpy as np
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.cells import mean_of_known
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
-from oodometer.protocols.common.differences import paired_differences
+from oodometer.protocols.common.differences import one_way, paired_differences, significant
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences
 from oodometer.protocols.common.words import count, number, p_equals, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases, known
-from oodometer.protocols.label_noise.choices import compared, one_way, significant
+from oodometer.protocols.label_noise.choices import compared
 from oodometer.stats.agreement import Correlation, spearman, tau_b
 from oodometer.stats.comparison import Difference, adjusted
 

@@ -77,7 +77,7 @@ def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
     field = cases_of(table)
     differences = value_claims.value_differences(field, rng)
     tied = value_claims.tied_with_best(differences)
-    decided = bool(differences) and not tied
+    decided = value_claims.is_decided(differences)
     shares = shares_of(field, rng)
     best = value_claims.best_claims(field, differences, rng)
     on_sets = value_claims.set_claims(field, decided, rng)

@@ -16,13 +16,17 @@ from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.views import difference_table, interval_series, span
 from oodometer.protocols.common.words import (
     LEVEL,
-    SIGNIFICANT,
     between,
     count,
     listing,
     number,
 )
-from oodometer.protocols.ranking.value_claims import ADJUSTED, lead_claims, tied_with_best
+from oodometer.protocols.ranking.value_claims import (
+    ADJUSTED,
+    is_decided,
+    lead_claims,
+    tied_with_best,
+)
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, adjusted, against_best
 from oodometer.stats.summary import Summary, mean_interval
@@ -155,7 +159,7 @@ def spread_claims(table: Results) -> list[Claim]:
 
     def suffices(runs: int) -> bool:
         known = {name: _summary(part, runs) for name, part in stated.items()}
-        return _all_behind(_against(table, known))
+        return is_decided(_against(table, known))
 
     best = _ordered(table, {name: _summary(part, 2) for name, part in stated.items()})[0]
     enough = suffices(MOST_RUNS) and next(n for n in range(2, MOST_RUNS + 1) if suffices(n))
@@ -232,17 +236,13 @@ def _against(table: Results, known: Mapping[str, Summary]) -> dict[str, Differen
     return adjusted(found, against_best)
 
 
-def _all_behind(differences: Mapping[str, Difference]) -> bool:
-    return bool(differences) and all(d.p_value < SIGNIFICANT for d in differences.values())
-
-
 def _finding(
     table: Results, known: Mapping[str, Summary], sets: int, caveats: tuple[str, ...]
 ) -> Finding:
     detectors = _ordered(table, known)
     best = detectors[0]
     differences = _against(table, known)
-    ahead = _all_behind(differences)
+    ahead = is_decided(differences)
     word = "highest" if table.higher_is_better else "lowest"
     lead = _estimate(known[best])
     claims = [

@@ -57,6 +57,11 @@ def tied_with_best(differences: Mapping[str, Difference]) -> list[str]:
     return [name for name, d in differences.items() if d.p_value >= SIGNIFICANT]
 
 
+def is_decided(differences: Mapping[str, Difference]) -> bool:
+    """Whether the best is significantly ahead of every other detector, if there are others."""
+    return bool(differences) and not tied_with_best(differences)
+
+
 def lead_claims(best: str, differences: Mapping[str, Difference], where: str = "") -> list[Claim]:
     """Is the best detector significantly ahead of every other? `where` ends the sentence."""
     tied = tied_with_best(differences)

@@ -46,8 +46,7 @@ class Runs:
     @property
     def moments_without_each(self) -> Moments:
         """Mean and variance with each line left out in turn."""
-        size = len(self.labels)
-        others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+        others = _all_but_each(len(self.labels))
         between = run_moments(self.values[others])
         within = np.mean(self.spreads[others] ** 2, axis=-1)
         return Moments(between.mean, between.variance + within)
@@ -174,6 +173,11 @@ class ScoredMetric:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
 
 
+def _all_but_each(size: int) -> NDArray[np.intp]:
+    """(size, size - 1): a row without each place in turn."""
+    return np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+
+
 def _heaviest(shares: Floats, variances: Floats) -> float:
     """The largest weight of a part, or of all parts whose runs agree if others do not."""
     agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
@@ -209,7 +213,7 @@ def _leaving_out(
     if size < FEWEST:
         nothing = np.empty((0, size))
         return [], Moments(nothing, nothing), np.empty(0, dtype=np.intp)
-    others = np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
+    others = _all_but_each(size)
     return (
         [(name,) for name, _ in parts],
         Moments(means[others], variances[others]),

@@ -12,16 +12,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding, Verdict
+from oodometer.finding import Claim, Finding
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
     TWO_CASES,
+    one_way,
     paired_difference,
     paired_differences,
     points_between,
+    significant,
 )
 from oodometer.protocols.common.words import (
     LEVEL,
@@ -95,19 +97,16 @@ def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference
 
 def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference]) -> Claim:
     """For how many detectors is tuning on other outliers worth it?"""
-    sure = {name: d for name, d in differences.items() if d.p_value < SIGNIFICANT}
-    better = [name for name, d in sure.items() if d.value > 0]
-    worse = [name for name, d in sure.items() if d.value < 0]
+    better, worse = significant(differences)
     mean = _mean(cases, "tuned", "default")
     promise = float(np.mean([(d.oracle - d.default).mean() for d in cases.detectors]))
-    verdict: Verdict = "flips" if better and worse else "holds" if sure else "undecided"
     lost = f" and harms {len(worse)}" if worse else ""
     shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
     return Claim(
         f"{_where(cases)}uning on other outliers significantly improves {len(better)} of "
         f"{count(len(differences), 'detector')}{lost}; the mean gain is {points(mean.value)}, and "
         f"tuning on the test outliers would promise {points(promise)}.",
-        verdict,
+        one_way(better, worse),
         f"mean gain {points_between(*mean)}; "
         + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
     )

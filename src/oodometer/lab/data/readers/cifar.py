@@ -24,7 +24,7 @@ from oodometer.lab.data.readers.pickled import PickledArray, read_pickle
 _PIXELS = 3 * 32 * 32
 _TEN = ({"train": [f"data_batch_{k}" for k in range(1, 6)], "test": ["test_batch"]}, 10)
 _HUNDRED = ({"train": ["train"], "test": ["test"]}, 100)
-_FINE, _COARSE = 100, 20
+_COARSE = 20
 
 
 def matches(path: Path) -> bool:
