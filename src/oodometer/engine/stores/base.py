@@ -107,7 +107,7 @@ class Store(ABC):
 
     def has(self, kind: Kind, key: str) -> bool:
         """Whether the artefact was written completely."""
-        return self.has_file(_record_path(kind, key))
+        return self.has_file(record_path(kind, key))
 
     def present(self, kind: Kind, keys: Iterable[str]) -> set[str]:
         """Which of many artefacts are there; far faster than one call each."""
@@ -131,7 +131,7 @@ class Store(ABC):
 
     def _checked(self, kind: Kind, key: str, record: Mapping[str, object]) -> memoryview:
         try:
-            payload = memoryview(self.read_file(_path(kind, key)))
+            payload = memoryview(self.read_file(content_path(kind, key)))
         except FileNotFoundError:
             raise DamagedError(f"{kind}/{key} has no content") from None
         if hashlib.sha256(payload).hexdigest() != record.get("sha256"):
@@ -141,7 +141,7 @@ class Store(ABC):
     def record(self, kind: Kind, key: str) -> dict[str, object]:
         """Return how the artefact came about, or raise DamagedError."""
         try:
-            record = _parsed(self.read_file(_record_path(kind, key)))
+            record = _parsed(self.read_file(record_path(kind, key)))
         except FileNotFoundError:
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("made_from"), dict):
@@ -166,8 +166,8 @@ class Store(ABC):
         record["seal"] = _seal(record)
         self._mark()
         try:
-            self.write_file(_path(kind, key), payload)
-            self.write_file(_record_path(kind, key), json.dumps(record, indent=1).encode())
+            self.write_file(content_path(kind, key), payload)
+            self.write_file(record_path(kind, key), json.dumps(record, indent=1).encode())
         except StoreError:
             self._forget_half(kind, key)
             raise
@@ -176,14 +176,14 @@ class Store(ABC):
         """Free what a payload without a record takes, as when the disk was full in between."""
         try:
             if not self.has(kind, key):
-                self.remove_file(_path(kind, key))
+                self.remove_file(content_path(kind, key))
         except StoreError:
             pass  # the first problem is the one to tell
 
     def discard(self, kind: Kind, key: str) -> None:
         """Forget the artefact, if it is there."""
-        self.remove_file(_record_path(kind, key))  # first: without it, the rest does not count
-        self.remove_file(_path(kind, key))
+        self.remove_file(record_path(kind, key))  # first: without it, the rest does not count
+        self.remove_file(content_path(kind, key))
 
     def keys(self, kind: Kind) -> Iterator[str]:
         """All keys of this kind, in order."""
@@ -269,12 +269,14 @@ class Store(ABC):
         self._marked = True
 
 
-def _path(kind: Kind, key: str) -> str:
+def content_path(kind: Kind, key: str) -> str:
+    """Where the content of an artefact lies."""
     return f"{kind}/{key[:2]}/{key}"
 
 
-def _record_path(kind: Kind, key: str) -> str:
-    return f"{_path(kind, key)}.json"
+def record_path(kind: Kind, key: str) -> str:
+    """Where the record of an artefact lies."""
+    return f"{content_path(kind, key)}.json"
 
 
 def _parsed(content: bytes | memoryview) -> object:

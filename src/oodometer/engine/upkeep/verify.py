@@ -13,7 +13,7 @@ from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import read_plan
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import KINDS, DamagedError, Kind, MemoryStore, Store, StoreError
-from oodometer.engine.stores.base import File
+from oodometer.engine.stores.base import File, content_path, record_path
 from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.errors import UserError, describe
 
@@ -148,7 +148,7 @@ def _make_again(group: list[_Origin], store: Store) -> tuple[MemoryStore, str]:
         models = (model_of(run, *checkpoint) for checkpoint in run.checkpoints.items())
         hidden |= {(model.kind, model.key) for model in models}
         hidden.add(("progress", run.progress))
-    layer = _Layer(store, {path for part in hidden for path in _paths(*part)})
+    layer = _Layer(store, {path(*part) for part in hidden for path in (content_path, record_path)})
     device = _device(store, first)
     worker = open_worker(run, made.study.ood, made.named_detectors, layer, device)
     try:
@@ -184,11 +184,6 @@ def _compare(before: bytes, after: bytes) -> str:
             many = int((first != second).sum())
             return f"{name} differs in {many} of {first.size} numbers, by up to {gap.max():.3g}"
     return "the arrays are the same, their bytes are not"
-
-
-def _paths(kind: Kind, key: str) -> tuple[str, str]:
-    path = f"{kind}/{key[:2]}/{key}"
-    return path, f"{path}.json"
 
 
 class _Layer(MemoryStore):
