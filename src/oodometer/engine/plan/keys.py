@@ -97,7 +97,7 @@ def _typed_sources(build: Callable[..., object]) -> list[str]:
 
     Functions and classes that it names are followed, numbers and texts count by their values.
     """
-    names = vars(sys.modules[build.__module__])
+    names = getattr(inspect.unwrap(build), "__globals__", {})
     found: dict[str, str] = {}
     waiting = {build.__qualname__: build}
     while waiting:
