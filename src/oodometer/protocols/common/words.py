@@ -40,19 +40,19 @@ def between(low: float, high: float) -> str:
     return f"{low:.{places}f} to {high:.{places}f}"
 
 
-def points_and_p(difference: Difference) -> str:
-    """Write a difference of AUROCs in hundredths, with its interval and its adjusted p-value.
+def points_and_p(difference: Difference, *, adjusted: bool = True) -> str:
+    """Write a difference of AUROCs in hundredths, with its interval and its p-value.
 
     >>> points_and_p(Difference(0.0123, -0.004, 0.0286, 0.1))
     '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
     >>> points_and_p(Difference(0.01, -math.inf, math.inf, 0.5))
     '+1.0 points, without an interval, adjusted p = 0.5'
     """
+    p_value = f"{'adjusted ' * adjusted}{p_equals(difference.p_value)}"
     if not math.isfinite(difference.high - difference.low):
-        value = _signed(100 * difference.value)
-        return f"{value} points, without an interval, adjusted {p_equals(difference.p_value)}"
+        return f"{_signed(100 * difference.value)} points, without an interval, {p_value}"
     value, low, high = (_signed(100 * part) for part in difference[:3])
-    return f"{value} points [{low}, {high}], adjusted {p_equals(difference.p_value)}"
+    return f"{value} points [{low}, {high}], {p_value}"
 
 
 def p_equals(p_value: float) -> str:
@@ -106,8 +106,10 @@ def count(many: int, singular: str, plural: str = "") -> str:
     return f"{many} {singular if many == 1 else plural or singular + 's'}"
 
 
-def in_all(part: int, whole: int, singular: str, plural: str = "") -> str:
-    """Write a share of cases.
+def in_all(
+    part: int, whole: int, singular: str, plural: str = "", *, preposition: str = "in"
+) -> str:
+    """Write a share of cases, behind "in" or another preposition.
 
     >>> in_all(7, 9, "run"), in_all(9, 9, "run"), in_all(0, 9, "run"), in_all(2, 2, "run")
     ('in 7 of 9 runs', 'in all 9 runs', 'in none of 9 runs', 'in both runs')
@@ -115,9 +117,10 @@ def in_all(part: int, whole: int, singular: str, plural: str = "") -> str:
     ('in the only run', 'in 1,200 of 3,400 runs')
     """
     if whole == 1:
-        return f"in the only {singular}" if part else f"not in the only {singular}"
+        return f"{'' if part else 'not '}{preposition} the only {singular}"
     shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
-    return f"in {shares.get(part, f'{part:,} of {whole:,}')} {plural or singular + 's'}"
+    share = shares.get(part, f"{part:,} of {whole:,}")
+    return f"{preposition} {share} {plural or singular + 's'}"
 
 
 def together(times: int) -> str:

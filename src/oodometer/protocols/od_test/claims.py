@@ -155,7 +155,7 @@ def _judged(difference: Difference, text: str) -> tuple[Verdict, str]:
 def _interval(difference: Difference) -> str:
     if difference.low <= -1.0 and difference.high >= 1.0:
         return f"no interval, fewer than {FEWEST_SETS} outlier sets"
-    return points_and_p(difference).replace("adjusted p", "p")
+    return points_and_p(difference, adjusted=False)
 
 
 def _claim_order(accuracies: Accuracies) -> list[Claim]:

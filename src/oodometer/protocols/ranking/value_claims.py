@@ -131,9 +131,10 @@ def _highest_mean(field: Cases, differences: Mapping[str, Difference], mean: Int
         text = f"{named} share the {_extreme(field)} mean {field.metric}, {number(mean.value)}, "
         return Claim(f"{text}{where}.", "undecided", evidence)
     shared = leads & ((field.order == field.order.min(axis=0)).sum(axis=0) > 1)
-    firsts = in_all(int(leads.sum()), len(field.names), field.case) + together(int(shared.sum()))
-    if not field.are_runs:
-        firsts = firsts.replace("in ", "on ", 1) + _best_elsewhere(field)
+    preposition = "in" if field.are_runs else "on"
+    firsts = in_all(int(leads.sum()), len(field.names), field.case, preposition=preposition)
+    firsts += together(int(shared.sum()))
+    firsts += "" if field.are_runs else _best_elsewhere(field)
     return Claim(
         f"{field.detectors[0]} has the {_extreme(field)} mean {field.metric}, "
         f"{number(mean.value)}, {where}, "

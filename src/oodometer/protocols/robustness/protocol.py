@@ -154,10 +154,10 @@ def _claim_detectors(metric: ScoredMetric, comparisons: Sequence[Comparison]) ->
     common = _common(comparisons)
     if common:
         text = f"{listing(common)} {'varies' if len(common) == 1 else 'vary'} least over "
-        text += f"{metric.factor} by {metric_label(metric)} on " + (
-            in_all(len(comparisons), len(comparisons), "outlier set").removeprefix("in ")
+        text += f"{metric.factor} by {metric_label(metric)} " + (
+            in_all(len(comparisons), len(comparisons), "outlier set", preposition="on")
             if len(comparisons) > 1
-            else comparisons[0].context
+            else f"on {comparisons[0].context}"
         )
     else:
         text = f"Which detector varies least over {metric.factor} by {metric_label(metric)} "
@@ -271,7 +271,7 @@ def _on_sets(part: int, places: Sequence[str], does: str, does_not: str) -> tupl
     """A verb and on how many outlier sets, or on which if there is one."""
     if len(places) == 1:
         return (does if part else does_not), f"on {places[0]}"
-    return does, in_all(part, len(places), "outlier set").replace("in ", "on ", 1)
+    return does, in_all(part, len(places), "outlier set", preposition="on")
 
 
 def _placed(
@@ -334,7 +334,7 @@ def _claim_levels(metric: ScoredMetric) -> list[Claim]:
     what = ("pair of ID set and detector", "pairs of ID set and detector")
     nouns = what if several else ("detector", "detectors")
     text = f"Over outlier sets, {best} is the {metric.factor} that varies least "
-    text += in_all(wins[best], len(comparisons), *nouns).replace("in ", "for ", 1)
+    text += in_all(wins[best], len(comparisons), *nouns, preposition="for")
     verdict = judge(comparisons)
     return [Claim(text + _doubt(comparisons, verdict, "for") + ".", verdict, _spelled(comparisons))]
 
