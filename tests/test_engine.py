@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here
 
+from oodometer.calls import setting_text
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
 from oodometer.engine.stores import FolderStore
@@ -138,6 +139,9 @@ def test_the_grid_is_kept_and_named_settings_compete(study, store):
     settings = {row.setting: row.default for row in table.rows if row.detector == "energy"}
     assert len(settings) > 1 and sum(settings.values()) == 1
     named = {row.setting for row in table.rows if row.detector == "knn(k=3)"}
+    for row in table.rows:  # what the text says, as data
+        assert row.setting == setting_text(row.settings)
+    assert {type(row.settings["k"]) for row in table.rows if row.detector == "knn(k=3)"} == {int}
     assert len(named) == 1 and named.pop().startswith("k=3, normalize=True")
     assert table.correct.keys() == table.runs.keys() and table.same_samples
 

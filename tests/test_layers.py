@@ -46,6 +46,7 @@ MAY_IMPORT = {
     },
     "protocols": {
         "errors",
+        "calls",
         "factors",
         "metrics",
         "scores",

@@ -226,6 +226,22 @@ def test_arrays_that_are_none_of_these(tmp_path, arrays, change, words):
     assert "\n" not in str(caught.value)
 
 
+def test_a_folder_with_python_objects_or_another_file_is_refused(tmp_path, arrays):
+    for content, words in (
+        (np.array([None] * ROWS), "it holds Python objects, which are not read because"),
+        (b"no array", "the magic string is not correct"),
+    ):
+        folder = tmp_path / words[:6].strip()
+        folder.mkdir()
+        np.save(folder / "features.npy", arrays["features"])
+        if isinstance(content, bytes):
+            (folder / "logits.npy").write_bytes(content)
+        else:
+            np.save(folder / "logits.npy", content)
+        with pytest.raises(UserError, match=words):
+            load_outputs({"train": folder})
+
+
 def test_files_that_are_none_of_these(tmp_path, arrays):
     class Bomb:
         def __reduce__(self):

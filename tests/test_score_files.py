@@ -25,11 +25,14 @@ def rich_table() -> ScoreTable:
     rng = np.random.default_rng(0)
     sizes = {"id": 5, "noise": 3, "found": 2}
     rows = tuple(
-        ScoreRow(run, "knn", setting, data, rng.normal(size=size + (run == "b")), setting == "k=1")
+        ScoreRow(
+            run, "knn", f"k={k}", data, rng.normal(size=size + (run == "b")), k == 1, "",
+            {"k": k, "scale": 0.5, "norm": "l1, l2", "square": True},
+        )
         for run in "ab"
-        for setting in ("k=1", "k=2")
+        for k in (1, 2)
         for data, size in sizes.items()
-    )
+    )  # fmt: skip
     return ScoreTable(
         "id",
         rows,
@@ -50,6 +53,9 @@ def test_what_is_written_is_read_back_equal(tmp_path):
         assert (one.run, one.detector, one.setting, one.dataset, one.default) == (
             two.run, two.detector, two.setting, two.dataset, two.default,
         )  # fmt: skip
+        assert one.settings == two.settings and list(map(type, two.settings.values())) == [
+            int, float, str, bool,
+        ]  # fmt: skip
     assert again.id == table.id and again.runs == table.runs and again.missing == table.missing
     kinds = {factor.name: factor.kind for factor in again.factors}
     assert kinds == {"seed": "repeat", "rate": "condition", "name": "re_evaluation"}

@@ -1,9 +1,12 @@
 """What tuning gains and what it only promises: worlds with a known answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from oodometer.calls import parse_call
 from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
 from oodometer.metrics import auroc
@@ -27,16 +30,18 @@ def world(settings, *, runs=4, sets=("a", "b", "c"), default=0, seed=0, extra=()
     for run in range(runs):
         for detector, grid in settings.items():
             for place, (setting, shift) in enumerate(grid.items()):
+                _, values = parse_call("detector", f"{detector}({setting})")
                 rows.append(
                     ScoreRow(f"{run}", detector, setting, "id", rng.normal(size=SIZE),
-                             place == default)
+                             place == default, settings=values)
                 )  # fmt: skip
                 for ood in sets:
                     moved = shift[ood] if isinstance(shift, dict) else shift
                     scores = rng.normal(moved, size=SIZE)
                     rows.append(
-                        ScoreRow(f"{run}", detector, setting, ood, scores, place == default)
-                    )
+                        ScoreRow(f"{run}", detector, setting, ood, scores, place == default,
+                                 settings=values)
+                    )  # fmt: skip
     return ScoreTable("id", (*rows, *extra), {f"{run}": {"seed": run} for run in range(runs)})
 
 
@@ -126,6 +131,20 @@ def test_curves_have_a_line_per_other_setting_and_a_logarithmic_axis_if_wide():
     assert {point["label"] for point in lines.points} == {"norm=l1", "norm=l2"}
     assert lines.points[0]["panel"] == "knn: logarithm (base 10) of k"
     assert sorted({point["x"] for point in lines.points}) == [0.0, 1.0, 3.0]
+
+
+def test_settings_are_data_and_never_read_from_their_text():
+    table = world({"knn": {"k=1": 1.0, "k=5": 1.0, "k=9": 1.0}})
+    named = {"k=1": {"by": "a, k=2"}, "k=5": {"by": "x=y"}, "k=9": {"by": "5"}}
+    rows = tuple(replace(row, settings=named[row.setting]) for row in table.rows)
+    series = judged(replace(table, rows=rows)).series
+    assert not [s for s in series if s.kind == "lines"], "texts are no numbers"
+    (each,) = [s for s in series if s.name == "settings-knn"]
+    assert [point["label"] for point in each.points] == ["by=a, k=2", "by=x=y", "by=5"]
+    # Tables that others made may say a setting in words alone.
+    rows = tuple(replace(row, settings={}) for row in table.rows)
+    (each,) = [s for s in judged(replace(table, rows=rows)).series if s.name == "settings-knn"]
+    assert [point["label"] for point in each.points] == ["k=1", "k=5", "k=9"]
 
 
 def test_checkpoints_of_one_training_are_one_case():
@@ -234,7 +253,7 @@ def test_a_dependence_is_the_largest_only_if_intervals_part():
 
     def detector(name, spans):
         curve = {"low": np.zeros(3), "high": np.array(spans)}
-        return TunedDetector(name, *[np.zeros(3)] * 3, (), curve, 0, {})
+        return TunedDetector(name, *[np.zeros(3)] * 3, (), curve, {}, 0, {})
 
     def claim(*others):
         first = detector("first", [0.30, 0.31, 0.32])

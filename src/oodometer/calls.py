@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 
 from oodometer.errors import UserError
 
@@ -30,6 +31,11 @@ def parse_call(kind: str, text: str) -> tuple[str, dict[str, Setting]]:
             raise UserError(f"In {kind} '{text}', {name} is set twice.")
         settings[name] = _value(value)
     return match[1], settings
+
+
+def setting_text(settings: Mapping[str, Setting]) -> str:
+    """Write settings as ``k=50, metric=cosine``."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _value(text: str) -> Setting:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from oodometer.calls import Setting, parse_call
+from oodometer.calls import Setting, parse_call, setting_text
 from oodometer.errors import UserError, describe, unknown
 from oodometer.imports import import_module
 from oodometer.needs import OUTLIERS, Need, in_text, parse_needs
@@ -362,8 +362,3 @@ def choose(text: str) -> Choice:
     changed = {name: value for name, value in full.items() if value != card.defaults[name]}
     label = f"{card.name}({setting_text(changed)})" if changed else card.name
     return Choice(card, full, label, text)
-
-
-def setting_text(settings: Mapping[str, Setting]) -> str:
-    """Write settings as ``k=50, metric=cosine``."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items())

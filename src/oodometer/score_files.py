@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def table_to_bytes(table: ScoreTable) -> bytes:
         name: pa.array([getattr(row, name) for row in table.rows], pa.string()).dictionary_encode()
         for name in _NAMES
     }
+    settings = [json.dumps(dict(row.settings)) for row in table.rows]
+    columns["settings"] = pa.array(settings, pa.string()).dictionary_encode()
     columns["default"] = pa.array([row.default for row in table.rows], pa.bool_())
     columns["scores"] = pa.LargeListArray.from_arrays(
         pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64()), pa.array(values)
@@ -81,7 +84,7 @@ def table_to_bytes(table: ScoreTable) -> bytes:
         arrow,
         sink,
         compression="zstd",
-        use_dictionary=list(_NAMES),
+        use_dictionary=[*_NAMES, "settings"],
         use_byte_stream_split=["scores.list.element"],
         row_group_size=10_000,
     )
@@ -127,16 +130,15 @@ def _about(arrow: pa.Table) -> dict[str, Any]:
 
 
 def _rows(arrow: pa.Table) -> tuple[ScoreRow, ...]:
-    names = [arrow[name].to_pylist() for name in (*_NAMES, "default")]
+    columns = {name: arrow[name].to_pylist() for name in (*_NAMES, "settings", "default")}
+    settings = {text: json.loads(text) for text in set(columns["settings"])}
+    columns["settings"] = [settings[text] for text in columns["settings"]]
     lists = arrow["scores"].combine_chunks()
     values = lists.values.to_numpy(zero_copy_only=False)
     offsets = lists.offsets.to_numpy()
-    return tuple(
-        ScoreRow(run, detector, setting, dataset, values[start:end], default, learned_from)
-        for run, detector, setting, dataset, learned_from, default, start, end in zip(
-            *names, offsets[:-1], offsets[1:], strict=True
-        )
-    )
+    columns["scores"] = [values[start:end] for start, end in pairwise(offsets)]
+    lines = zip(*columns.values(), strict=True)
+    return tuple(ScoreRow(**dict(zip(columns, line, strict=True))) for line in lines)
 
 
 def _packed(right: NDArray[np.bool_]) -> str:

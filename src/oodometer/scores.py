@@ -33,6 +33,7 @@ class ScoreRow:
     scores: NDArray[np.float64]  # (n,), higher = more out-of-distribution
     default: bool = True  # the setting that represents the detector in comparisons
     learned_from: str = ""  # the outlier set that it was fitted with, if it was
+    settings: Mapping[str, Level] = field(default_factory=dict)  # what `setting` says, as data
 
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)  # a copy: it is made read-only

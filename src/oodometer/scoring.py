@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
-from oodometer.calls import Setting
+from oodometer.calls import Setting, setting_text
 from oodometer.detectors._arrays import working_memory
 from oodometer.detectors._checks import require_possible
 from oodometer.errors import UserError, describe, unknown
@@ -26,7 +26,6 @@ from oodometer.registry import (
     FittedDetector,
     Validation,
     choose,
-    setting_text,
 )
 from oodometer.scores import Missing, ScoreRow, ScoreTable, validation_half
 
@@ -144,8 +143,8 @@ def score_choice(
             failed.append((values, replace(scored, run=run, detector=choice.label)))
             continue
         for name, scores in scored.items():
-            default = values == choice.settings
-            yield ScoreRow(run, choice.label, setting_text(values), name, scores, default)
+            default, text = values == choice.settings, setting_text(values)
+            yield ScoreRow(run, choice.label, text, name, scores, default, settings=values)
     default_failed = [missing for values, missing in failed if values == choice.settings]
     yield from default_failed  # without a setting: nothing represents the detector
     reported = {missing.reason for missing in default_failed}
@@ -207,7 +206,7 @@ def _learned(
             continue
         for name, scores in scored.items():
             text = setting_text(values)
-            yield ScoreRow(run, choice.label, text, name, scores, False, learned_from=outliers)
+            yield ScoreRow(run, choice.label, text, name, scores, False, outliers, own)
     if failed and len(failed) == len(tried):  # nothing is left of the detector
         yield failed[0][1]
     else:

@@ -7,12 +7,13 @@ Parquet and compressed .npz.
 from __future__ import annotations
 
 import json
+import math
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,6 @@ def reading(path: Path, read: Callable[[], _Read]) -> _Read:
         raise
     except (*_PROBLEMS, ArrowException) as problem:
         reason = describe(problem, named=False).rstrip(".")
-        if "pickle" in reason:
-            reason = _OBJECTS
         raise UserError(f"'{path}' cannot be read as {_kind(path)[1:]}: {reason}.") from None
 
 
@@ -104,37 +103,50 @@ def _read_npz(path: Path) -> ArrayReaders:
 
 def _member(path: Path, member: zipfile.ZipInfo) -> Array:
     """One array of an .npz file: mapped, if it is large and was not compressed."""
-    with zipfile.ZipFile(path) as archive, archive.open(member) as content:
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size < _MAPPED:
-            read: Array = np.lib.format.read_array(content, allow_pickle=False)
-            content.read()  # to the end, where the checksum is compared
-            return read
-        while content.read(1 << 20):
-            pass  # as above
+    with zipfile.ZipFile(path) as archive:
+        with archive.open(member) as content:
+            shape, fortran, dtype = _read_header(content)
+            length = content.tell()
+        with archive.open(member) as content:
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size < _MAPPED:
+                read: Array = np.lib.format.read_array(content, allow_pickle=False)
+                content.read()  # to the end, where the checksum is compared
+                return read
+            while content.read(1 << 20):
+                pass  # as above
+    if length + dtype.itemsize * math.prod(shape) != member.file_size:
+        raise ValueError(f"{member.filename} is not as long as its header says")
     with path.open("rb") as file:
         file.seek(member.header_offset)
         header = file.read(30)
-        name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
-        start = member.header_offset + 30 + name + extra
-        file.seek(start)
-        version = np.lib.format.read_magic(file)
-        known = {(1, 0): np.lib.format.read_array_header_1_0,
-                 (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
-        shape, fortran, dtype = known[version](file)
-        if dtype.hasobject:
-            raise UserError(f"'{path}' cannot be read: {member.filename}: {_OBJECTS}.")
-        place = file.tell()
-    if place - start + dtype.itemsize * int(np.prod(shape)) != member.file_size:
-        raise ValueError(f"{member.filename} is not as long as its header says")
-    return np.memmap(path, dtype, "r", place, shape, "F" if fortran else "C")
+    name, extra = (int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    start = member.header_offset + 30 + name + extra
+    return np.memmap(path, dtype, "r", start + length, shape, "F" if fortran else "C")
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of a NumPy array file; objects are refused before their bytes."""
+    form = np.lib.format
+    first = form.read_magic(file) == (1, 0)
+    header = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
+    if header[2].hasobject:
+        raise ValueError(_OBJECTS)
+    return header
 
 
 def _read_folder(path: Path) -> ArrayReaders:
     return {
-        file.stem: partial(reading, file, partial(np.load, file, mmap_mode="r", allow_pickle=False))
+        file.stem: partial(reading, file, partial(_read_npy, file))
         for file in sorted(path.iterdir())
         if file.suffix.lower() == ".npy"
     }
+
+
+def _read_npy(path: Path) -> Array:
+    with path.open("rb") as file:
+        _read_header(file)
+    array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
 
 
 def _read_safetensors(path: Path) -> ArrayReaders:

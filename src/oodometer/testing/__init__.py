@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import oodometer.detectors  # noqa: F401 - registers the built-in ones
-from oodometer.calls import Setting
-from oodometer.registry import Detector, Scorer, find, setting_text
+from oodometer.calls import Setting, setting_text
+from oodometer.registry import Detector, Scorer, find
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
 from oodometer.testing.toys import answering, toy_outputs
 

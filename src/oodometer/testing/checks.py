@@ -10,11 +10,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from oodometer.calls import Setting
+from oodometer.calls import Setting, setting_text
 from oodometer.errors import UserError
 from oodometer.needs import in_text
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import Detector, FittedDetector, InputsChangedError, setting_text
+from oodometer.registry import Detector, FittedDetector, InputsChangedError
 from oodometer.testing.randomness import global_seed, random_states
 from oodometer.testing.toys import (
     CLASSES,

@@ -138,7 +138,7 @@ def _read_rows(
     payload, record = store.read("scores", cell.key)
     arrays, made_from = bytes_to_arrays(payload), record["made_from"]
     about = made_from if isinstance(made_from, dict) else {}
-    learned_from = about.get("learned_from", {})
+    learned_from, settings = about.get("learned_from", {}), about.get("settings", {})
     run, label = cell.about.run, cell.about.name
     if REFUSED in arrays:
         reason = array_to_text(arrays.pop(REFUSED))
@@ -147,7 +147,14 @@ def _read_rows(
         text = "" if setting == "-" else setting
         default = text == plan.settings[label][0]
         yield ScoreRow(
-            run, label, text, cell.about.dataset, scores, default, learned_from.get(text, "")
+            run,
+            label,
+            text,
+            cell.about.dataset,
+            scores,
+            default,
+            learned_from.get(text, ""),
+            settings.get(text, {}),
         )
     for setting, reason in about.get("missing", ()):
         missing[run, label, setting] = Missing(reason, run, label, setting)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from oodometer.calls import setting_text
 from oodometer.engine.plan.artefacts import Artefact, artefacts_of
 from oodometer.engine.plan.keys import code_version, digest, function_version
 from oodometer.engine.plan.models import ModelPlan, plan_models
@@ -160,8 +161,6 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
 
 def _grid(choice: Choice) -> tuple[str, ...]:
     """All settings of a detector in words, the one that represents it first."""
-    from oodometer.registry import setting_text
-
     grid = (setting_text(settings) for settings in choice.tried(grid=True))
     return (*dict.fromkeys((choice.setting, *grid)),)
 

@@ -14,7 +14,7 @@ from oodometer.engine.work.codecs import REFUSED, text_to_array
 from oodometer.engine.work.failures import remember_failure
 from oodometer.errors import describe
 from oodometer.registry import Choice
-from oodometer.scores import Missing, ScoreRow
+from oodometer.scores import Level, Missing, ScoreRow
 from oodometer.scoring import choices, score_choice
 
 if TYPE_CHECKING:
@@ -48,11 +48,13 @@ class Scorer:
             names = list(self._run.outputs)
         scores: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in names}
         learned_from: dict[str, str] = {}  # setting -> outlier set
+        settings: dict[str, Mapping[str, Level]] = {}  # setting -> its values by name
         missing: list[Missing] = []
         for part in self._results(choice, names):
             if isinstance(part, ScoreRow):
                 scores[part.dataset][part.setting] = part.scores
                 learned_from |= {part.setting: part.learned_from} if part.learned_from else {}
+                settings |= {part.setting: part.settings} if part.settings else {}
             else:
                 missing.append(part)
         whole = next((part for part in missing if not part.setting), None)
@@ -73,6 +75,7 @@ class Scorer:
                 started,
                 missing=failed,
                 learned_from=learned_from,
+                settings=settings,
             )
         return missing
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from oodometer.finding import Verdict
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, points
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, hundredths, points
 from oodometer.stats.comparison import Difference, Name, adjusted, against_best, holm
 from oodometer.stats.paired import sign_flip_test, t_test
 
@@ -96,5 +96,4 @@ def points_between(value: float, low: float, high: float) -> str:
     """
     if not np.isfinite([low, high]).all():
         return f"{points(value)}, without an interval"
-    ends = (points(end).removesuffix(" points") for end in (low, high))
-    return f"{points(value)} [{', '.join(ends)}]"
+    return f"{points(value)} [{hundredths(low)}, {hundredths(high)}]"

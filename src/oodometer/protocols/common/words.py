@@ -70,7 +70,16 @@ def points(share: float) -> str:
     >>> points(0.0123), points(-0.2), points(-0.0001)
     ('1.2 points', '−20.0 points', '0.0 points')
     """
-    return f"{_signed(100 * share).removeprefix('+')} points"
+    return f"{hundredths(share)} points"
+
+
+def hundredths(share: float) -> str:
+    """Write a share in hundredths, with a sign only where it is negative.
+
+    >>> hundredths(0.0123), hundredths(-0.2), hundredths(-0.0001)
+    ('1.2', '−20.0', '0.0')
+    """
+    return _unsigned_zero(f"{100 * share:.1f}")
 
 
 def times_and_p(ratio: Difference) -> str:
@@ -93,8 +102,11 @@ def times_and_p(ratio: Difference) -> str:
 
 
 def _signed(value: float) -> str:
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text == "−0.0" else text
+    return _unsigned_zero(f"{value:+.1f}")
+
+
+def _unsigned_zero(text: str) -> str:
+    return "0.0" if text == "-0.0" else text.replace("-", "−")
 
 
 def count(many: int, singular: str, plural: str = "") -> str:

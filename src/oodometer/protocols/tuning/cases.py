@@ -14,7 +14,7 @@ from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
-from oodometer.scores import ScoreTable, validation_half
+from oodometer.scores import Level, ScoreTable, validation_half
 from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements
 from oodometer.stats.tuning import Tuning, sensitivity, tuning_leave_one_out
@@ -34,6 +34,7 @@ class TunedDetector:
     oracle: Floats
     choices: tuple[Tuning, ...]  # one per run and test set
     curve: Mapping[str, Floats]  # setting -> mean AUROC over outlier sets, per training run
+    settings: Mapping[str, Mapping[str, Level]]  # setting -> its values by name
     incomplete: int  # settings that some run lacks
     samples: Mapping[str, Placements]  # choice -> samples it was judged by, if one training run
 
@@ -103,6 +104,7 @@ class _Grids:
     scores: Mapping[tuple[str, str], Grid]  # run, detector
     defaults: Mapping[tuple[str, str], str]
     learned: tuple[str, ...]  # detectors learned from outliers
+    settings: Mapping[tuple[str, str], Mapping[str, Level]]  # detector, setting -> values by name
 
     @staticmethod
     def of(table: ScoreTable) -> _Grids:
@@ -117,7 +119,8 @@ class _Grids:
             settings.setdefault(row.setting, {})[row.dataset] = row.scores
             if row.default:
                 defaults[row.run, row.detector] = row.setting
-        return _Grids(table, grids, defaults, tuple(learned))
+        values = {(row.detector, row.setting): row.settings for row in table.rows}
+        return _Grids(table, grids, defaults, tuple(learned), values)
 
     @cached_property
     def gridded(self) -> list[str]:
@@ -192,6 +195,7 @@ def _tuned(
         **{choice: _cases(values, training_runs) for choice, values in by_run.items()},
         choices=tuple(choices),
         curve=whole,
+        settings={setting: grids.settings[detector, setting] for setting in whole},
         incomplete=len(curves) - len(whole),
         samples={c: _placed(lines, table.same_samples) for c, lines in judged.items() if single},
     )

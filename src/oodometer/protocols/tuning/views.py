@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from oodometer.calls import setting_text
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.tuning.cases import TunedDetector, TuningCases
+from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
 from oodometer.stats.paired import difference_interval
 
@@ -142,17 +144,17 @@ def setting_intervals(cases: TuningCases) -> list[Series]:
             "there are several.",
             "AUROC",
             [
-                (_setting_label(parts), "mean over runs", mean_share(detector.curve[setting]))
-                for setting, parts in _varied(detector).items()
+                (
+                    setting_text(values) or setting or "(none)",
+                    "mean over runs",
+                    mean_share(detector.curve[setting]),
+                )
+                for setting, values in _varied(detector).items()
             ],
         )
         for detector in cases.detectors
         if _lines(detector) is None
     ]
-
-
-def _setting_label(parts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in parts.items()) or "(none)"
 
 
 class _Lines(NamedTuple):
@@ -162,27 +164,25 @@ class _Lines(NamedTuple):
     places: Mapping[str, Mapping[str, float]]  # the other settings -> setting -> x
 
 
-def _varied(detector: TunedDetector) -> dict[str, dict[str, str]]:
-    """What each setting says of the names that vary over the grid."""
-    parts = {
-        setting: dict(pair.split("=", 1) for pair in setting.split(", ") if "=" in pair)
-        for setting in detector.curve
-    }
-    names = dict.fromkeys(name for part in parts.values() for name in part)
-    varied = [name for name in names if len({part.get(name) for part in parts.values()}) > 1]
-    return {s: {n: part[n] for n in varied if n in part} for s, part in parts.items()}
+def _varied(detector: TunedDetector) -> dict[str, dict[str, Level]]:
+    """The values of each setting, without those that are the same over the whole grid."""
+    grid = detector.settings
+    names = dict.fromkeys(name for values in grid.values() for name in values)
+    varied = [name for name in names if len({values.get(name) for values in grid.values()}) > 1]
+    return {s: {n: values[n] for n in varied if n in values} for s, values in grid.items()}
 
 
 def _lines(detector: TunedDetector) -> _Lines | None:
     """Find the number that a grid varies most, at three places or more, on a few lines."""
-    parts = _varied(detector)
+    grid = _varied(detector)
     numbers: dict[str, dict[str, float]] = {}
-    for name in dict.fromkeys(name for part in parts.values() for name in part):
-        try:
-            along = {setting: float(part[name]) for setting, part in parts.items()}
-        except (KeyError, ValueError):
-            continue
-        if len(set(along.values())) > 2 and np.isfinite(list(along.values())).all():
+    for name in dict.fromkeys(name for values in grid.values() for name in values):
+        along = {
+            setting: float(values[name])
+            for setting, values in grid.items()
+            if isinstance(values.get(name), int | float)
+        }
+        if len(along) == len(grid) and len(set(along.values())) > 2:
             numbers[name] = along
     if not numbers:
         return None
@@ -194,7 +194,7 @@ def _lines(detector: TunedDetector) -> _Lines | None:
     else:
         shown = name
     places: dict[str, dict[str, float]] = {}
-    for setting, part in parts.items():
-        label = ", ".join(f"{n}={v}" for n, v in part.items() if n != name)
+    for setting, values in grid.items():
+        label = setting_text({n: value for n, value in values.items() if n != name})
         places.setdefault(label, {})[setting] = along[setting]
     return _Lines(shown, places) if len(places) <= FEW_LINES else None
