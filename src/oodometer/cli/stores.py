@@ -185,8 +185,10 @@ def _echo_report(report: RunnerReport) -> None:
 
 
 def _owner(owner: str) -> str:
-    machine, process, *_ = [*owner.split(":"), "?"]
-    return f"process {process} on {machine.split('.')[0]}"
+    from oodometer.engine.stores import Owner
+
+    named = Owner.parse(owner)
+    return f"process {named.process} on {named.host}"
 
 
 def _describe(state: StudyState) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import re
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -46,9 +46,9 @@ def explain(problem: ValidationError, model: type[BaseModel], source: str) -> Us
     if path[-1:] == ["detectors"]:
         allowed = "must be 'all' or a list of detectors"
     elif first["type"] == "literal_error" and isinstance(first["input"], str):
-        choices = re.findall("'([^']*)'", str(first.get("ctx", {}).get("expected")))
+        field = _model_at(model, path[:-1]).model_fields[str(path[-1])]
         kind = f"value of '{where}'"
-        return UserError(f"{source}: {unknown(kind, first['input'], choices)}")
+        return UserError(f"{source}: {unknown(kind, first['input'], get_args(field.annotation))}")
     else:
         standard = first["msg"].removeprefix("Input ").replace("should", "must", 1)
         allowed = str(own) if own else _ALLOWED.get(first["type"], standard)

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from oodometer.engine.stores.base import KINDS, DamagedError, Kind, Store, StoreError
-from oodometer.engine.stores.claims import Claim, this_owner
+from oodometer.engine.stores.claims import Claim, Owner, this_owner
 from oodometer.engine.stores.folder import FolderStore
 from oodometer.engine.stores.memory import MemoryStore
 from oodometer.engine.stores.objects import ObjectStore
@@ -20,6 +20,7 @@ __all__ = [
     "Kind",
     "MemoryStore",
     "ObjectStore",
+    "Owner",
     "Store",
     "StoreError",
     "open_store",

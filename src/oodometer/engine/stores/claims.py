@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from oodometer.engine.stores.base import File, Store
@@ -155,16 +155,38 @@ class Claims:
         return now - since >= claim.seconds
 
 
+class Owner(NamedTuple):
+    """Who claims: a process, written as ``machine:process:started:nonce``."""
+
+    machine: str  # its name and its last start
+    process: str
+    started: str  # in ticks of its machine; "0" if unknown
+    nonce: str  # tells runners of one process apart
+
+    @classmethod
+    def parse(cls, text: str) -> Owner:
+        """Read an owner's text; what it lacks is "?"."""
+        return cls(*[*text.split(":", 3), *"????"][:4])
+
+    def __str__(self) -> str:
+        return ":".join(self)
+
+    @property
+    def host(self) -> str:
+        """The name of the machine alone."""
+        return self.machine.partition(".")[0]
+
+
 def this_owner() -> str:
-    """Name this process for claims: machine, its last start, number and start of the process."""
+    """Name this process for claims."""
     process = os.getpid()
-    return f"{_machine()}:{process}:{_started(process) or 0}:{uuid.uuid4().hex[:8]}"
+    nonce = uuid.uuid4().hex[:8]
+    return str(Owner(_machine(), f"{process}", _started(process) or "0", nonce))
 
 
 def owner_is_gone(owner: str) -> bool:
     """Whether the owner was a process of this machine that has ended; False if unknown."""
-    machine, _, rest = owner.rpartition(":")[0].partition(":")
-    process, _, started = rest.partition(":")
+    machine, process, started, _ = Owner.parse(owner)
     if machine != _machine() or not process.isdecimal() or not _system_tells():
         return False
     try:
