@@ -117,9 +117,15 @@ def _hidden(placed: Placements, level: float) -> float:
 
 
 def mean_auroc(
-    runs: Runs | Placements, level: float = 0.95, *, shared_samples: bool = True
+    runs: Runs | Placements,
+    level: float = 0.95,
+    *,
+    shared_samples: bool = True,
+    retraining: bool = True,
 ) -> Estimate:
     """Mean AUROC over runs, with a confidence interval for retraining and new test samples.
+
+    Without `retraining` it is for new test samples and these very runs.
 
     Variance: (variance over runs) / R + (DeLong covariance between runs), with Student's quantiles;
     on the logit scale and never narrower than what the samples could hide, as in
@@ -141,6 +147,8 @@ def mean_auroc(
         sample_part(placed.ood, placed.ood_sizes, placed.shared_samples, bound),
     )
     spread = Spread.of(placed.values, parts)
+    if not retraining:
+        spread = Spread(spread.sampling, spread.sampling_freedom)
     return area_interval(value, spread.quantile(0.5 - 0.5 * level), _hidden(placed, level))
 
 
