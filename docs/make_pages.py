@@ -78,7 +78,7 @@ WITNESSES = {
     "odin_fine": "a linear network in closed form; `odin` where both are asked",
     "odin_without_perturbation": "1,000-digit arithmetic",
     "one_class_svm": "scikit-learn's OneClassSVM; SciPy's SLSQP on its dual",
-    "openmax": "SciPy's Weibull fit, sample by sample",
+    "openmax": "libMR 0.1.9, the authors' library; SciPy's Weibull fit, sample by sample",
     "pnml": "200-digit arithmetic",
     "rankfeat": "a singular value decomposition",
     "react": "loops over samples and features",

@@ -379,6 +379,33 @@ def test_ash_by_hand(variant: str, percentile: int, relu: bool) -> None:
     np.testing.assert_allclose(got, expected)
 
 
+@pytest.mark.parametrize("percentile", [0, 65, 90])
+def test_signed_features_are_pruned_and_summed_as_published(percentile: int) -> None:
+    """The steps of the papers' code: sum, keep the largest, sum, multiply; nothing is absolute."""
+    train, test = made_up(relu=False), made_up(20, seed=1, relu=False)
+    weight, bias = train.head.weight.numpy(), train.head.bias.numpy()
+    keep = max(1, 7 - round(7 * percentile / 100))
+    expected: dict[str, list[float]] = {"s": [], "b": [], "p": [], "scale": []}
+    for row in test.features.numpy():
+        pruned = np.where(row >= np.sort(row)[-keep], row, 0.0)
+        ratio = row.sum() / pruned.sum()
+        expected["p"].append(plain_energy(weight @ pruned + bias))
+        expected["s"].append(plain_energy(weight @ (pruned * np.exp(ratio)) + bias))
+        filled = np.where(pruned != 0, row.sum() / keep, 0.0)
+        expected["b"].append(plain_energy(weight @ filled + bias))
+        expected["scale"].append(plain_energy(weight @ (row * np.exp(ratio)) + bias))
+    settings = f"percentile={percentile}, negative=signed"
+    for variant in ("s", "b", "p"):
+        got = scores(f"ash({settings}, variant={variant})", train, test)
+        np.testing.assert_allclose(got, expected[variant])
+    np.testing.assert_allclose(scores(f"scale({settings})", train, test), expected["scale"])
+    rectified = made_up(20, seed=1, relu=True)
+    for name in ("ash", "scale"):  # without negative features both are the same
+        same = scores(f"{name}({settings})", made_up(relu=True), rectified)
+        plain = scores(f"{name}(percentile={percentile})", made_up(relu=True), rectified)
+        np.testing.assert_allclose(same, plain)
+
+
 def test_kl_matching_is_scipys_divergence() -> None:
     train, test = made_up(), made_up(20, seed=1)
     posterior = scipy.special.softmax(train.logits.numpy(), axis=1)

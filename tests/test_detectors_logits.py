@@ -143,7 +143,13 @@ def test_weighted_energy_by_hand_with_an_absent_class() -> None:
 
 @np.errstate(over="ignore")
 def openmax_by_hand(
-    train: Outputs, test: Outputs, alpha: int, tail: int, combined: bool, ascending: bool
+    train: Outputs,
+    test: Outputs,
+    alpha: int,
+    tail: int,
+    combined: bool,
+    ascending: bool,
+    shift: int = 1,
 ) -> list[float]:
     """Log-odds of "unknown", sample by sample, with SciPy's distances and Weibull distribution."""
     logits, labels = train.logits.numpy(), train.labels.numpy()
@@ -161,9 +167,9 @@ def openmax_by_hand(
             continue
         mean = members.mean(0)
         largest = np.sort([distance(row, mean) for row in members])[-tail:]
-        moved = largest - largest.min() + 10_000
-        # SciPy's own search ends far from the optimum if it starts far away, as any would here.
-        start = 1.2 * 10_000 / moved.std()
+        moved = largest - largest.min() + shift
+        # SciPy's own search ends far from the optimum if it starts far away.
+        start = 1.2 * moved.mean() / moved.std()
         shape, _, scale = scipy.stats.weibull_min.fit(moved, start, floc=0, scale=moved.mean())
         models[c] = mean, largest.min(), scipy.stats.weibull_min(shape, 0, scale)
     found = []
@@ -175,25 +181,70 @@ def openmax_by_hand(
             extreme = 1.0
             if c in models:
                 mean, least, model = models[c]
-                extreme = model.cdf(distance(z, mean) - least + 10_000)
+                extreme = model.cdf(distance(z, mean) - least + shift)
             doubt[c] = (1 - rank / min(alpha, classes)) * extreme
         found.append((z * doubt).sum() - scipy.special.logsumexp(z * (1 - doubt)))
     return found
 
 
 @pytest.mark.parametrize(
-    ("text", "alpha", "tail", "combined", "ascending"),
+    ("text", "alpha", "tail", "combined", "ascending", "shift"),
     [
-        ("openmax", 3, 20, False, False),
-        ("openmax(alpha=10, tail=8)", 10, 8, False, False),
-        ("openmax(distance=combined)", 3, 20, True, False),
-        ("openmax(ranking=ascending, alpha=2)", 2, 20, False, True),
+        ("openmax", 3, 20, False, False, 1),
+        ("openmax(alpha=10, tail=8)", 10, 8, False, False, 1),
+        ("openmax(distance=combined)", 3, 20, True, False, 1),
+        ("openmax(ranking=ascending, alpha=2)", 2, 20, False, True, 1),
+        ("openmax(shift=10000)", 3, 20, False, False, 10_000),
     ],
 )
-def test_openmax_by_hand(text: str, alpha: int, tail: int, combined: bool, ascending: bool) -> None:
+def test_openmax_by_hand(
+    text: str, alpha: int, tail: int, combined: bool, ascending: bool, shift: int
+) -> None:
     train, test = noisy(classes=5), noisy(20, classes=5, seed=1)
-    expected = openmax_by_hand(train, test, alpha, tail, combined, ascending)
+    expected = openmax_by_hand(train, test, alpha, tail, combined, ascending, shift)
     np.testing.assert_allclose(scores(text, train, test), expected, atol=2e-4)
+
+
+# Twenty distances, and what libMR 0.1.9 (the authors' library, its default shift) says of others.
+LIBMR_TAIL = (
+    5.7952, 5.816, 5.8921, 6.2332, 6.5736, 6.5814, 6.648, 6.7913, 6.8084, 6.9899, 7.0275, 7.0305,
+    7.0693, 7.0868, 7.6335, 8.141, 8.4381, 9.7631, 11.7191, 12.8532,
+)  # fmt: skip
+LIBMR = {
+    4.2952: 0.0,
+    5.2952: 0.04640453806551681,
+    5.7952: 0.14005024944060085,
+    6.9899: 0.42842147702414934,
+    7.8976: 0.6306505533556268,
+    12.8532: 0.9924743555726294,
+    14.8532: 0.9991544556190057,
+}
+
+
+def test_openmax_doubts_as_libmr() -> None:
+    """Two classes far apart, the first with these distances to its mean, on a line through it."""
+    offsets = [0.0] * 20 + [sign * d for d in LIBMR_TAIL for sign in (1, -1)]
+    mean = 1000.0
+    line = torch.tensor(offsets).double()
+    # Half of the tail lies on either side, so that the mean of the class is where it should be.
+    train = Outputs(
+        logits=torch.stack(
+            [
+                torch.cat([mean + line, torch.zeros(3).double()]),
+                torch.cat([0 * line, torch.full((3,), mean).double()]),
+            ],
+            dim=1,
+        ),
+        labels=torch.tensor([0] * len(offsets) + [1] * 3),
+    )
+    asked = torch.tensor([[mean - d, 0.0] for d in LIBMR]).double()
+    # With alpha = 1 only the largest logit is doubted: z_0 F_0 against log(e^(z_0 (1 - F_0)) + 1).
+    found = scores("openmax(alpha=1, tail=40)", train, Outputs(logits=asked))
+    top = asked[:, 0].numpy()
+    expected = [
+        z * f - np.logaddexp(z * (1 - f), 0.0) for z, f in zip(top, LIBMR.values(), strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
 
 
 def test_openmax_without_correct_or_without_any_sample() -> None:

@@ -163,7 +163,7 @@ def fitted_on_logits(
     every_class = torch.eye(train.shape[1])
     for alpha in (1, 3, 10):
         for tail in (5, 20):
-            found[f"openmax(alpha={alpha}, tail={tail})"] = (
+            found[f"openmax(alpha={alpha}, tail={tail}, shift=10000)"] = (
                 ood.OpenMax(None, tailsize=tail, alpha=alpha)
                 .fit_logits(train[correct], labels[correct])
                 .predict_logits(torch.cat([test, every_class]))[: len(test)]

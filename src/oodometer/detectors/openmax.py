@@ -13,9 +13,6 @@ from oodometer.detectors._shared import Same, class_sums, once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
-# The libMR library, which the authors use, moves the tail to here before it fits.
-_TRANSLATION = 10_000.0
-
 
 @detector(
     paper="Bendale & Boult 2016, arXiv:1511.06233",
@@ -25,6 +22,7 @@ _TRANSLATION = 10_000.0
         "distance": ("euclidean", "combined"),
         "ranking": ("descending", "ascending"),
         "tail": (20,),
+        "shift": (1,),
     },
 )
 def openmax(
@@ -34,13 +32,16 @@ def openmax(
     distance: str = "euclidean",
     ranking: str = "descending",
     tail: int = 20,
+    shift: int = 1,
 ) -> Scorer:
     """Log-odds of the class "unknown", which receives the mass removed from doubtful logits.
 
     log(P / (1 - P)), P = exp(v_0) / (exp(v_0) + sum_c exp(v_c)), v_c = z_c (1 - r_c F_c(d_c)),
     v_0 = sum_c (z_c - v_c). r falls from 1 for the largest logit by 1 / alpha per rank, to 0; d_c
     is the distance of z to the mean logits of class c, F_c the Weibull distribution of the `tail`
-    largest such distances of correctly classified training samples, fitted as libMR does.
+    largest such distances of correctly classified training samples. As in the authors' library,
+    libMR 0.1.9, the fit has two parameters, and distances are moved so that the smallest of the
+    tail becomes `shift`; shift=10000 is that of pytorch-ood, with which F_c is nearly Gumbel's.
     distance: "euclidean", or "combined", which is euclidean / 200 + (1 - cosine). A class without
     a correct sample is fitted on those labelled c; without these either, F_c = 1.
     ranking="ascending" gives the weights to the smallest logits first, a mistake of one published
@@ -48,10 +49,13 @@ def openmax(
     """
     require_range("openmax", "alpha", alpha, at_least=1)
     require_range("openmax", "tail", tail, at_least=1)
+    require_range("openmax", "shift", shift, above=0)
     require_two_classes("openmax", train.logits)
     require_labelled("openmax", train.labels)
     classes = train.logits.shape[1]
-    fitted = once(train, ("openmax", distance, tail), lambda: _fit(train, distance, tail))
+    fitted = once(
+        train, ("openmax", distance, tail, shift), lambda: _fit(train, distance, tail, shift)
+    )
     used = min(alpha, classes)
     ranks = torch.zeros(classes, dtype=torch.float64, device=fitted.means.device)
     ranks[:used] = 1 - torch.arange(used, dtype=torch.float64) / used
@@ -78,16 +82,19 @@ class _Fitted(NamedTuple):
 
     means: Tensor  # (classes, classes)
     start: Tensor  # (classes,) the smallest distance of the tail
-    place: Tensor  # (classes,) of the tail, as log(1 + (d - start) / 10000): a Gumbel distribution
+    place: Tensor  # (classes,) of the tail, as log(1 + (d - start) / shift): a Gumbel distribution
     width: Tensor  # (classes,)
     known: Tensor  # (classes,) whether there is any sample
     distance: str
+    shift: float
 
     def doubts(self, logits: Tensor) -> Tensor:
         """How extreme every sample's distance to every class is, between 0 and 1."""
         gaps = _distances(logits, self.means, self.distance)
-        found = _exceedance(gaps, self.start, self.place, self.width)
-        return torch.where(self.known, found, 1.0)
+        extreme = _weibull_distribution(
+            _shifted(gaps, self.start, self.shift), self.place, self.width
+        )
+        return torch.where(self.known, extreme, 1.0)
 
 
 def _distances(rows: Tensor, means: Tensor, distance: str) -> Tensor:
@@ -104,19 +111,19 @@ def _distances(rows: Tensor, means: Tensor, distance: str) -> Tensor:
     return gaps / 200 + 1 - cosine
 
 
-def _shifted(gaps: Tensor, start: Tensor) -> Tensor:
-    """Logarithm of the translated distance, relative to that of the start of the tail."""
-    return torch.log1p(((gaps - start) / _TRANSLATION).clamp_min(-1 + 1e-12))
+def _shifted(gaps: Tensor, start: Tensor, shift: float) -> Tensor:
+    """Logarithm of the moved distance, relative to that of the start of the tail."""
+    return torch.log1p(((gaps - start) / shift).clamp_min(-1 + 1e-12))
 
 
-def _exceedance(gaps: Tensor, start: Tensor, place: Tensor, width: Tensor) -> Tensor:
+def _weibull_distribution(logarithms: Tensor, place: Tensor, width: Tensor) -> Tensor:
     """Weibull distribution function, by the Gumbel distribution of the logarithm."""
-    steps = ((_shifted(gaps, start) - place) / width).clamp(-700, 700)
+    steps = ((logarithms - place) / width).clamp(-700, 700)
     return -torch.expm1(-steps.exp())
 
 
 @torch.no_grad()
-def _fit(train: View, distance: str, tail: int) -> _Fitted:
+def _fit(train: View, distance: str, tail: int, shift: float) -> _Fitted:
     logits, labels, classes = train.logits.detach(), train.labels, train.logits.shape[1]
     correct = logits.argmax(1).to(labels.device) == labels
     right = torch.bincount(labels[correct], minlength=classes)
@@ -133,9 +140,9 @@ def _fit(train: View, distance: str, tail: int) -> _Fitted:
             gaps = _distances(rows, means[which : which + 1], distance)[:, 0]
             largest = gaps.topk(min(most, len(gaps))).values
             start[which] = largest[-1]
-            tails[which, : len(largest)] = _shifted(largest, largest[-1])
+            tails[which, : len(largest)] = _shifted(largest, largest[-1], shift)
     place, width = _fit_gumbel(tails)
-    return _Fitted(means, start, place, width, known, distance)
+    return _Fitted(means, start, place, width, known, distance, shift)
 
 
 def _fit_gumbel(tails: Tensor) -> tuple[Tensor, Tensor]:

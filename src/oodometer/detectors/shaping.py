@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -170,18 +172,23 @@ def _kept(width: int, percentile: float) -> int:
     return max(1, width - round(width * percentile / 100))
 
 
-def _ladder(view: View, percentile: float, *, rectify: bool = False) -> Tensor:
+# How large a feature counts that may be negative.
+_SIZES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {"absolute": torch.abs, "signed": torch.clone, "rectified": torch.relu}
+)
+
+
+def _ladder(view: View, percentile: float, size: str) -> Tensor:
     """Per sample: the smallest size kept, the sum of those kept, and the sum of all, (n, 3).
 
-    Size is the absolute value, or what a ReLU leaves. One sort serves all percentiles.
+    One sort serves all percentiles.
     """
     width = view.features.shape[1]
     grid = _PERCENTILES if percentile in _PERCENTILES else (percentile,)
     counts = torch.tensor([_kept(width, value) for value in grid]) - 1
 
     def climb(features: Tensor) -> Tensor:
-        sizes = features.relu() if rectify else features.abs()
-        ordered = sizes.sort(dim=1, descending=True).values
+        ordered = _SIZES[size](features).sort(dim=1, descending=True).values
         sums = ordered.cumsum(1)
         places = counts.to(sums.device)
         total = sums[:, -1:].expand(-1, len(grid))
@@ -189,33 +196,44 @@ def _ladder(view: View, percentile: float, *, rectify: bool = False) -> Tensor:
 
     found = once(
         view,
-        ("ladder", grid, rectify),
+        ("ladder", grid, size),
         lambda: by_rows(climb, view.features, numbers_per_row=5 * width),
     )
     return found[:, grid.index(percentile)]
 
 
-def _concentration(ladder: Tensor) -> Tensor:
-    """Sum of all over sum of the largest, at least 1; 1 where there is nothing at all."""
-    strong, total = ladder[:, 1], ladder[:, 2]
-    return torch.where(strong > 0, total / torch.where(strong > 0, strong, 1.0), 1.0)
+def _concentration(strong: Tensor, total: Tensor) -> Tensor:
+    """Sum of all over sum of the largest; 1 where these sum to nothing."""
+    return torch.where(strong != 0, total / torch.where(strong != 0, strong, 1.0), 1.0)
+
+
+def _steepness(strong: Tensor, total: Tensor) -> Tensor:
+    """What features are multiplied by: exp(s1 / s2), as far as numbers go."""
+    return _concentration(strong, total).clamp(-_STEEPEST, _STEEPEST).exp()
 
 
 @detector(
     paper="Djurisic et al. 2023, arXiv:2209.09858",
     needs={"features", "head"},
-    grid={"percentile": _PERCENTILES, "variant": ("s", "b", "p")},
+    grid={
+        "percentile": _PERCENTILES,
+        "variant": ("s", "b", "p"),
+        "negative": ("absolute", "signed"),
+    },
 )
-def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
+def ash(
+    train: View, *, percentile: int = 65, variant: str = "s", negative: str = "absolute"
+) -> Scorer:
     """Energy after pruning small features of each sample and rescaling the rest.
 
     -log sum_c exp(z_c), z = W x' + b. Of n features, the n - round(n percentile / 100) largest are
     kept (at least one; ties with the smallest kept one are kept too). variant "p" leaves them as
     they are; "s" multiplies them by exp(s1 / s2), s1 and s2 the sums of all and of the kept
     features; "b" replaces each nonzero one by s1 / (their number), which keeps the sum (published
-    code for "b" may also fill zeros, in arbitrary order). For features that may be negative (no
-    ReLU before the head), absolute values decide and are summed, and signs are kept; after a ReLU
-    this is the same.
+    code for "b" may also fill zeros, in arbitrary order). After a ReLU no feature is negative; for
+    others (GELU, ViT), negative="absolute" lets absolute values decide, sums them and keeps signs,
+    so that s1 / s2 is at least 1, as the paper has it. "signed" is what published code does with
+    them: the largest values are kept and summed with their signs, and s1 / s2 may be anything.
     """
     require_range("ash", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -223,19 +241,19 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
     classes, width = weight.shape
 
     def prune(features: Tensor, ladder: Tensor) -> Tensor:
-        size = features.abs()
         # Which features are kept does not change in a neighbourhood: no gradient flows there.
-        chosen = size >= ladder[:, :1].detach()
+        chosen = _SIZES[negative](features) >= ladder[:, :1].detach()
         kept = torch.where(chosen, features, 0.0)
-        lit = (kept != 0).sum(1).clamp_min(1)
-        sums = torch.stack([kept.abs().sum(1), lit], dim=1)
-        return torch.cat([kept @ weight.T, kept.sign() @ weight.T, sums], dim=1)
+        lit = kept != 0
+        signs = kept.sign() if negative == "absolute" else lit.to(kept.dtype)
+        sums = torch.stack([_SIZES[negative](kept).sum(1), lit.sum(1).clamp_min(1)], dim=1)
+        return torch.cat([kept @ weight.T, signs @ weight.T, sums], dim=1)
 
     def scored(test: View) -> Tensor:
-        ladder = _ladder(test, percentile)
+        ladder = _ladder(test, percentile, negative)
         pruned = once(  # the variants differ in what follows
             test,
-            ("pruned", percentile, Same(train.head.weight)),
+            ("pruned", percentile, negative, Same(train.head.weight)),
             lambda: by_rows(prune, test.features, ladder, numbers_per_row=6 * width + 2 * classes),
         )
         logits, signs = pruned[:, :classes], pruned[:, classes:-2]
@@ -244,8 +262,7 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
         if variant == "b":
             logits = signs * (total / count)[:, None]
         elif variant == "s":
-            ratio = torch.where(strong > 0, total / torch.where(strong > 0, strong, 1.0), 1.0)
-            logits = logits * ratio.clamp(max=_STEEPEST).exp()[:, None]
+            logits = logits * _steepness(strong, total)[:, None]
         return energy_of(logits + bias)
 
     return scored
@@ -254,14 +271,15 @@ def ash(train: View, *, percentile: int = 65, variant: str = "s") -> Scorer:
 @detector(
     paper="Xu et al. 2024, SCALE, arXiv:2310.00227",
     needs={"features", "head"},
-    grid={"percentile": _PERCENTILES},
+    grid={"percentile": _PERCENTILES, "negative": ("absolute", "signed")},
 )
-def scale(train: View, *, percentile: int = 85) -> Scorer:
+def scale(train: View, *, percentile: int = 85, negative: str = "absolute") -> Scorer:
     """Energy after scaling the features by how little the largest ones dominate.
 
     -log sum_c exp(z_c), z = exp(s1 / s2) W x + b, s1 and s2 the sums of all features and of the
     n - round(n percentile / 100) largest, at least one: `ash` without pruning. For features that
-    may be negative, absolute values are summed, as in `ash`.
+    may be negative, absolute values are summed; negative="signed" is the published sum of the
+    values themselves, as in `ash`.
     """
     require_range("scale", "percentile", percentile, at_least=0, below=100)
     weight, bias = head_of(train)
@@ -270,7 +288,7 @@ def scale(train: View, *, percentile: int = 85) -> Scorer:
         return energy_of(features @ weight.T * factor[:, None] + bias)
 
     def scored(test: View) -> Tensor:
-        factor = _concentration(_ladder(test, percentile)).clamp(max=_STEEPEST).exp()
+        factor = _steepness(*_ladder(test, percentile, negative)[:, 1:].T)
         return by_rows(
             score, test.features, factor, numbers_per_row=weight.shape[1] + 4 * len(bias)
         )
@@ -296,7 +314,7 @@ def lts(train: View, *, percentile: int = 95) -> Scorer:
         return energy_of(logits * factor[:, None])
 
     def scored(test: View) -> Tensor:
-        factor = _concentration(_ladder(test, percentile, rectify=True)).square()
+        factor = _concentration(*_ladder(test, percentile, "rectified")[:, 1:].T).square()
         return by_rows(score, test.logits, factor, numbers_per_row=4 * test.logits.shape[1])
 
     return scored
