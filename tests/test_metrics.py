@@ -612,3 +612,50 @@ def test_import_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+# --- other conventions --------------------------------------------------------------------------
+
+
+def as_named(name, id_scores, ood_scores):
+    return metrics.CONVENTIONS[name].function(id_scores, ood_scores)
+
+
+@holds_for(scores, scores)
+def test_conventions_of_openood_are_scikit_learns_curves(id_scores, ood_scores):
+    truth, pooled = labelled(id_scores, ood_scores)
+    false, true, _ = sklearn.metrics.roc_curve(truth, pooled, drop_intermediate=False)
+    expected = false[np.argmax(true >= 0.95)]
+    assert as_named("fpr95_ood_positive", id_scores, ood_scores) == pytest.approx(expected)
+    for name, positive, sign in (("in", 1 - truth, -1), ("out", truth, 1)):
+        precision, recall, _ = sklearn.metrics.precision_recall_curve(positive, sign * pooled)
+        area = sklearn.metrics.auc(recall, precision)
+        assert as_named(f"aupr_{name}_trapezoidal", id_scores, ood_scores) == pytest.approx(area)
+
+
+@holds_for(scores, scores)
+def test_closest_tpr_removes_samples_one_by_one(id_scores, ood_scores):
+    """Sort, remove the least confident, ID first if equal; look at the TPR closest to 95%."""
+    steps = sorted([(-s, 0) for s in id_scores] + [(-s, 1) for s in ood_scores])
+    accepted = {0: len(id_scores), 1: len(ood_scores)}
+    path = [tuple(accepted.values())]
+    for _, group in steps:
+        accepted[group] -= 1
+        path.append(tuple(accepted.values()))
+    distances = [abs(kept / len(id_scores) - 0.95) for kept, _ in path]
+    expected = 1 - path[int(np.argmin(distances))][1] / len(ood_scores)
+    assert as_named("tnr95_closest", id_scores, ood_scores) == pytest.approx(expected)
+    wins = np.mean(np.less.outer(np.asarray(id_scores), np.asarray(ood_scores)))
+    assert as_named("auroc_pessimistic", id_scores, ood_scores) == pytest.approx(wins)
+
+
+def test_conventions_have_intervals_but_are_not_shown():
+    id_scores, ood_scores = random_groups(0)
+    rng = np.random.default_rng(0)
+    for name, metric in metrics.CONVENTIONS.items():
+        estimate = metrics.interval(name, id_scores, ood_scores, rng=rng)
+        assert estimate.value == metric.function(id_scores, ood_scores)
+        assert estimate.low <= estimate.value <= estimate.high
+    assert not set(metrics.estimate_all(id_scores, ood_scores, rng=rng)) & set(metrics.CONVENTIONS)
+    with pytest.raises(UserError, match="Did you mean 'tnr95_closest'"):
+        metrics.interval("tnr95_closer", id_scores, ood_scores, rng=rng)

@@ -56,7 +56,7 @@ class Results:
     @property
     def label(self) -> str:
         """How readers call the metric."""
-        known = metrics.METRICS.get(self.metric)
+        known = metrics.BY_NAME.get(self.metric)
         return self.metric.replace("auroc", "AUROC") if known is None else known.label
 
     @property
@@ -91,9 +91,9 @@ def results(table: ScoreTable, metric: str = "auroc") -> Results:
     """Reduce scores to one number per cell, at the setting that represents each detector."""
     import pandas as pd
 
-    if metric not in metrics.METRICS:
-        raise unknown("metric", metric, metrics.METRICS)
-    measure = metrics.METRICS[metric]
+    if metric not in metrics.BY_NAME:
+        raise unknown("metric", metric, metrics.BY_NAME)
+    measure = metrics.BY_NAME[metric]
     lines = [
         {
             "detector": row.detector,

@@ -1,6 +1,7 @@
 """Metrics of detection: arrays of scores in, a number (with its interval) out."""
 
 from oodometer.metrics.bootstrap import estimate_all, interval
+from oodometer.metrics.conventions import BY_NAME, CONVENTIONS
 from oodometer.metrics.delong import auroc_interval
 from oodometer.metrics.estimate import Estimate
 from oodometer.metrics.points import (
@@ -16,6 +17,8 @@ from oodometer.metrics.points import (
 )
 
 __all__ = [
+    "BY_NAME",
+    "CONVENTIONS",
     "METRICS",
     "Estimate",
     "Metric",

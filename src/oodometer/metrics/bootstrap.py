@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from oodometer.errors import unknown
+from oodometer.metrics.conventions import BY_NAME
 from oodometer.metrics.counts import Counts, Floats, check_count
 from oodometer.metrics.delong import check_level, counts_auroc_interval
 from oodometer.metrics.estimate import Estimate
@@ -126,7 +127,7 @@ def _intervals(
     for chunk in _resamples(counts, number, rng):
         stop = start + chunk.id.shape[0]
         for name in needed:
-            drawn[name][start:stop] = METRICS[name].of_counts(chunk)
+            drawn[name][start:stop] = BY_NAME[name].of_counts(chunk)
         start = stop
     hidden = hidden_counts(counts, level)
     found = {}
@@ -134,7 +135,7 @@ def _intervals(
         if name == "detection_error_min":
             found[name] = _smallest_error(counts, drawn[name], level)
             continue
-        of_counts = METRICS[name].of_counts
+        of_counts = BY_NAME[name].of_counts
         found[name] = _quantiles(float(of_counts(counts)), drawn[name], of_counts(hidden), level)
     for name, other in COMPLEMENTS.items():
         if other in found:
@@ -157,7 +158,7 @@ def interval(
     rng: np.random.Generator,
     resamples: int = 1000,
 ) -> Estimate:
-    """A metric by its name in `METRICS`, with a bootstrap interval for new ID and OOD samples.
+    """A metric by its name in `BY_NAME`, with a bootstrap interval for new ID and OOD samples.
 
     Both groups are resampled, each with its size; the ends are quantiles of the resampled values
     (Efron 1979). Resampling cannot show what was never drawn, such as the first accepted OOD
@@ -170,8 +171,8 @@ def interval(
     better than chance.
     """
     _check(level, resamples)
-    if metric not in METRICS:
-        raise unknown("metric", metric, METRICS)
+    if metric not in BY_NAME:
+        raise unknown("metric", metric, BY_NAME)
     counts = Counts.of_scores(id_scores, ood_scores)
     return _intervals(counts, [metric], level, rng, resamples)[metric]
 
