@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -125,6 +128,22 @@ def test_probes_are_shown_only_to_those_who_declare_them():
         outputs.only(parse_needs({"probe:noise"}), "mine").probe("noise")
     with pytest.raises(UserError, match=r"rows differ: logits 3, probes\['dropout'\] 2"):
         Outputs(torch.zeros(3, 2), probes={"dropout": torch.ones(2, 4)})
+
+
+def _from_another_process(outputs: Outputs) -> Outputs:
+    return replace(outputs, layers={"block": 2 * outputs.layers["block"]})
+
+
+def test_outputs_are_copied_and_sent_to_processes(outputs):
+    """Mapping proxies can be neither copied nor sent: a copy is made anew, with its own arrays."""
+    whole = replace(outputs, layers={"block": torch.ones_like(outputs.logits)})
+    copied = copy.deepcopy(whole)
+    assert torch.equal(copied.logits, whole.logits)
+    assert copied.logits.data_ptr() != whole.logits.data_ptr()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        back = pool.submit(_from_another_process, whole).result()
+    assert torch.equal(back.layers["block"], 2 * whole.layers["block"])
+    assert torch.equal(back.labels, whole.labels)
 
 
 def test_what_is_shared_is_computed_once_and_not_by_copies():

@@ -112,6 +112,12 @@ class Outputs:
         self._require_labels()
         self._require_equal_rows()
 
+    def __reduce__(self) -> tuple[Callable[..., Outputs], tuple[object, ...]]:
+        """Copy, and send to other processes, without what detectors share: it is made again."""
+        whole = (self.logits, self.features, self.labels, self.head)
+        named = (dict(self.layers), dict(self.probes), dict(self.refused), dict(self.answers))
+        return Outputs, (*whole, *named)
+
     def _make_tensors(self) -> bool:
         """Make tensors of whatever was given; tell whether logits or features were rounded."""
         half = False
