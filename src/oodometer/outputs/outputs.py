@@ -15,7 +15,7 @@ from oodometer.errors import UserError
 from oodometer.needs import LAYERS, OUTLIERS, Need, in_text
 from oodometer.outputs.labels import class_numbers, require_known
 from oodometer.outputs.mapped import release_pages
-from oodometer.outputs.refusal import Refusal
+from oodometer.outputs.refusal import Refusal, RefusedError
 from oodometer.outputs.tensors import (
     CHUNK,
     HALF,
@@ -28,14 +28,6 @@ from oodometer.outputs.tensors import (
 )
 
 Shared = TypeVar("Shared")
-
-
-class RefusedError(UserError):
-    """The network or the data do not allow what a detector reads, and never will."""
-
-    def __init__(self, sentence: str, why: str) -> None:
-        super().__init__(f"{sentence}: {why}")
-        self.why = why
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oodometer.errors import UserError
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -25,3 +27,11 @@ def _is_passing(problem: BaseException) -> bool:
     if isinstance(problem, RuntimeError):  # PyTorch raises no other when memory is short
         return any(words in str(problem) for words in ("allocate", "out of memory"))
     return isinstance(problem, MemoryError | OSError)
+
+
+class RefusedError(UserError):
+    """The network or the data do not allow what a detector reads, and never will."""
+
+    def __init__(self, sentence: str, why: str) -> None:
+        super().__init__(f"{sentence}: {why}")
+        self.why = why

@@ -155,7 +155,7 @@ def _wide_outputs(rows: int, seed: int) -> Outputs:
     fixed = torch.Generator().manual_seed(1)
     weight = 0.1 * torch.randn(1050, 48, generator=fixed, dtype=torch.float64)
     head = Head(weight, weight[:, 0] / 2)
-    features, labels = draw.relu(), torch.arange(rows) % 20
+    features, labels = draw, torch.arange(rows) % 20  # no ReLU: signs matter, too
     layers = {"early": features[:, ::2].contiguous(), "late": features.clone()}
     usual = torch.eye(20, 48, dtype=torch.float64)
     probes, answers = _toy_answers(features, head(features), usual, torch.float64)
