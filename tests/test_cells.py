@@ -46,7 +46,7 @@ def test_gaps_stay_gaps():
 
 def test_re_evaluations_become_one_cell_unless_a_detector_lacks_one():
     cells = cells_of(table(lines=LINES))
-    whole = cells.averaged(cells.training_runs)
+    whole = cells.over("epoch")
     assert [whole.pairs[pair].ood for pair in whole.pair] == ["near", "near", "far"]
     assert whole.values[0] == pytest.approx([0.6, 0.9, 0.6])
     # b was evaluated at one of two epochs of seed 0: its mean would be over another thing.
@@ -57,7 +57,7 @@ def test_re_evaluations_become_one_cell_unless_a_detector_lacks_one():
 def test_pairs_become_one_by_name():
     lines = [(d, o, 0, 1, v, {}) for d, o, v in (("a", "near", 0.5), ("a", "far", 0.7))]
     cells = cells_of(table(lines=lines))
-    mean = cells.averaged(cells.training_runs, [Pair("", "mean")] * 2)
+    mean = cells.over("epoch", pairs=[Pair("", "mean")] * 2)
     assert mean.pairs == (Pair("", "mean"),) and mean.values.tolist() == [[0.6]]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-Kind = Literal["repeat", "re_evaluation", "condition"]
+Kind = Literal["repeat", "re_evaluation", "condition", "part"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,8 @@ class Factor:
     - **re_evaluation**: the same training run, evaluated differently, such as at another epoch.
       Runs that differ in re-evaluations alone are not independent.
     - **condition**: a choice, such as the optimizer. Another level is another training run, too.
+    - **part**: a part of the data set, such as a time series or a patient: neither a training run
+      nor a choice. Parts are averaged within their set before anything else is compared.
     """
 
     name: str
@@ -29,7 +31,7 @@ class Factor:
     @property
     def is_choice(self) -> bool:
         """Whether one may prefer a level to another."""
-        return self.kind != "repeat" and not self.is_drawn
+        return self.kind in ("condition", "re_evaluation") and not self.is_drawn
 
 
 def names(factors: Iterable[Factor], *kinds: Kind) -> tuple[str, ...]:
@@ -55,14 +57,19 @@ def _titles() -> Mapping[str, Title]:
         Title("repeat", "seed"): "seed randomseed rngseed seedid graine semilla",
         Title("repeat", "run"): "run runs runid runidx runindex trial trialid checkpointid modelid "
         "essai lauf durchlauf 试验",
-        Title("repeat", "repeat"): "repeat repetition replicate rep wiederholung",
+        Title("repeat", "repeat"): "repeat repetition replicate replication rep restart attempt "
+        "wiederholung",
+        Title("repeat", "iteration"): "iteration iter itr",
         Title("repeat", "fold"): "fold cvfold",
         Title("repeat", "split"): "split",
         Title("repeat"): "weights",  # the checkpoint files of `oodometer evaluate --weights`
         Title("repeat", "run", is_job=True): "job jobid jobnumber slurmjob slurmjobid slurmid "
         "taskid experimentid expid uid uuid hash runname runhash wandbid mlflowid mlflowrunid",
-        Title("re_evaluation"): "epoch checkpoint bestby features fittedon testsize",
+        Title("re_evaluation"): "epoch step checkpoint bestby features fittedon testsize",
         Title("re_evaluation", is_drawn=True): "ooddraw",
+        Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
+        "subject subjectid patient patientid participant instance instanceid recording recordingid "
+        "video videoid clip scene class classname classid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}
@@ -85,14 +92,62 @@ def plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
 
 
-def by_title(name: str) -> Factor:
-    """Return the factor behind a column that is known by its title only.
+def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
+    """Return the factor behind a column that is known by its title, and perhaps by its levels.
+
+    Levels decide where a title has several meanings: a split may be a fold or a subset of the data,
+    weights a checkpoint or what a network was pretrained on, an iteration a run or a training step.
 
     >>> by_title("Random seed").kind, by_title("Epoch").kind, by_title("optimizer").kind
     ('repeat', 're_evaluation', 'condition')
+    >>> by_title("split", [0, 1]).kind, by_title("split", ["val", "test"]).kind
+    ('repeat', 're_evaluation')
     """
-    known = TITLES.get(plain(name), Title("condition"))
+    title = plain(name)
+    known = TITLES.get(title, Title("condition"))
+    texts = [str(level) for level in levels]
+    otherwise = _BY_LEVELS.get(title)
+    if otherwise is not None and texts and otherwise.applies(texts):
+        return Factor(name, otherwise.kind)
     return Factor(name, known.kind, known.is_drawn)
+
+
+def _are_subsets(levels: Sequence[str]) -> bool:
+    """Whether these are parts of the data, such as train and test."""
+    return any(_SUBSET.fullmatch(level.strip()) for level in levels)
+
+
+def _are_pretrainings(levels: Sequence[str]) -> bool:
+    """Whether these say what a network was pretrained on: words, not numbers or files."""
+    named = any(_PRETRAINING.search(level) for level in levels)
+    return named or not any(re.search(r"\d|\.\w{1,5}$|[/\\]", level) for level in levels)
+
+
+def _are_steps(levels: Sequence[str]) -> bool:
+    """Whether these are numbers of training steps: far apart, as no count of repeats is."""
+    numbers = [float(level) for level in levels if _NUMBER.fullmatch(level.strip())]
+    return len(numbers) == len(levels) and max(numbers) >= max(100, 3 * len(set(numbers)))
+
+
+class _Otherwise(NamedTuple):
+    """Levels with which a title means something else."""
+
+    kind: Kind
+    applies: Callable[[Sequence[str]], bool]
+
+
+_SUBSET = re.compile(r"(?i)train(ing)?|test(ing)?|val|valid(ation)?|dev|eval(uation)?|holdout")
+_PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
+_NUMBER = re.compile(r"\d+(\.0*)?")
+_BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(
+    {
+        "split": _Otherwise("re_evaluation", _are_subsets),
+        "weights": _Otherwise("condition", _are_pretrainings),
+        **{
+            title: _Otherwise("re_evaluation", _are_steps) for title in ("iteration", "iter", "itr")
+        },
+    }
+)
 
 
 def first_titled(factors: Iterable[str], titles: Iterable[str]) -> str | None:
@@ -115,6 +170,11 @@ def innermost_repeat(factors: Iterable[Factor]) -> str | None:
     return first_titled(repeats, TITLES) or next(iter(repeats), None)
 
 
-def declared(factors: Iterable[Factor | str]) -> tuple[Factor, ...]:
-    """Factors as they were declared; a bare name has the kind that its title says."""
-    return tuple(by_title(factor) if isinstance(factor, str) else factor for factor in factors)
+def declared(
+    factors: Iterable[Factor | str], levels: Callable[[str], Iterable[object]] = lambda _: ()
+) -> tuple[Factor, ...]:
+    """Factors as they were declared; a bare name has the kind that its title and levels say."""
+    return tuple(
+        by_title(factor, levels(factor)) if isinstance(factor, str) else factor
+        for factor in factors
+    )

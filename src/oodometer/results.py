@@ -20,11 +20,13 @@ COLUMNS = ("detector", "ood", "value")  # what every results table has
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Values of one metric: a line per detector, outlier set and run, and what was varied.
+    """Values of one metric: a line per detector, data set, outlier set and run.
 
     The frame has the columns detector, ood and value, one column per factor, and where they are
-    known `id` (the in-distribution set), `spread` (the standard deviation that a cell such as
-    91.2±0.3 states) and `runs` (over how many runs). Values are finite; gaps are not rows.
+    known `id` (the data set that the classifier or detector is trained on and tested with),
+    `spread` (the standard deviation that a cell such as 91.2±0.3 states) and `runs` (over how many
+    runs). Where a data set has no outlier sets of its own, as in benchmarks of classification, ood
+    is empty. Values are finite; gaps are not rows.
     """
 
     frame: pd.DataFrame
@@ -35,10 +37,11 @@ class Results:
     missing: tuple[Missing, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factors", declared(self.factors))
-        for name in (*COLUMNS, *self.factor_names):
+        factors = [f.name if isinstance(f, Factor) else f for f in self.factors]
+        for name in (*COLUMNS, *factors):
             if name not in self.frame.columns:
                 raise unknown("column of a results table", name, map(str, self.frame.columns))
+        object.__setattr__(self, "factors", declared(self.factors, self._levels))
         values = self.frame["value"].to_numpy(dtype=float)
         bad = values != values  # NaN; infinite values are refused with it
         if not len(values) or bad.any() or abs(values).max() == float("inf"):
@@ -63,6 +66,10 @@ class Results:
     def factor_names(self) -> tuple[str, ...]:
         """The columns that tell runs apart."""
         return names(self.factors)
+
+    def _levels(self, name: str) -> list[object]:
+        levels: list[object] = self.frame[name].dropna().unique().tolist()
+        return levels
 
     def kind(self, name: str) -> Kind:
         """Of what kind a factor is."""

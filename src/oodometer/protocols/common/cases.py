@@ -1,39 +1,53 @@
-"""What can be compared by values: detectors that have one in every case."""
+"""What can be compared by values: detectors that have one in every case, and what the cases are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor
+from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cells import Cells, cells_of
+from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
 
-ENOUGH = 0.5  # share of the cells that a detector must have to take part
 LARGER = 1.5  # times as many values let another choice of detectors take its place
 PATTERNS = 500  # of present detectors, tried as such choices
+SEVERAL = 3  # data sets, each with training of its own, that let data sets be the cases
+
+Unit = Literal["data set", "run", "outlier set", "part"]  # what varies from case to case
 
 
 @dataclass(frozen=True, eq=False)
 class Cases:
     """Detectors, best mean first, on the cases by which they are compared.
 
-    A case is a training run, its value the mean over its outlier sets and its re-evaluations. With
-    one training run only, the outlier sets are the cases, and what is concluded is about other such
-    sets. Cells that some compared detector lacks count for nobody.
+    What a case is decides what conclusions are about, their scope. It is the outermost unit that
+    varies, because what lies within it is not independent:
+
+    - **data set**: three or more sets, each with training of its own. The value of a case is the
+      mean over all that lies within it, level by level: parts, re-evaluations, repeats,
+      conditions, outlier sets.
+    - **run**: a training run, its value the mean over its re-evaluations, then over its sets. All
+      runs have the same sets.
+    - **outlier set**: where there is one training run.
+    - **part**: where there is one run on one set, such as its series.
+
+    Cells that some compared detector lacks count for nobody.
     """
 
-    cells: Cells  # complete, of the compared detectors
-    left_out: tuple[str, ...]  # detectors with too few cells
-    incomplete: int  # cells that some compared detector lacks
+    cells: Cells  # complete, of the compared detectors, means over parts
+    unit: Unit
+    left_out: tuple[str, ...] = ()  # detectors with too few cells
+    incomplete: int = 0  # cells that some compared detector lacks
+    unbalanced: int = 0  # cells left out so that all runs have the same sets
 
     @property
     def results(self) -> Results:
@@ -48,7 +62,7 @@ class Cases:
     @property
     def factors(self) -> tuple[Factor, ...]:
         """What tells the runs apart."""
-        return self.results.factors
+        return self.cells.factors
 
     @property
     def training_runs(self) -> TrainingRuns:
@@ -57,18 +71,36 @@ class Cases:
 
     @property
     def are_runs(self) -> bool:
-        """Whether training runs are the cases, not outlier sets."""
-        return len(self.training_runs) > 1
+        """Whether training runs are the cases."""
+        return self.unit == "run"
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """How the cases are called."""
+        if self.unit == "data set":
+            return self.cells.ids
+        if self.unit == "part":
+            return tuple(" / ".join(own.values()) for own in self._over_all.runs.values())
         return self.training_runs.names if self.are_runs else self.cells.sets
 
     @cached_property
     def values(self) -> Floats:
         """(detectors, cases)."""
-        return _case_values(self.cells)
+        if self.unit == "outlier set":
+            return self._over_all.mean_by_pair()
+        if self.unit == "data set":
+            ids = [Pair(pair.id, "") for pair in self._over_all.pairs]
+            return self._over_all.over(pairs=ids).mean_by_pair()
+        return self._over_all.mean_by_run()
+
+    @cached_property
+    def _over_all(self) -> Cells:
+        """Means over everything within a case but its sets, level by level."""
+        within = self.cells.over(*names(self.factors, "re_evaluation"))
+        if self.unit != "run":
+            within = within.over(*names(self.factors, "repeat"))
+            within = within.over(*names(self.factors, "condition"))
+        return within
 
     @cached_property
     def run_values(self) -> Floats:
@@ -77,12 +109,12 @@ class Cases:
 
     @cached_property
     def run_levels(self) -> tuple[Mapping[str, str], ...]:
-        """Factor levels of every run; none if outlier sets are the cases."""
+        """Factor levels of every run; none if runs are not the cases."""
         return tuple(self.cells.runs.values()) if self.are_runs else ()
 
     @cached_property
     def levels(self) -> tuple[Mapping[str, str], ...]:
-        """Factor levels of every training run; none if outlier sets are the cases."""
+        """Factor levels of every training run; none if runs are not the cases."""
         runs = self.run_levels
         return tuple(runs[own[0]] for own in self.training_runs.members) if runs else ()
 
@@ -104,7 +136,22 @@ class Cases:
     @property
     def case(self) -> str:
         """The word for a case."""
-        return "run" if self.are_runs else "outlier set"
+        if self.unit == "part":
+            return " and ".join(names(self.factors, "part"))
+        return self.unit if self.unit != "outlier set" else self.set_word
+
+    @property
+    def set_word(self) -> str:
+        """The word for a set: data sets of which each was trained on have no outlier sets."""
+        return "outlier set" if any(pair.ood for pair in self.cells.pairs) else "data set"
+
+    @property
+    def scope(self) -> str:
+        """What conclusions are about: ends a sentence."""
+        if not self.are_runs:
+            return f"on other {self.case}s like these"
+        several = len(self.cells.ids) > 1
+        return "after retraining on these data sets" if several else "after retraining"
 
     @property
     def sign(self) -> int:
@@ -117,10 +164,19 @@ class Cases:
         return values
 
 
-def cases_of(results: Results) -> Cases:
-    """Arrange a results table for comparison of its detectors."""
+def cases_of(results: Results, detectors: Sequence[str] | None = None) -> Cases:
+    """Arrange a results table for comparison in its main scope; see `scopes_of`."""
+    return scopes_of(results, detectors)[0]
+
+
+def scopes_of(results: Results, detectors: Sequence[str] | None = None) -> tuple[Cases, ...]:
+    """Arrange a results table for comparison, once for each scope that it allows, the main first.
+
+    `detectors`: those to compare, in this order; by default those with enough values, the best
+    mean first.
+    """
     everything = cells_of(results)
-    kept = _compared(everything)
+    kept = _compared(everything) if detectors is None else list(detectors)
     whole = everything.of(kept).complete()
     if not kept or not whole.values.size:
         factors = results.factor_names
@@ -129,20 +185,49 @@ def cases_of(results: Results) -> Cases:
             f"No run and outlier set has a value for every compared detector{varied}; "
             "give a table in which detectors were measured on the same runs."
         )
-    means = _case_values(whole).mean(axis=1) * (-1 if results.higher_is_better else 1)
-    ranked = [kept[row] for row in np.argsort(means, kind="stable")]
-    return Cases(
-        cells=whole.of(ranked),
-        left_out=tuple(name for name in results.detectors if name not in kept),
-        incomplete=everything.values.shape[1] - whole.values.shape[1],
-    )
+    found = [
+        Cases(
+            cells,
+            unit,
+            tuple(name for name in results.detectors if name not in kept),
+            everything.values.shape[1] - whole.values.shape[1],
+            unbalanced,
+        )
+        for cells, unit, unbalanced in _units(whole)
+    ]
+    return tuple(found) if detectors is not None else tuple(map(_best_first, found))
 
 
-def _case_values(whole: Cells) -> Floats:
-    """(detectors, cases): by training run if there are several, else by outlier set."""
-    if len(whole.training_runs) > 1:
-        return whole.training_runs.mean(whole.mean_by_run())
-    return whole.mean_by_pair()
+def _units(whole: Cells) -> list[tuple[Cells, Unit, int]]:
+    """The cells of each scope, the unit that varies there, and how many cells do not fit in."""
+    cells = whole.over_parts()
+    found: list[tuple[Cells, Unit, int]] = []
+    if len(cells.ids) >= SEVERAL:
+        found.append((cells, "data set", 0))
+    if not found or names(cells.factors, "repeat"):
+        runs = _retrained(cells)
+        if runs is not None and len(runs.training_runs) > 1:
+            # A repeat that is averaged over other conditions has fewer cells, but none is left out.
+            gone = cells.values.shape[1] - runs.values.shape[1]
+            found.append((runs, "run", gone if runs.factors == cells.factors else 0))
+    if found:
+        return found
+    single = len(cells.pairs) == 1 and len(whole.runs) > len(cells.runs)
+    return [(whole, "part", 0) if single else (cells, "outlier set", 0)]
+
+
+def _retrained(cells: Cells) -> Cells | None:
+    """Training runs on the same sets: crossed with all data sets, or numbered within each."""
+    crossed = cells.crossed()
+    if len(crossed.ids) == len(cells.ids):
+        return crossed
+    return cells.matched().crossed() if names(cells.factors, "repeat") else None
+
+
+def _best_first(field: Cases) -> Cases:
+    means = -field.sign * field.values.mean(axis=1)
+    ranked = [field.detectors[row] for row in np.argsort(means, kind="stable")]
+    return replace(field, cells=field.cells.of(ranked))
 
 
 def _compared(cells: Cells) -> list[str]:

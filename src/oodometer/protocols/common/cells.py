@@ -1,4 +1,4 @@
-"""The one arrangement of values: detectors x runs x outlier sets, with gaps."""
+"""The one arrangement of values: detectors x runs x sets, with gaps, and means over parts of it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import NOT_GIVEN, Results
 
 LARGEST = 1e6  # no metric is larger, be it a share, a percentage or a distance
+ENOUGH = 0.5  # share of the cells that a detector must have to take part
 
 
 class Pair(NamedTuple):
-    """An in-distribution set, empty where it is not known, and an outlier set."""
+    """A data set, empty where it is not known, and an outlier set, empty where there is none."""
 
     id: str
     ood: str
 
+    def label(self, several: bool) -> str:
+        """How readers call it; with `several` data sets, together with its own."""
+        return " / ".join(filter(None, self)) if several or not self.ood else self.ood
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Every value of a results table: a cell is one run on one outlier set; gaps are NaN."""
+    """Every value of a results table: a cell is one run on one pair of sets; gaps are NaN."""
 
     results: Results
+    factors: tuple[Factor, ...]  # that tell the runs apart; fewer than the table's after means
     detectors: tuple[str, ...]
     runs: Mapping[str, Mapping[str, str]]  # label -> level of each factor
     pairs: tuple[Pair, ...]
@@ -42,13 +49,17 @@ class Cells:
     @cached_property
     def sets(self) -> tuple[str, ...]:
         """How the outlier sets are called; with several ID sets, together with theirs."""
-        several = len({pair.id for pair in self.pairs}) > 1
-        return tuple(f"{pair.id} / {pair.ood}" if several else pair.ood for pair in self.pairs)
+        return tuple(pair.label(len(self.ids) > 1) for pair in self.pairs)
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """The data sets that something was trained on."""
+        return tuple(dict.fromkeys(pair.id for pair in self.pairs))
 
     @cached_property
     def training_runs(self) -> TrainingRuns:
         """Which runs are re-evaluations of one training run."""
-        return TrainingRuns.of(self.runs, self.results.factors)
+        return TrainingRuns.of(self.runs, self.factors)
 
     @property
     def present(self) -> NDArray[np.bool_]:
@@ -69,35 +80,62 @@ class Cells:
         """The same in another unit."""
         return replace(self, values=factor * self.values, spreads=factor * self.spreads)
 
-    def averaged(self, training_runs: TrainingRuns, pairs: Sequence[Pair] | None = None) -> Cells:
-        """One cell per training run and pair: the mean over its re-evaluations.
+    def over(self, *factors: str, pairs: Sequence[Pair] | None = None) -> Cells:
+        """The mean over the levels of some factors; `pairs` names what each pair becomes one of.
 
-        `pairs` names a pair of each of the pairs here, if several are to become one. A detector
-        that lacks a cell that another has is given none: nothing is averaged over a gap.
+        A detector that lacks a cell that another has is given none: nothing is averaged over a gap.
         """
+        own = list(self.runs.values())
+        kept = tuple(factor for factor in self.factors if factor.name not in factors)
+        levels = [{factor.name: run[factor.name] for factor in kept} for run in own]
+        if len(kept) == len(self.factors) and pairs is None:
+            return self
+        labels = [_label(level) for level in levels]
         names = self.pairs if pairs is None else pairs
-        known = {pair: place for place, pair in enumerate(dict.fromkeys(names))}
-        trained = training_runs.numbers[self.run]
-        own = np.array([known[pair] for pair in names], dtype=np.intp)[self.pair]
-        kept, groups = _renumbered(trained * len(known) + own)
-        labels = list(self.runs)
+        return self._merged(
+            kept, dict(zip(labels, levels, strict=True)), labels, tuple(dict.fromkeys(names)), names
+        )
+
+    def _merged(
+        self,
+        factors: tuple[Factor, ...],
+        runs: Mapping[str, Mapping[str, str]],
+        labels: Sequence[str],
+        pairs: tuple[Pair, ...],
+        names: Sequence[Pair],
+    ) -> Cells:
+        """Means of cells whose runs (by label) and pairs (by name) become the same."""
+        run_places = {label: place for place, label in enumerate(runs)}
+        pair_places = {pair: place for place, pair in enumerate(pairs)}
+        run = np.array([run_places[label] for label in labels], dtype=np.intp)[self.run]
+        pair = np.array([pair_places[name] for name in names], dtype=np.intp)[self.pair]
+        kept, groups = _renumbered(run * len(pairs) + pair)
         return replace(
             self,
-            runs={
-                name: self.runs[labels[members[0]]]
-                for name, members in zip(training_runs.names, training_runs.members, strict=True)
-            },
-            pairs=tuple(known),
+            factors=factors,
+            runs=runs,
+            pairs=pairs,
             values=_present_means(self.values, groups, len(kept)),
             spreads=_present_means(np.where(self.present, self.spreads, np.nan), groups, len(kept)),
             accuracy=_present_means(self.accuracy[None], groups, len(kept))[0],
-            run=np.array([number // len(known) for number in kept], dtype=np.intp),
-            pair=np.array([number % len(known) for number in kept], dtype=np.intp),
+            run=kept // len(pairs),
+            pair=kept % len(pairs),
         )
 
-    def complete(self) -> Cells:
-        """The cells in which all detectors have a value, and the runs and sets that have some."""
-        kept = self.present.all(axis=0)
+    def over_parts(self) -> Cells:
+        """The mean over the parts of each set, such as its series, in every run.
+
+        Parts that a detector lacks count for nobody, unless it lacks half of all values.
+        """
+        parts = names(self.factors, "part")
+        if not parts:
+            return self
+        usual = self.present.mean(axis=1) >= ENOUGH
+        shared = np.asarray(self.present[usual].all(axis=0))
+        return (self.at(shared) if shared.any() else self).over(*parts)
+
+    def at(self, kept: NDArray[np.bool_]) -> Cells:
+        """Some cells only, and the runs and sets that have some."""
         runs, run = _renumbered(self.run[kept])
         pairs, pair = _renumbered(self.pair[kept])
         labels = list(self.runs)
@@ -111,6 +149,51 @@ class Cells:
             pairs=tuple(self.pairs[own] for own in pairs),
             pair=pair,
         )
+
+    def complete(self) -> Cells:
+        """The cells in which all detectors have a value, and the runs and sets that have some."""
+        return self.at(np.asarray(self.present.all(axis=0)))
+
+    def crossed(self) -> Cells:
+        """The largest block of training runs that all have the same pairs; none where none has two.
+
+        A choice of pairs is worth their number times the training runs that have all of them.
+        """
+        trained = self.training_runs.numbers[self.run]
+        present = np.zeros((len(self.training_runs), len(self.pairs)), dtype=bool)
+        present[trained, self.pair] = True
+        if present.all():
+            return self
+        choices = np.unique(present, axis=0)
+        worth = [
+            (int(choice.sum() * has.sum()), int(choice.sum())) if has.sum() > 1 else (0, 0)
+            for choice in choices
+            for has in [present[:, choice].all(axis=1)]
+        ]
+        best = max(range(len(worth)), key=worth.__getitem__)
+        chosen = choices[best] if worth[best][0] else np.zeros(len(self.pairs), dtype=bool)
+        has_all = np.asarray(present[:, chosen].all(axis=1))
+        return self.at(has_all[trained] & chosen[self.pair])
+
+    def matched(self) -> Cells:
+        """Repeats of each data set, numbered within it: the first of each is one run, and so on.
+
+        Seeds 1 to 3 of one data set and 4 to 6 of another are three runs on both. What else was
+        varied is averaged within each repeat.
+        """
+        repeats = names(self.factors, "repeat")
+        plain = self.over(*(name for name in names(self.factors) if name not in repeats))
+        ids = np.array([plain.ids.index(pair.id) for pair in plain.pairs])[plain.pair]
+        number = np.empty(len(plain.run), dtype=np.intp)
+        for own in range(len(plain.ids)):
+            number[ids == own] = _renumbered(plain.run[ids == own])[1]
+        fewest = min(int(number[ids == own].max()) + 1 for own in range(len(plain.ids)))
+        factor = Factor(" × ".join(repeats), "repeat")
+        levels = [{factor.name: str(place + 1)} for place in range(number.max() + 1)]
+        numbered = replace(
+            plain, factors=(factor,), runs={_label(own): own for own in levels}, run=number
+        )
+        return numbered.at(number < fewest)
 
     def mean_by_run(self) -> Floats:
         """(detectors, runs): mean over the outlier sets of each run."""
@@ -127,10 +210,15 @@ class Cells:
         return _group_means(self.values[:, own], groups, len(found))
 
 
-def _renumbered(numbers: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
+def _label(levels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def _renumbered(numbers: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The distinct numbers in the order of their first occurrence, and each one's place there."""
-    places = {number: place for place, number in enumerate(dict.fromkeys(numbers.tolist()))}
-    return list(places), np.array([places[number] for number in numbers.tolist()], dtype=np.intp)
+    found, first, place = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return found[order], np.argsort(order)[place]
 
 
 def _group_means(values: Floats, groups: NDArray[np.intp], count: int) -> Floats:
@@ -147,58 +235,68 @@ def _present_means(values: Floats, groups: NDArray[np.intp], count: int) -> Floa
 
 
 def _group_sums(values: Floats, groups: NDArray[np.intp], count: int) -> Floats:
+    """Sums over the columns of each group; no group is empty."""
     order = np.argsort(groups, kind="stable")
-    ends = np.cumsum(np.bincount(groups, minlength=count))[:-1]
-    parts = np.split(values[:, order], ends, axis=1)
-    return np.stack([part.sum(axis=1) for part in parts], axis=1)
+    sizes = np.bincount(groups, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    return np.asarray(np.add.reduceat(values[:, order], starts, axis=1))
 
 
 def cells_of(results: Results) -> Cells:
     """Arrange a results table by run and outlier set."""
     frame = results.frame
     factors = results.factor_names
-    columns = [_texts(results, name) for name in factors]
-    levels = list(zip(*columns, strict=True)) if columns else [()] * len(frame)
-    ids = _texts(results, "id") if "id" in frame.columns else [""] * len(frame)
-    keys = [Pair(*pair) for pair in zip(ids, _texts(results, "ood"), strict=True)]
-    runs = {level: place for place, level in enumerate(dict.fromkeys(levels))}
-    pairs = {pair: place for place, pair in enumerate(dict.fromkeys(keys))}
-    places = [(runs[level], pairs[pair]) for level, pair in zip(levels, keys, strict=True)]
-    cells = {cell: place for place, cell in enumerate(dict.fromkeys(places))}
-    rows = {name: row for row, name in enumerate(map(str, results.detectors))}
-    where = (
-        [rows[name] for name in _texts(results, "detector")],
-        [cells[place] for place in places],
-    )
+    columns = {name: _coded(results, name) for name in ("detector", "id", "ood", *factors)}
+    runs, run = _combined([columns[name] for name in factors], len(frame))
+    pairs, pair = _combined([columns["id"], columns["ood"]], len(frame))
+    kept, cell = _renumbered(run * len(pairs) + pair)
+    detectors, row = columns["detector"]
 
     def by_cell(name: str) -> Floats:
-        numbers = np.full((len(rows), len(cells)), np.nan)
+        numbers = np.full((len(detectors), len(kept)), np.nan)
         if name in frame.columns:
-            numbers[where] = frame[name].to_numpy(dtype=float)
+            numbers[row, cell] = frame[name].to_numpy(dtype=float)
         return numbers
 
+    levels = [dict(zip(factors, own, strict=True)) for own in runs]
     return Cells(
         results=results,
-        detectors=tuple(rows),
-        runs={
-            ", ".join(f"{name}={level}" for name, level in zip(factors, own, strict=True)): dict(
-                zip(factors, own, strict=True)
-            )
-            for own in runs
-        },
-        pairs=tuple(pairs),
+        factors=results.factors,
+        detectors=tuple(detectors),
+        runs={_label(own): own for own in levels},
+        pairs=tuple(Pair(*own) for own in pairs),
         values=by_cell("value"),
         spreads=np.nan_to_num(by_cell("spread")),
         accuracy=mean_of_known(by_cell("accuracy")),
-        run=np.array([run for run, _ in cells], dtype=np.intp),
-        pair=np.array([pair for _, pair in cells], dtype=np.intp),
+        run=kept // len(pairs),
+        pair=kept % len(pairs),
     )
 
 
-def _texts(results: Results, name: str) -> list[str]:
-    column = results.frame[name]
-    texts: list[str] = column.astype(object).map(str).where(column.notna(), NOT_GIVEN).tolist()
-    return texts
+Coded = tuple[list[str], NDArray[np.intp]]  # levels in the order of their first line, and of lines
+
+
+def _coded(results: Results, name: str) -> Coded:
+    import pandas as pd
+
+    if name not in results.frame.columns:
+        return [""], np.zeros(len(results.frame), dtype=np.intp)
+    codes, levels = pd.factorize(results.frame[name], use_na_sentinel=False)
+    texts = [NOT_GIVEN if pd.isna(level) else str(level) for level in levels.tolist()]
+    known = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return list(known), np.array([known[text] for text in texts], dtype=np.intp)[codes]
+
+
+def _combined(
+    columns: Sequence[Coded], lines: int
+) -> tuple[list[tuple[str, ...]], NDArray[np.intp]]:
+    """The combinations of levels that occur, in the order of their first line, and each line's."""
+    number = np.zeros(lines, dtype=np.intp)
+    found: list[tuple[str, ...]] = [()]
+    for levels, codes in columns:
+        kept, number = _renumbered(number * len(levels) + codes)
+        found = [(*found[one // len(levels)], levels[one % len(levels)]) for one in kept.tolist()]
+    return found, number
 
 
 def mean_of_known(values: Floats) -> Floats:

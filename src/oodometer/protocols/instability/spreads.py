@@ -12,10 +12,15 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Kind, names
 from oodometer.metrics import METRICS, Estimate
-from oodometer.protocols.common.cases import ENOUGH
-from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
+from oodometer.protocols.common.cells import (
+    ENOUGH,
+    Cells,
+    Pair,
+    cells_of,
+    require_metric_values,
+)
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
+from oodometer.protocols.common.training_runs import independent_changes
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance
 from oodometer.stats.paired import one_sided_p_values
@@ -186,7 +191,7 @@ def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
     only runs that all detectors share are compared.
     """
     require_metric_values(table)
-    cells = cells_of(table)
+    cells = cells_of(table).over_parts()
     if float(np.nanmax(np.abs(cells.values))) > 1.0:
         cells = replace(cells, values=cells.values / 100.0)
     shares = cells.present.mean(axis=1)
@@ -206,9 +211,8 @@ def over_sets(cells: Cells) -> Cells:
     sets = len({pair.ood for pair in cells.pairs})
     means = [Pair(pair.id, f"the mean of {sets} outlier sets") for pair in cells.pairs]
     whole = cells.complete()
-    names = dict(zip(cells.pairs, means, strict=True))
-    every_run = TrainingRuns(tuple(whole.runs), tuple((run,) for run in range(len(whole.runs))))
-    return whole.averaged(every_run, [names[pair] for pair in whole.pairs])
+    called = dict(zip(cells.pairs, means, strict=True))
+    return whole.over(pairs=[called[pair] for pair in whole.pairs])
 
 
 def spreads(cells: Cells, factor: str, *, published: bool) -> list[Spread]:
@@ -227,7 +231,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
     if not several.any():
         return None
     own, levels = own[several], [levels[place] for place in np.flatnonzero(several)]
-    repeats = names(results.factors, "repeat")
+    repeats = names(cells.factors, "repeat")
     accuracy = cells.accuracy[own]
     if np.isfinite(accuracy).all() and accuracy.max() > 1:
         accuracy = accuracy / 100
@@ -246,7 +250,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         values=cells.values[:, own].copy(),
         accuracy=accuracy if np.isfinite(accuracy).all() else None,
         changes=independent_changes(
-            {str(run): own for run, own in enumerate(levels)}, factor, results.factors
+            {str(run): own for run, own in enumerate(levels)}, factor, cells.factors
         ),
         published=published,
     )

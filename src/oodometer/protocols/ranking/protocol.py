@@ -8,7 +8,6 @@ import numpy as np
 
 from oodometer.finding import Claim, Finding, Table
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.views import difference_table
 from oodometer.protocols.common.words import missing_lines
@@ -106,15 +105,16 @@ def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
         facts=(
             ("metric", field.metric),
             ("detectors", str(len(field.detectors))),
-            ("runs", str(len(field.names) if field.are_runs else 1)),
-            ("outlier sets", str(len(field.sets))),
+            *((("data sets", str(len(field.cells.ids))),) if field.unit == "data set" else ()),
+            ("runs", str(len(field.training_runs))),
+            ("outlier sets", str(len({pair.ood for pair in field.cells.pairs}))),
         ),
     )
 
 
 def _values_of(field: ScoreCases) -> Cases:
     """The AUROCs of the same detectors, in the same order."""
-    return Cases(cells_of(results(field.table)).of(field.detectors).complete(), (), 0)
+    return cases_of(results(field.table), field.detectors)
 
 
 def _explained(

@@ -55,7 +55,7 @@ def are_separate(table: Results) -> bool:
         field = cases_of(table)
     except UserError:
         return True
-    shared = field.are_runs and len(field.names) >= FEWEST_FOR_T
+    shared = field.unit in ("run", "data set") and len(field.names) >= FEWEST_FOR_T
     # Two runs each, all of them shared, are poor pairs, but no better apart.
     apart = int(runs.max()) >= FEWEST_FOR_T and not shared
     return apart or 2 * len(field.detectors) <= several

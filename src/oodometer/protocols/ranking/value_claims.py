@@ -88,9 +88,9 @@ def best_claims(
         return [_only_detector(field, mean)]
     if len(field.names) < 2:
         text = f"{field.detectors[0]} has the {_extreme(field)} {field.metric}, "
-        text += f"{number(mean.value)}, {of_one(field)} {_over_sets(field)}."
+        text += f"{number(mean.value)}, {f'{of_one(field)} {_over_sets(field)}'.strip()}."
         return [Claim(text, "undecided", "one number per detector has no spread to test against")]
-    where = "" if field.are_runs else f", {of_one(field)}"
+    where = f", {of_one(field)}" if of_one(field) else ""
     return [
         _highest_mean(field, differences, mean),
         *lead_claims(
@@ -105,7 +105,9 @@ def _extreme(field: Cases) -> str:
 
 
 def _over_sets(field: Cases) -> str:
-    return f"over {count(len(field.sets), 'outlier set')}"
+    if field.unit == "data set":
+        return f"over {count(len(field.names), field.case)}"
+    return f"over {count(len(field.sets), field.set_word)}"
 
 
 def _only_detector(field: Cases, mean: Interval) -> Claim:
@@ -118,7 +120,7 @@ def _only_detector(field: Cases, mean: Interval) -> Claim:
 
 def _highest_mean(field: Cases, differences: Mapping[str, Difference], mean: Interval) -> Claim:
     """Who has the best mean, and how often does it rank first?"""
-    where = _over_sets(field) + ("" if field.are_runs else f" {of_one(field)}")
+    where = f"{_over_sets(field)} {of_one(field)}".strip()
     evidence = f"{_interval(mean)}, for the mean over {field.case}s like these"
     leads = field.order[0] == field.order.min(axis=0)
     tied = tied_with_best(differences)
@@ -162,8 +164,8 @@ def _win_probability(
     decided = sign_flip_test(signs, np.zeros_like(signs), rng=rng).p_value < SIGNIFICANT
     decided = decided and second not in tied_with_best(differences)
     return Claim(
-        f"{'In another run' if field.are_runs else 'On another outlier set'} like these, "
-        f"{'' if field.are_runs else of_one(field) + ', '}{best} beats {second} "
+        f"{'In' if field.are_runs else 'On'} another {field.case} like these, "
+        f"{of_one(field) + ', ' if of_one(field) else ''}{best} beats {second} "
         f"with probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}].",
         "holds" if decided else "undecided",
         f"share of {count(len(field.names), field.case)} with 95% confidence interval; ties count "
@@ -248,10 +250,16 @@ def value_caveats(field: Cases) -> tuple[str, ...]:
 def _about_cases(field: Cases) -> list[str]:
     if not field.are_runs and len(field.names) == 1:
         return ["There is one number per detector: nothing can be said about chance."]
+    if field.unit == "data set":
+        return [
+            "Each data set is one case: a detector's value is its mean over all that was measured "
+            "on it, level by level. Conclusions are about other data sets like these, not about "
+            "retraining."
+        ]
     if not field.are_runs:
         return [
-            f"There is only {one_of(field)}: the outlier sets are the cases. Conclusions are about "
-            "other outlier sets like these, not about retraining."
+            f"There is only {one_of(field)}: the {field.case}s are the cases. Conclusions are "
+            f"about other {field.case}s like these, not about retraining."
         ]
     caveats = [
         "Each run is one case: a detector's value is its mean over the run's outlier sets. "
@@ -261,10 +269,10 @@ def _about_cases(field: Cases) -> list[str]:
         caveats.append(UNSEEN)
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
-    if len({len(values[0]) for values in field.sets.values()}) > 1:
+    if field.unbalanced:
         caveats.append(
-            "Runs differ in their outlier sets: differences between detectors are not affected, "
-            "but their means are."
+            f"{count(field.unbalanced, 'cell')} (run and outlier set) were left out, so that all "
+            "runs are compared on the same sets."
         )
     return caveats
 

@@ -33,11 +33,13 @@ MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
 def one_of(field: Cases) -> str:
     """What there is one of, if the outlier sets are the cases."""
     stated = "spread" in field.results.frame.columns
-    return "one mean of each detector on each outlier set" if stated else "one run"
+    return f"one mean of each detector on each {field.set_word}" if stated else "one run"
 
 
 def of_one(field: Cases) -> str:
-    """Where something is so, if the outlier sets are the cases."""
+    """Where something is so, if the outlier sets are the cases; else empty."""
+    if field.unit in ("run", "data set"):
+        return ""
     stated = "spread" in field.results.frame.columns
     return "by the stated means" if stated else "in this single run"
 
@@ -96,17 +98,18 @@ def set_table(field: Cases) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
-    runs = count(len(field.names), "run") if field.are_runs else one_of(field)
+    most = max(values.shape[1] for values in field.sets.values())
+    runs = one_of(field) if most == 1 else count(most, "run")
     over = f" Over {runs}; the claims say which differences are significant."
     means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
     columns: tuple[str, ...] = ("detector", *field.sets)
     rows = tuple(zip(field.detectors, *means.values(), strict=True))
     if len(field.sets) > MANY_SETS:
-        columns = ("outlier set", *field.detectors[:FEW_DETECTORS])
+        columns = (field.set_word, *field.detectors[:FEW_DETECTORS])
         rows = tuple((name, *own[:FEW_DETECTORS]) for name, own in means.items())
         if len(field.detectors) > FEW_DETECTORS:
             over += f" The best {FEW_DETECTORS} detectors."
-    title = f"Mean {field.metric} per outlier set"
+    title = f"Mean {field.metric} per {field.set_word}"
     return Table("sets", title, columns, rows, _direction(field) + over)
 
 

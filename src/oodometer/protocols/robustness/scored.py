@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
-from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
@@ -230,13 +229,14 @@ def arrange(
     if factor is not None:
         results.kind(factor)  # refuses one that is not there
     require_metric_values(results)
-    everything = cells_of(results)
+    everything = cells_of(results).over_parts()
     # The conventions of the library are fractions; the paper's epsilon is meant for percent.
     is_share = float(np.nanmax(np.abs(everything.values))) <= 1.0
     # The levels of the factor are kept apart even if they re-evaluate the same training run.
-    kinds = [Factor(f.name, "condition" if f.name == chosen else f.kind) for f in results.factors]
-    training_runs = TrainingRuns.of(everything.runs, kinds)
-    cells = everything.scaled(100.0 if is_share else 1.0).averaged(training_runs)
+    kinds = [
+        Factor(f.name, "condition" if f.name == chosen else f.kind) for f in everything.factors
+    ]
+    cells = everything.scaled(100.0 if is_share else 1.0).over(*names(kinds, "re_evaluation"))
     runs = _runs_by_level(cells, chosen, names(kinds, "repeat", "condition"))
     re_evaluations = names(kinds, "re_evaluation")
     varied = {
