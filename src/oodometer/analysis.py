@@ -13,13 +13,14 @@ from oodometer.finding import Finding, Table
 from oodometer.protocols import PROTOCOLS
 from oodometer.protocols.common.measured import Measured
 from oodometer.protocols.ranking.unpaired import over_separate_repeats
-from oodometer.tables import Reading, read_results
+from oodometer.tables import Reading, described, read_results
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from oodometer.tables.reading import PathLike
 
+COLUMNS = "columns"  # name of the table of how each column was read
 MOST_POINTS = 2500  # in one picture
 MOST_LABELS = 60  # lines of a picture, or columns of a heat map
 
@@ -34,8 +35,8 @@ def analyze(
     """Conclude what a table of results allows: a file, several, a folder, or a DataFrame.
 
     `columns` corrects what would be guessed, such as ``detector=Method, auroc=AUC``; `runs` is how
-    many stand behind each mean ± standard deviation, where no column says it. What was noticed
-    while reading stands among the caveats of the first finding.
+    many stand behind each mean ± standard deviation, where no column says it. How the table was
+    read is `reading` of the first finding.
     """
     return findings_of(read_results(results, columns, runs), rng)
 
@@ -47,7 +48,7 @@ def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> lis
     main = over_separate_repeats(whole)
     measured = Measured(main, {results.metric: results for results in reading.results})
     findings: list[Finding] = []
-    notes = [f"On reading: {note}." for note in reading.notes]
+    notes: list[str] = []
     averaged = [name for name in whole.factor_names if name not in main.factor_names]
     if averaged:
         notes.append(f"Detectors share no {', '.join(averaged)}: their means over it are compared.")
@@ -68,10 +69,15 @@ def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> lis
             findings.append(finding)
     first = findings[0]
     columns = Table(
-        "columns", "How each column was read", ("column", "read as"), reading.columns,
+        COLUMNS, "How each column was read", ("column", "read as"), reading.columns,
         "--columns corrects it.",
     )  # fmt: skip
-    findings[0] = replace(first, caveats=(*first.caveats, *notes), tables=(*first.tables, columns))
+    findings[0] = replace(
+        first,
+        caveats=(*first.caveats, *notes),
+        tables=(*first.tables, columns),
+        reading=described(reading),
+    )
     return [_readable(finding) for finding in findings]
 
 

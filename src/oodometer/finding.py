@@ -114,6 +114,7 @@ class Finding:
     caveats: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()  # such as ("training runs", "9")
+    reading: tuple[tuple[str, str], ...] = ()  # how its input was read: ("metric", "AUROC")
 
 
 def to_json(finding: Finding) -> str:
@@ -139,6 +140,7 @@ def from_json(text: str) -> Finding:
         caveats=tuple(content["caveats"]),
         missing=tuple(content["missing"]),
         facts=tuple((name, value) for name, value in content["facts"]),
+        reading=tuple((name, value) for name, value in content.get("reading", ())),
     )
 
 

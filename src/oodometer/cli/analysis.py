@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import app, console, require_folder
+from oodometer.cli.common import Verbose, app, console, require_folder
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,9 +42,11 @@ def analyze(
         int | None,
         typer.Option(help="Number of runs behind each mean ± standard deviation."),
     ] = None,
+    verbose: Verbose = False,
 ) -> None:
     """Analyze a results table: which conclusions does it support?"""
     from oodometer import reports
+    from oodometer.analysis import COLUMNS
 
     if any(not name.strip() for name in results):
         raise UserError("The name of a results file is empty: give a file or a folder.")
@@ -59,14 +60,18 @@ def analyze(
         sys.stderr.write("oodometer: interrupted.\n")
         sys.exit(130)
     screen = console()
-    for finding in findings:  # claims and the first table; the report has the rest
-        screen.print(reports.terminal(replace(finding, tables=finding.tables[:1])))
-    for path in files:
+    if verbose:
+        for finding in findings:  # the report has the other tables
+            tables = [finding.tables[0], *(t for t in finding.tables[1:] if t.name == COLUMNS)]
+            screen.print(reports.terminal(replace(finding, tables=tuple(tables))))
+    else:
+        screen.print(reports.summary(findings))
+    for path in files if verbose else files[:1]:
         typer.echo(f"report: {path.resolve()}")
 
 
 def _findings(paths: Sequence[Path], columns: str, runs: int | None) -> list[Finding]:
-    """Read and analyze; print how columns were understood, and progress for large tables."""
+    """Read and analyze; announce what takes long."""
     from oodometer.analysis import findings_of
     from oodometer.tables import read_results
 
@@ -74,11 +79,6 @@ def _findings(paths: Sequence[Path], columns: str, runs: int | None) -> list[Fin
     if size > LARGE_FILE:
         sys.stderr.write(f"oodometer: reading {size / 1e6:.0f} MB...\n")
     reading = read_results(paths, columns, runs)
-    with contextlib.suppress(BrokenPipeError):  # as of `| head -3`: the report is written anyway
-        for column, role in reading.columns:
-            typer.echo(f"column {column}: {role}")
-        for note in reading.notes:
-            typer.echo(f"note: {note}")
     numbers = sum(len(results.frame) for results in reading.results)
     if numbers > LARGE_TABLE:
         sys.stderr.write(f"oodometer: analyzing {numbers} values...\n")

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -19,12 +20,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from oodometer.engine.stores import Store
+    from oodometer.finding import Finding
 
 _ORDER = (
     *("demo", "evaluate", "analyze", "diagnose", "run", "report", "od-test"),
     *("list", "check", "data", "status", "show", "verify", "prune"),
 )
 _SEVERAL = ("--outputs", "--ood", "--weights")
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Print tables, caveats and all notes, too.")
+]
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -116,6 +121,17 @@ def console() -> Console:
 
     screen = Console()
     return screen if screen.width >= LEAST_WIDTH else Console(width=LEAST_WIDTH)
+
+
+def show_findings(screen: Console, findings: Sequence[Finding], *, verbose: bool) -> None:
+    """Print the main claims and the leaderboard; everything, if `verbose`."""
+    from oodometer import reports
+
+    if verbose:
+        for finding in findings:
+            screen.print(reports.terminal(finding))
+    else:
+        screen.print(reports.summary(findings, lines=12, leaderboard=True))
 
 
 def require_folder(out: Path) -> None:

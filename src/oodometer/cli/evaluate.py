@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import SeveralValues, app, console, require_folder
+from oodometer.cli.common import SeveralValues, Verbose, app, console, require_folder, show_findings
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def evaluate(
     out: Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")] = Path(
         "oodometer-evaluation"
     ),
+    verbose: Verbose = False,
 ) -> None:
     """Evaluate your own classifier, or its saved outputs, with every detector."""
     from oodometer.engine.lead.estimates import read_memory
@@ -72,7 +73,8 @@ def evaluate(
         files = _named_files(outputs)
         require_folder(out)
         result = evaluate_outputs(files, detectors=chosen, memory=allowed, notify=_note)
-        _write(result, out, [(f"outputs of {name}", file) for name, file in files.items()])
+        provenance = [(f"outputs of {name}", file) for name, file in files.items()]
+        _write(result, out, provenance, verbose)
         return
     assert model and train and id and ood  # or something would be missing
     from oodometer import evaluation
@@ -85,12 +87,13 @@ def evaluate(
         mean=_numbers("mean", mean), std=_numbers("std", std), head=head or None,
         device=device, memory=allowed, notify=_note,
     )  # fmt: skip
-    provenance = {
+    said = {
         **for_models,
         "ood": ", ".join(ood),
         "weights": ", ".join(map(str, weights or [])),
     }
-    _write(result, out, [(name, str(value)) for name, value in provenance.items() if value])
+    provenance = [(name, str(value)) for name, value in said.items() if value]
+    _write(result, out, provenance, verbose)
 
 
 def _require_either(outputs: bool, given: Sequence[str]) -> None:
@@ -147,12 +150,17 @@ def _named_files(named: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def _write(result: Evaluation, out: Path, provenance: Sequence[tuple[str, str]]) -> None:
+def _write(
+    result: Evaluation, out: Path, provenance: Sequence[tuple[str, str]], verbose: bool
+) -> None:
     """Print the findings; write scores, summary and report."""
     from oodometer import reports
+    from oodometer.protocols.common.words import missing_lines
 
-    for finding in result.findings:
-        console().print(reports.terminal(finding))
+    show_findings(console(), result.findings, verbose=verbose)
+    if not verbose:  # otherwise said among the findings
+        for line in missing_lines(result.table.missing, len(result.table.runs)):
+            _note(line)
     for path in result.save(out):
         typer.echo(f"written: {path.resolve()}")
     title = "Oodometer: evaluation"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import oodometer
-from oodometer.cli.common import app, console, open_existing, require_folder
+from oodometer.cli.common import Verbose, app, console, open_existing, require_folder, show_findings
 from oodometer.cli.running import Display, stoppable, summary
 from oodometer.errors import UserError, unknown
 
@@ -53,11 +53,13 @@ def demo(
     ),
     workers: Cores = None,
     cluster: ClusterAddress = None,
+    verbose: Verbose = False,
 ) -> None:
     """Train 9 small classifiers on handwritten digits, score detectors, write a report."""
     from oodometer.study import load_study
 
-    _run(load_study(STUDIES / "demo.yaml"), str(out / "store"), out, workers, cluster)
+    study = load_study(STUDIES / "demo.yaml")
+    _run(study, str(out / "store"), out, workers, cluster, verbose=verbose)
 
 
 @app.command()
@@ -85,6 +87,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the work to be done and exit.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Run a study: train, score, analyze, report. Resumes where it left off."""
     from oodometer.engine.lead.estimates import read_memory
@@ -98,7 +101,7 @@ def run(
         check_device(device, here=cluster is None)
         _print_plan(loaded, store)
     else:
-        _run(loaded, store, out, workers, cluster, settings)
+        _run(loaded, store, out, workers, cluster, settings, verbose)
 
 
 @app.command()
@@ -165,6 +168,7 @@ def _run(
     workers: int | None,
     cluster: str | None,
     settings: Settings | None = None,
+    verbose: bool = False,
 ) -> None:
     started = time.monotonic()
     screen = console()
@@ -186,7 +190,8 @@ def _run(
                 tell=display.tell,
             )
         paths = _write_report(outcome, out or _report_folder(address, study.name))
-        _print_outcome(screen, outcome, time.monotonic() - started, summary(display.last), paths)
+        seconds = time.monotonic() - started
+        _print_outcome(screen, outcome, seconds, summary(display.last), paths, verbose)
 
 
 def _report_folder(address: str, study: str) -> Path:
@@ -200,15 +205,17 @@ def _report_folder(address: str, study: str) -> Path:
 
 
 def _print_outcome(
-    screen: Console, outcome: Outcome, seconds: float, progress: str, paths: Sequence[Path]
+    screen: Console,
+    outcome: Outcome,
+    seconds: float,
+    progress: str,
+    paths: Sequence[Path],
+    verbose: bool,
 ) -> None:
-    from oodometer.reports import terminal
-
-    for finding in outcome.findings:
-        screen.print(terminal(finding))
+    show_findings(screen, outcome.findings, verbose=verbose)
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
     missing = sum(not part.setting and not part.lasting for part in outcome.missing)
-    screen.print(f"{missing} parts missing" if missing else "nothing missing", highlight=False)
+    screen.print(f"{missing} parts missing (see the report)" if missing else "nothing missing", highlight=False)
     screen.print(progress, highlight=False)
     for path in paths:
         # Plain text, so that a long path is not broken into lines.

@@ -13,9 +13,9 @@ from oodometer.reports.csv_file import csv_report
 from oodometer.reports.figures import draw
 from oodometer.reports.html import render
 from oodometer.reports.latex import latex_report
-from oodometer.reports.text import markdown, markdown_report, terminal
+from oodometer.reports.text import markdown, markdown_report, summary, terminal
 
-__all__ = ["FORMATS", "draw", "markdown", "render", "report", "terminal"]
+__all__ = ["FORMATS", "draw", "markdown", "render", "report", "summary", "terminal"]
 
 _WRITERS: dict[str, tuple[str, Callable[..., str]]] = {
     "html": ("report.html", render),

@@ -13,7 +13,7 @@ from rich.text import Text
 from oodometer.finding import Claim, Finding, Table, TableCell, from_json, to_json
 from oodometer.metrics import Estimate
 from oodometer.reports.scales import value_range
-from oodometer.reports.verdicts import BADGES
+from oodometer.reports.verdicts import BADGES, READING_TITLE
 from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 
 _BAR = 17  # odd, so that the middle of the range is one character
@@ -31,9 +31,7 @@ class TerminalFinding:
         """Yield the parts, laid out for the width of this console."""
         finding = self.finding
         if options.ascii_only:
-            # Printing any other character would raise; a question mark does not.
-            plain = to_json(finding).translate(_ASCII)
-            finding = from_json(plain.encode("ascii", "replace").decode("ascii"))
+            finding = encodable(finding)
         yield Text(one_line(finding.title), style="bold")
         if finding.question:
             yield Text(one_line(finding.question), style="italic")
@@ -46,11 +44,18 @@ class TerminalFinding:
             yield Text()
             facts = (f"{one_line(name)}: {one_line(value)}" for name, value in finding.facts)
             yield Text(" · ".join(facts) if not options.ascii_only else " | ".join(facts))
+        yield from _list(READING_TITLE, [f"{name}: {value}" for name, value in finding.reading])
         for table in finding.tables:
             yield Text()
-            yield from _table(table, options.max_width, options.ascii_only)
+            yield from table_lines(table, options.max_width, options.ascii_only)
         yield from _list("Caveats", finding.caveats)
         yield from _list("Missing", finding.missing)
+
+
+def encodable(finding: Finding) -> Finding:
+    """Return a finding in ASCII: printing any other character there would raise."""
+    plain = to_json(finding).translate(_ASCII)
+    return from_json(plain.encode("ascii", "replace").decode("ascii"))
 
 
 def _claim(claim: Claim) -> RichTable:
@@ -92,7 +97,7 @@ class _Column:
         return max([*words, *(Text(cell).cell_len for cell in self.cells), 1])
 
 
-def _table(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTable]:
+def table_lines(table: Table, width: int, ascii_only: bool) -> Iterator[Text | RichTable]:
     """Yield a table that fits the width, and a note on what was omitted from it."""
     columns, omitted = _fitting(table, width)
     intervals = [index for index, column in enumerate(columns) if column.intervals]

@@ -35,6 +35,8 @@ def _rows(finding: Finding) -> Iterator[tuple[object, ...]]:
     for claim in finding.claims:
         yield "claims", claim.text, "verdict", BADGES[claim.verdict].label, "", ""
         yield "claims", claim.text, "evidence", claim.evidence, "", ""
+    for name, value in finding.reading:
+        yield "reading", name, "value", value, "", ""
     for table in finding.tables:
         for first, *cells in table.rows:
             for column, cell in zip(table.columns[1:], cells, strict=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oodometer.finding import POINT_KEYS, Finding, Series, Table, Verdict
 from oodometer.reports import palette
 from oodometer.reports.figures import NARROW, draw, figure_rules
-from oodometer.reports.verdicts import BADGES, tally
+from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
 from oodometer.reports.words import Shown, clean, numeric_columns, points_table, show_rows
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _WIDE_TABLE = 4  # columns with intervals; in wider tables intervals go below their values
 _VAST_TABLE = 6
 _LONG_LIST = 40
+_HEADLINES = 2  # claims above the account of how the data were read
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ def render(
         verdicts=tally(claim for finding in findings for claim in finding.claims),
         badges=BADGES,
         long_list=_LONG_LIST,
+        headline_count=_HEADLINES,
+        reading_title=READING_TITLE,
     )
     return clean(page)
 

@@ -61,7 +61,8 @@ def latex_report(
         lines.append(r"\end{itemize}")
         for table in finding.tables:
             lines += ["", *_table(table, finding.protocol)]
-        notes = [*finding.caveats, *(f"Missing: {text}" for text in finding.missing)]
+        notes = [f"Read: {name}: {value}" for name, value in finding.reading]
+        notes += [*finding.caveats, *(f"Missing: {text}" for text in finding.missing)]
         lines += ["", *(_escaped(note) + "\n" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 

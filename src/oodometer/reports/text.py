@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.finding import Finding, Table
-from oodometer.reports.verdicts import BADGES
+from oodometer.reports.verdicts import BADGES, READING_TITLE
 from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 
 if TYPE_CHECKING:
+    from oodometer.reports.brief import TerminalSummary
     from oodometer.reports.console import TerminalFinding
 
+SCREEN = 19  # lines of a summary; with the path of the report there are 20
 _SIGNS = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")
 
 
@@ -23,6 +25,9 @@ def markdown(finding: Finding, *, level: int = 2) -> str:
         parts.append(f"*{_escaped(finding.question)}*")
     sections = {
         "Claims": [_bullets(_claims(finding)) or "No claims."],
+        READING_TITLE: [
+            _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in finding.reading)
+        ],
         "Setup": [
             _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in finding.facts)
         ],
@@ -56,6 +61,15 @@ def terminal(finding: Finding) -> TerminalFinding:
     from oodometer.reports.console import TerminalFinding
 
     return TerminalFinding(finding)
+
+
+def summary(
+    findings: Sequence[Finding], *, lines: int = SCREEN, leaderboard: bool = False
+) -> TerminalSummary:
+    """Return claims and reading in at most `lines` lines, and ten rows of the leaderboard."""
+    from oodometer.reports.brief import TerminalSummary
+
+    return TerminalSummary(tuple(findings), lines, leaderboard)
 
 
 def _claims(finding: Finding) -> list[str]:

@@ -1,4 +1,4 @@
-"""How a verdict is shown: its word, its sign, its colour on a terminal, and what it means."""
+"""Words that every kind of report shares: verdicts with sign and colour, titles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oodometer.finding import Claim, Verdict
+
+READING_TITLE = "How the data were read"
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Badge:
 
 
 BADGES: dict[Verdict, Badge] = {
-    "holds": Badge("holds", "hold", "✓", "green", "supported in every variation that was tried"),
+    "holds": Badge("stable", "stable", "✓", "green", "supported in every variation that was tried"),
     "flips": Badge("unstable", "unstable", "⇄", "red", "depends on what was varied"),
     "warning": Badge(
         "warning", "warnings", "!", "red", "may invalidate results on this outlier set"

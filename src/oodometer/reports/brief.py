@@ -1,0 +1,127 @@
+"""The claims and how the data were read, within a few lines of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from oodometer.finding import Claim, Finding
+from oodometer.reports.console import encodable, table_lines
+from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
+from oodometer.reports.words import one_line
+
+_BADGE = 10  # characters, with the space behind it
+_HEADLINES = 2  # claims of the first finding that come before those of other findings
+_MOST_FACTS = 8  # about the reading
+_LONGEST_NAME = 16  # characters of what a fact is about
+_MORE = "..."  # ASCII, for every terminal
+_MOST_ROWS = 10  # of the leaderboard
+
+
+@dataclass(frozen=True)
+class TerminalSummary:
+    """The findings of one page in at most `lines` lines, without the leaderboard."""
+
+    findings: tuple[Finding, ...]
+    lines: int
+    leaderboard: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield claims, the leaderboard if wanted, and how the data were read."""
+        findings = [encodable(f) if options.ascii_only else f for f in self.findings]
+        width = options.max_width
+        facts = [pair for finding in findings for pair in finding.reading]
+        shortest = min(len(facts), _MOST_FACTS) + 2 if facts else 0
+        claims = list(_claims(console, findings, width, self.lines - shortest))
+        yield from claims
+        if self.leaderboard and findings and findings[0].tables:
+            table = findings[0].tables[0]
+            more = len(table.rows) - _MOST_ROWS
+            note = f"{more} more rows are in the report." if more > 0 else ""
+            yield Text()
+            shown = replace(table, rows=table.rows[:_MOST_ROWS], note=note)
+            yield from table_lines(shown, width, options.ascii_only)
+        if facts:
+            yield from _reading(console, facts, width, self.lines - len(claims))
+
+
+def _claims(
+    console: Console, findings: Sequence[Finding], width: int, lines: int
+) -> Iterator[Text]:
+    """Yield as many claims as fit, in their order; evidence where there is room for it."""
+    claims = [claim for finding in findings for claim in finding.claims]
+    if not claims:
+        yield Text("No claims.")
+        return
+
+    def wrapped(words: str, style: str) -> list[Text]:
+        return list(Text(one_line(words), style=style).wrap(console, width - _BADGE))
+
+    texts = {id(claim): wrapped(claim.text, "bold") for claim in claims}
+    room = lines - 1 if len(claims) > 1 else lines  # a line for what is left out
+    chosen: list[Claim] = []
+    for claim in _by_importance(findings):
+        if chosen and len(texts[id(claim)]) > room:
+            break
+        if len(texts[id(claim)]) > room:
+            texts[id(claim)] = [*texts[id(claim)][: max(room, 1) - 1], Text(_MORE)]
+        chosen.append(claim)
+        room -= len(texts[id(claim)])
+    for claim in chosen:
+        evidence = wrapped(claim.evidence, "") if claim.evidence else []
+        if len(evidence) <= room:
+            texts[id(claim)] += evidence
+            room -= len(evidence)
+    kept = {id(claim) for claim in chosen}
+    for claim in [claim for claim in claims if id(claim) in kept]:
+        badge = BADGES[claim.verdict]
+        head = Text(f"{badge.label:{_BADGE}}", style=f"bold {badge.colour}")
+        for line in texts[id(claim)]:
+            line.rstrip()
+            yield Text.assemble(head, line)
+            head = Text(" " * _BADGE)
+    left = [claim for claim in claims if id(claim) not in kept]
+    if left:
+        counts = ", ".join(f"{count} {BADGES[verdict].label}" for verdict, count in tally(left))
+        yield _cut(Text(f"{len(left)} more in the report: {counts}.", style="dim"), width)
+
+
+def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
+    """The headlines of the first finding, the first claim of each other, then the rest."""
+    first, *others = [finding.claims for finding in findings]
+    headlines = [*first[:_HEADLINES], *(claims[0] for claims in others if claims)]
+    return [*headlines, *first[_HEADLINES:], *(c for claims in others for c in claims[1:])]
+
+
+def _reading(
+    console: Console, facts: Sequence[tuple[str, str]], width: int, lines: int
+) -> Iterator[Text]:
+    """Yield a line for each fact about the reading, further ones while there is room."""
+    shown = facts if len(facts) <= _MOST_FACTS else facts[: _MOST_FACTS - 1]
+    room = lines - 2 - min(len(facts), _MOST_FACTS)
+    yield Text()
+    yield Text(READING_TITLE, style="bold")
+    names = [_cut(Text(one_line(name), style="dim"), _LONGEST_NAME) for name, _ in shown]
+    margin = max(name.cell_len for name in names) + 2
+    for name, (_, value) in zip(names, shown, strict=True):
+        head = Text.assemble(name, " " * (margin - name.cell_len))
+        wrapped = list(Text(one_line(value)).wrap(console, width - margin))
+        if len(wrapped) - 1 > room:
+            wrapped = [Text(one_line(value))]
+        room -= len(wrapped) - 1
+        for part in wrapped:
+            part.rstrip()
+            yield Text.assemble(head, _cut(part, width - margin))
+            head = Text(" " * margin)
+    if len(shown) < len(facts):
+        yield Text(f"{len(facts) - len(shown)} more notes are in the report.", style="dim")
+
+
+def _cut(line: Text, width: int) -> Text:
+    if line.cell_len <= width:
+        return line
+    line.truncate(width - len(_MORE), overflow="crop")
+    return line.append(_MORE)

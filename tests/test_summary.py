@@ -1,0 +1,130 @@
+"""What is shown first of a page: main claims, and how the data were read."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from oodometer.analysis import analyze
+from oodometer.cli import app
+from oodometer.finding import Claim, Finding, from_json, to_json
+from oodometer.reports import markdown, render, summary
+
+LONG = "n" * 5000
+BAD = "na\x1b[31mme\x07\nof\ta\rthing\x00"
+READING = (
+    ("detectors", "3 (column method): a, b, c"),
+    ("metric", "AUROC (higher is better), 9 values"),
+    ("note", "empty cells count as missing: 7, " + "and so on, " * 30),
+)
+
+
+def claims(count: int, words: str = "is significantly ahead of b on average") -> tuple[Claim, ...]:
+    verdicts = ("holds", "flips", "undecided")
+    return tuple(
+        Claim(f"Detector {n} {words}.", verdicts[n % 3], f"evidence {n}") for n in range(count)
+    )
+
+
+def shown(findings: list[Finding], width: int, *, lines: int = 19, encoding: str = "utf-8") -> str:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    console = Console(width=width, file=stream, color_system=None, legacy_windows=False)
+    console.print(summary(findings, lines=lines))
+    stream.flush()
+    return raw.getvalue().decode(encoding).rstrip("\n")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("name", ["a", BAD, "wide 日本語 " * 20, LONG])
+def test_a_summary_keeps_within_its_lines_and_its_width(width, encoding, name):
+    reading = (*READING, (name, name), *(("note", f"{n} {name}") for n in range(20)))
+    first = Finding("p", "t", "q", claims(9), reading=reading)
+    other = Finding("p", "t", "q", claims(5, f"beats {name}"))
+    text = shown([first, other], width, encoding=encoding)
+    lines = text.split("\n")
+    assert len(lines) <= 19
+    assert all(len(line) <= width and line.isprintable() for line in lines)
+    assert "stable    Detector 0 is" in text and "How the data were read" in text
+    assert "detectors" in text and "in the report" in text
+
+
+def test_headlines_of_every_finding_come_before_details_of_the_first():
+    findings = [
+        Finding("p", "t", "q", claims(8)),
+        Finding("p", "t", "q", (Claim("The factor matters.", "holds", ""),)),
+    ]
+    text = shown(findings, 80, lines=5)
+    assert [line.split("  ")[0] for line in text.split("\n")] == [
+        "stable", "unstable", "undecided Detector 2 is significantly ahead of b on average.",
+        "stable", "5 more in the report: 2 stable, 2 unstable, 1 undecided.",
+    ]  # fmt: skip
+    everything = shown([Finding("p", "t", "q", claims(3))], 80)
+    assert everything.count("evidence") == 3 and "more in the report" not in everything
+
+
+def test_the_reading_follows_the_main_claims_on_the_page():
+    finding = Finding("p", "t", "q", claims(5), reading=READING, caveats=("careful",))
+    page, text = render([finding], title="t"), markdown(finding)
+    order = ["Detector 0", "Detector 1", "How the data were read", "a, b, c", "Detector 2"]
+    places = [page.index(words) for words in order]
+    assert places == sorted(places) and page.count("Detector 2") == 1
+    assert text.index("Detector 4") < text.index("How the data were read") < text.index("careful")
+    assert from_json(to_json(finding)) == finding
+
+
+TABLE = "method,dataset,AUROC,seed\n" + "".join(
+    f"{method},{ood},{90 + 3 * m + seed + d / 3},{seed}\n"
+    for m, method in enumerate(("msp", "knn", "vim"))
+    for d, ood in enumerate(("svhn", "dtd"))
+    for seed in range(4)
+)
+
+
+def test_analyze_says_in_20_lines_what_it_read(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    ended = CliRunner().invoke(app, ["analyze", str(path), "--out", str(tmp_path / "out")])
+    lines = ended.stdout.splitlines()
+    assert len(lines) <= 20 and lines[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+    said = [line.split(maxsplit=1) for line in lines]
+    assert ["detectors", "3 (column method): msp, knn, vim"] in said
+    assert ["repeats", "seed (4 levels)"] in said
+    assert any(line.startswith("metric") and "higher is better" in line for line in lines)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.index("3 (column method): msp, knn, vim") < page.index("<svg")
+    more = ["analyze", str(path), "--out", str(tmp_path / "out"), "--verbose"]
+    verbose = " ".join(CliRunner().invoke(app, more).stdout.split())
+    assert "Caveats" in verbose and "How each column was read" in verbose
+
+
+def test_names_that_a_terminal_must_not_see_are_cleaned(tmp_path):
+    path = tmp_path / "table.csv"
+    table = (
+        TABLE.replace("msp", "m\x1b[2Jsp").replace("dataset", "data\x07set").replace("knn", LONG)
+    )
+    path.write_text(table)
+    ended = CliRunner().invoke(app, ["analyze", str(path), "--out", str(tmp_path / "out")])
+    lines = ended.stdout.splitlines()
+    assert len(lines) <= 20
+    assert all(line.isprintable() and len(line) <= 80 for line in lines[:-1])
+
+
+def test_the_reading_says_where_everything_is_and_what_was_left_out():
+    import pandas as pd
+
+    wide = pd.DataFrame(
+        {"dataset": ["a", "b", "c"], "KNN": [91.2, 82.0, 77.3], "LOF": [90.1, 83.3, 70.0]}
+    )
+    reading = dict(analyze(wide)[0].reading)
+    assert reading["detectors"] == "2 (a column each): KNN, LOF"
+    assert "AUROC (higher is better), 6 values" in reading["metric"]
+    means = pd.DataFrame({"method": ["a", "b"], "svhn": ["91.2±0.3", "93.1±0.2"]})
+    assert (
+        "2 means ± standard deviation of 5 runs"
+        in dict(analyze(means, runs=5)[0].reading)["metric"]
+    )
