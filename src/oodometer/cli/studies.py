@@ -215,7 +215,8 @@ def _print_outcome(
     show_findings(screen, outcome.findings, verbose=verbose)
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
     missing = sum(not part.setting and not part.lasting for part in outcome.missing)
-    screen.print(f"{missing} parts missing (see the report)" if missing else "nothing missing", highlight=False)
+    gaps = f"{missing} parts missing (see the report)" if missing else "nothing missing"
+    screen.print(gaps, highlight=False)
     screen.print(progress, highlight=False)
     for path in paths:
         # Plain text, so that a long path is not broken into lines.
