@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from oodometer.analysis import analyze
-from oodometer.cli import app
+from oodometer.cli import app, main
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.reports import markdown, render, summary
 
@@ -128,3 +128,15 @@ def test_the_reading_says_where_everything_is_and_what_was_left_out():
         "2 means ± standard deviation of 5 runs"
         in dict(analyze(means, runs=5)[0].reading)["metric"]
     )
+
+
+def test_an_error_is_one_printable_line_whatever_the_names_are(tmp_path, monkeypatch, capsys):
+    names = ["a\x1b[2Jb\x07", LONG, *(f"column number {n}" for n in range(5000))]
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" + ",".join(["x"] * len(names)) + "\n")
+    monkeypatch.setattr("sys.argv", ["oodometer", "analyze", str(tmp_path / "t.csv")])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    error = capsys.readouterr().err
+    assert ended.value.code == 2 and error.count("\n") == 1
+    assert error.strip().isprintable() and len(error) < 2100

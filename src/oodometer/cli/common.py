@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ _SEVERAL = ("--outputs", "--ood", "--weights")
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Print tables, caveats and all notes, too.")
 ]
+_LONGEST_WORD, _LONGEST_SENTENCE = 400, 2000  # letters of an error message
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -58,7 +60,7 @@ def main() -> None:
     try:
         app(prog_name="oodometer")
     except UserError as problem:
-        sys.stderr.write(f"oodometer: {problem}\n")
+        sys.stderr.write(f"oodometer: {_printable(str(problem))}\n")
         sys.exit(2)
     except BrokenPipeError:  # the reader of a pipe closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -75,8 +77,19 @@ def main() -> None:
 
 
 def _end_with(sentence: str) -> NoReturn:
-    sys.stderr.write(f"oodometer: {sentence}\n")
+    sys.stderr.write(f"oodometer: {_printable(sentence)}\n")
     sys.exit(1)
+
+
+def _printable(sentence: str) -> str:
+    """Return one line without control characters, which names in a user's file may contain."""
+    from oodometer.reports.words import one_line
+
+    def shorter(word: re.Match[str]) -> str:
+        return f"{word[0][: _LONGEST_WORD // 2]}...{word[0][-_LONGEST_WORD // 2 :]}"
+
+    line = re.sub(rf"\S{{{_LONGEST_WORD + 3},}}", shorter, one_line(sentence))
+    return line if len(line) <= _LONGEST_SENTENCE else f"{line[:_LONGEST_SENTENCE]}..."
 
 
 def unexpected(problem: Exception) -> str:
