@@ -140,3 +140,14 @@ def test_an_error_is_one_printable_line_whatever_the_names_are(tmp_path, monkeyp
     error = capsys.readouterr().err
     assert ended.value.code == 2 and error.count("\n") == 1
     assert error.strip().isprintable() and len(error) < 2100
+
+
+def test_the_reading_names_the_part_that_is_compared():
+    import pandas as pd
+
+    frame = pd.DataFrame({"dataset": list("abcdefgh"), "KNN": 0.8, "LOF": 0.7, "SVM": 0.75})
+    frame["KNN"] += pd.Series(range(8)) / 100
+    frame.loc[0, "LOF"] = frame.loc[:5, "SVM"] = None
+    told = dict(analyze(frame)[0].reading)["compared"]
+    assert told.startswith("2 of 3 detectors; too many gaps: SVM; the 7 of 8 sets that every")
+    assert "compared" not in dict(analyze(frame.dropna().drop(columns="SVM"))[0].reading)

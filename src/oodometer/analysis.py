@@ -11,9 +11,12 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Finding, Table
 from oodometer.protocols import PROTOCOLS
+from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.measured import Measured
 from oodometer.protocols.ranking.unpaired import over_separate_repeats
+from oodometer.results import Results
 from oodometer.tables import Reading, described, read_results
+from oodometer.tables.described import listed, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,9 +79,28 @@ def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> lis
         first,
         caveats=(*first.caveats, *notes),
         tables=(*first.tables, columns),
-        reading=described(reading),
+        reading=described(reading, _compared(main)),
     )
     return [_readable(finding) for finding in findings]
+
+
+def _compared(results: Results) -> str:
+    """Say which part of a table is compared, if not all of it."""
+    try:
+        cases = cases_of(results)
+    except UserError:  # detectors share no run: their means are compared
+        return ""
+    parts = []
+    if cases.left_out:
+        parts.append(
+            f"{len(cases.detectors)} of {len(results.detectors)} detectors; too many gaps: "
+            f"{listed([*map(shortened, cases.left_out)])}"
+        )
+    if lacking := cases.incomplete + cases.unbalanced:
+        used = len(cases.cells.pair)
+        cells = "sets" if len(cases.cells.runs) == 1 else "combinations of run and set"
+        parts.append(f"the {used} of {used + lacking} {cells} that every compared detector has")
+    return "; ".join(parts)
 
 
 def _is_empty(finding: Finding) -> bool:

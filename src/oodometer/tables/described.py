@@ -15,6 +15,7 @@ _KINDS: dict[Kind, str] = {
     "repeat": "repeats",
     "re_evaluation": "re-evaluations",
     "condition": "conditions",
+    "part": "parts of sets",
 }
 _SETS = {"detector": "detectors", "id": "data sets", "ood": "outlier sets"}
 _MOST_NAMES = 6
@@ -22,8 +23,11 @@ _LONGEST_NAME = 40
 _NOT_USED = "not used: "
 
 
-def described(reading: Reading) -> tuple[tuple[str, str], ...]:
-    """Return pairs such as ("detectors", "2 (column method): MSP, KNN"), decisive ones first."""
+def described(reading: Reading, compared: str = "") -> tuple[tuple[str, str], ...]:
+    """Return pairs such as ("detectors", "2 (column method): MSP, KNN"), decisive ones first.
+
+    `compared` says which part of the table is compared, if not all of it.
+    """
     main = reading.results[0]
     left_out = [
         f"{shortened(column)} ({role.removeprefix(_NOT_USED)})"
@@ -34,6 +38,7 @@ def described(reading: Reading) -> tuple[tuple[str, str], ...]:
         *((word, _levels(main, role, reading)) for role, word in _SETS.items()),
         *((word, _factors(main, kind)) for kind, word in _KINDS.items()),
         ("metric", ", ".join(map(_metric, reading.results))),
+        ("compared", compared),
         ("left out", listed(left_out)),
     ]
     notes = [("note", note) for note in reading.notes]
