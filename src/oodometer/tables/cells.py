@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+Rows = list[list[str]]  # the cells of a table, line by line
+
 _REMEMBERED = 1 << 18  # cells: each is asked for several times, and many are equal
 _GAPS = frozenset(
     {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",

@@ -1,4 +1,4 @@
-"""Files with results, as tables of texts: CSV of any dialect, Markdown, JSON, workbooks."""
+"""Files with results, as tables of texts: CSV of any dialect, pages, JSON, workbooks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError, no_file
+from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, read_grid
 from oodometer.tables.json_lines import json_lines
+from oodometer.tables.pages.choosing import choose
+from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.workbooks import is_workbook, workbook_grids
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".md", ".tex", ".parquet", ".json", ".jsonl", ".ndjson",
-            ".xlsx", ".xlsm")  # fmt: skip
+            ".html", ".htm", ".rst", ".xlsx", ".xlsm")  # fmt: skip
 _OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
 _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
 _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
@@ -36,14 +39,15 @@ class Table:
     frame: pd.DataFrame
     notes: tuple[str, ...] = ()  # on what was done to read it
     about: str = ""  # what stands above the table, or in its caption
+    found: tuple[Found, ...] = ()  # all tables of the file
 
 
 def read_file(path: Path) -> dict[str, Table]:
-    """Return the tables of a file.
+    """Return the tables of a file; FILE#name picks a sheet of a workbook, FILE#3 a table of a page.
 
     There is one, called "", except in a workbook with several sheets of the same columns.
     """
-    file, sheet = _sheet_named(path)
+    file, wanted = _part_named(path)
     suffix = file.suffix.casefold()
     content = _content(file, suffix)
     if suffix == ".parquet":
@@ -52,15 +56,20 @@ def read_file(path: Path) -> dict[str, Table]:
         content = _unpacked(content, file)
         suffix = Path(file.stem).suffix.casefold() or suffix
     if is_workbook(content):
-        return {name: _framed(grid) for name, grid in workbook_grids(content, file, sheet).items()}
+        return {name: _framed(grid) for name, grid in workbook_grids(content, file, wanted).items()}
     if suffix in (".xlsx", ".xlsm"):
         raise UserError(f"'{file}' is not a workbook, though its name says so.")
     text = _decoded(content, file)
     start = text.lstrip()[:200].casefold()
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
         return {"": Table(_from_json(text, file))}
-    if start.startswith(("<!doctype html", "<html", "<table")):
-        raise UserError(f"'{file}' is a web page: copy its table into a text file or spreadsheet.")
+    tables = find_tables(text)
+    if tables:
+        return {"": _framed(*choose(tables, str(file), wanted))}
+    if start.startswith(("<!doctype html", "<html")):
+        raise UserError(f"'{file}' is a web page without a table.")
+    if wanted not in ("", "1"):
+        raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
     return {"": _framed(read_grid(text, f"'{file}'"))}
 
 
@@ -87,8 +96,8 @@ def _from_parquet(content: bytes, file: Path) -> pd.DataFrame:
         raise UserError(f"'{file}' is not a Parquet file, though its name says so.") from None
 
 
-def _sheet_named(path: Path) -> tuple[Path, str]:
-    """Part results.xlsx#Sheet into the file and the name of the sheet."""
+def _part_named(path: Path) -> tuple[Path, str]:
+    """Part results.xlsx#Sheet or page.md#3 into the file and what of it is wanted."""
     name, sign, sheet = path.name.partition("#")
     if sign and not path.exists() and path.with_name(name or "#").is_file():
         return path.with_name(name), sheet
@@ -177,8 +186,8 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
     return texts(pd.DataFrame(records))
 
 
-def _framed(grid: Grid) -> Table:
+def _framed(grid: Grid, found: tuple[Found, ...] = ()) -> Table:
     import pandas as pd
 
     frame = pd.DataFrame(grid.rows, columns=grid.titles, dtype=object)
-    return Table(frame, tuple(grid.notes), grid.about)
+    return Table(frame, tuple(grid.notes), grid.about, found)

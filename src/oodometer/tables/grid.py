@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import Rows, is_gap, numeric_share, read_cell
 from oodometer.tables.headers import (
     header_depth,
     is_turned,
@@ -16,11 +16,12 @@ from oodometer.tables.headers import (
     knows_titles,
     names_the_index,
     under_headings,
+    with_carried,
 )
+from oodometer.tables.pages.latex import latex_captions
 from oodometer.tables.roles import SECTION
-from oodometer.tables.splitting import Rows, numbered, split
+from oodometer.tables.splitting import numbered, split
 
-_CAPTION = re.compile(r"\\caption\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
 _SHOWN = 60  # characters of a line that a note quotes
 
 
@@ -38,8 +39,7 @@ def read_grid(text: str, where: str) -> Grid:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise UserError(f"{where} is empty.")
-    about = " ".join(_CAPTION.findall(text))
-    return grid_of(split(lines, where), where, about)
+    return grid_of(split(lines, where), where, latex_captions(text))
 
 
 def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
@@ -71,8 +71,39 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     body = _without_remarks(body, numeric, width, notes)
     if not body:
         raise UserError(f"{where} has a header and no lines below it.")
+    titles = with_carried(titles)
     _require_different(titles, where)
+    _carry_down(titles, body, numeric, notes)
     return Grid(titles, [_padded(row, len(titles)) for row in body], notes, about)
+
+
+def _carry_down(
+    titles: Sequence[str], rows: Rows, numeric: Sequence[int], notes: list[str]
+) -> None:
+    """Fill the empty cells of merged names from above, if lines could not be told apart else.
+
+    pandas writes an index of several levels like this, and spreadsheets merged cells.
+    """
+    labels = [column for column in range(len(titles)) if column not in numeric]
+    gaps = [c for c in labels[:-1] if rows[0][c : c + 1] != [""] and _has_gaps(rows, c)]
+    if not gaps or not _has_doubles([[row[c] for c in labels if c < len(row)] for row in rows]):
+        return
+    filled = [list(row) for row in rows]
+    for above, row in pairwise(filled):
+        for column in gaps:
+            row[column] = row[column] or above[column]
+    if not _has_doubles([[row[c] for c in labels if c < len(row)] for row in filled]):
+        rows[:] = filled
+        names = ", ".join(titles[c] for c in gaps)
+        notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
+
+
+def _has_gaps(rows: Rows, column: int) -> bool:
+    return any(len(row) > column and not row[column] for row in rows)
+
+
+def _has_doubles(rows: Rows) -> bool:
+    return len(set(map(tuple, rows))) < len(rows)
 
 
 def _usual_width(rows: Rows, where: str) -> int:

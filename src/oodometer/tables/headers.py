@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from oodometer.factors import plain
-from oodometer.tables.cells import read_cell
+from oodometer.tables.cells import Rows, read_cell
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
@@ -13,17 +14,17 @@ from oodometer.tables.names import (
     REPEAT_TITLES,
     is_set,
     metric_named,
+    without_metric,
 )
-from oodometer.tables.splitting import Rows
 
 _HEADER_LINES = 3  # at most: groups of groups of columns
-_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
+KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
 _MOST_TURNED = 60  # lines: a table that lies on its side has one per column
 
 
 def knows_titles(row: Sequence[str], least: int = 2) -> bool:
     """Whether a line is like a header: titles of roles or metrics, and no number."""
-    known = sum(plain(cell) in _TITLES or metric_named(cell) is not None for cell in row)
+    known = sum(plain(cell) in KNOWN_TITLES or metric_named(cell) is not None for cell in row)
     return known >= least and not any(map(read_cell, row))
 
 
@@ -89,7 +90,7 @@ def names_the_index(row: Sequence[str]) -> bool:
     """Whether a line below the header holds nothing but titles of columns without any."""
     filled = [cell for cell in row if cell]
     leading = list(row[: len(filled)]) == filled and len(filled) < len(row)
-    known = any(plain(cell) in _TITLES for cell in filled)
+    known = any(plain(cell) in KNOWN_TITLES for cell in filled)
     return leading and known and not any(map(read_cell, filled))
 
 
@@ -109,6 +110,32 @@ def joined_titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]
         title = " ".join(dict.fromkeys(words)) if column in numeric else (words or [""])[-1]
         titles.append(title or f"column {column + 1}")
     return titles
+
+
+def with_carried(titles: Sequence[str]) -> list[str]:
+    """Complete titles that occur twice from those before them, where they name a set or a metric.
+
+    >>> with_carried(["Method", "SVHN FPR95", "AUROC", "LSUN FPR95", "AUROC"])
+    ['Method', 'SVHN FPR95', 'SVHN AUROC', 'LSUN FPR95', 'LSUN AUROC']
+    >>> with_carried(["Method", "AUROC SVHN", "LSUN", "FPR95 SVHN", "LSUN"])
+    ['Method', 'AUROC SVHN', 'auroc LSUN', 'FPR95 SVHN', 'fpr95 LSUN']
+    """
+    times = Counter(titles)
+    if len(times) == len(titles):
+        return list(titles)
+    whole: list[str] = []
+    group = metric = ""  # what the last title with two parts said
+    for title in titles:
+        named, rest = metric_named(title), without_metric(title)
+        if named is not None and rest:
+            group, metric = rest, named
+        twice = times[title] > 1
+        if twice and named is not None and not rest and group:
+            title = f"{group} {title}"
+        elif twice and named is None and metric:
+            title = f"{metric} {title}"
+        whole.append(title)
+    return whole
 
 
 def _header_columns(header: Rows, results: Collection[int], width: int) -> list[list[str]]:

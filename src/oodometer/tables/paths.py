@@ -59,7 +59,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
         names = "sheet" if of_sheets else "file and folder"
         notes.append(f"taken from {names} names: {', '.join(added)}")
     about = {table.about for table in tables.values()}
-    return Table(frame, about=about.pop() if len(about) == 1 else "")
+    found = tuple(found for table in tables.values() for found in table.found)
+    return Table(frame, about=about.pop() if len(about) == 1 else "", found=found)
 
 
 def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:

@@ -16,6 +16,7 @@ from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.files import Table, texts
+from oodometer.tables.found import Found
 from oodometer.tables.long import Long, to_long
 from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
 from oodometer.tables.paths import gather
@@ -40,6 +41,7 @@ class Reading:
     results: tuple[Results, ...]  # AUROC first where there is one
     columns: tuple[tuple[str, str], ...]  # column, role
     notes: tuple[str, ...]
+    found: tuple[Found, ...] = ()  # the tables of the files, and which of them were read
 
 
 def read_results(
@@ -80,7 +82,9 @@ def read_results(
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     ]
     results.sort(key=lambda part: part.metric != "auroc")
-    return Reading(tuple(results), _listing(roles, measured), tuple(dict.fromkeys(notes)))
+    return Reading(
+        tuple(results), _listing(roles, measured), tuple(dict.fromkeys(notes)), table.found
+    )
 
 
 def _table(

@@ -9,36 +9,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import is_gap, read_cell
-
-Rows = list[list[str]]
+from oodometer.tables.cells import Rows, is_gap, read_cell
+from oodometer.tables.pages.latex_cells import latex_rows
 
 _DELIMITERS = (",", ";", "\t", "|", "&")
 _LOOKED_AT = 500  # lines, to find the delimiter
-_RULE = re.compile(r"[\s|+:=\-_]*[=\-]{3}[\s|+:=\-_]*")  # a line that only draws
-_TABULAR = re.compile(r"\\begin\{((?:tabular|longtable|tabu)[^}]*)\}(.*?)\\end\{\1\}", re.DOTALL)
-_RULES = re.compile(
-    r"\\(?:hline|toprule|midrule|bottomrule|specialrule|addlinespace)(?:\[[^]]*\])?"
-    r"|\\c(?:line|midrule)(?:\([^)]*\))?\{[^}]*\}|\\(?:row|cell)color(?:\[[^]]*\])?\{[^}]*\}"
-    r"|\\(?:cite[a-z]*|label|footnote|begin|end|vspace)\*?(?:\[[^]]*\])?\{[^}]*\}"
-)
-_MULTICOLUMN = re.compile(r"\\multicolumn\s*\{(\d+)\}\s*\{[^}]*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_MULTIROW = re.compile(
-    r"\\multirow(?:\[[^]]*\])?\s*\{[^}]*\}\s*\{[^}]*\}\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
-)
-_SIGNS = {r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", "~": " "}
-_COMMANDS = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
-_FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|[*†‡§])\s*\}?\$?")
+_DRAWS = frozenset(" \t|+:=-_")  # a line of these only divides others
 _JOINED = re.compile(r"\s*(±|\+/-)\s*")
-# Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
-_DRAWN = {n: "|" if chr(n) in "│┃║╎┆┊" else "-" for n in range(0x2500, 0x2580)}
 
 
 def split(lines: Sequence[str], where: str) -> Rows:
     """Split lines at the delimiter by which most of them have the same number of cells."""
-    if any(bar in line for line in lines[:_LOOKED_AT] for bar in "│┃║"):
-        lines = [line.translate(_DRAWN) for line in lines]
-    lines = [line for line in lines if not _RULE.fullmatch(line)]
+    lines = [line for line in lines if not _only_draws(line)]
     best: tuple[float, str] = (0.0, "")
     for delimiter in _DELIMITERS:
         rows = _rows(lines[:_LOOKED_AT], delimiter)
@@ -56,6 +38,10 @@ def split(lines: Sequence[str], where: str) -> Rows:
     return _aligned(lines) or [[line] for line in lines]
 
 
+def _only_draws(line: str) -> bool:
+    return ("---" in line or "===" in line) and _DRAWS.issuperset(line)
+
+
 class _Tidy(dict[str, str]):
     """Cells without needless spaces; equal ones are one object, of which a column has many."""
 
@@ -65,7 +51,11 @@ class _Tidy(dict[str, str]):
 
 def _rows(lines: Sequence[str], delimiter: str) -> Rows:
     if delimiter == "&":
-        return _latex_rows(lines)
+        # Lines of a tabular without its environment: most end with two backslashes.
+        ends = sum("\\\\" in line for line in lines)
+        plain = sum(" & " in line for line in lines)
+        rows = latex_rows("\n".join(lines)) if max(ends, plain) > 1 else []
+        return [row for row in rows if len(row) > 1]
     try:
         reader = csv.reader(io.StringIO("\n".join(lines)), delimiter=delimiter, strict=False)
         tidy = _Tidy()
@@ -83,33 +73,6 @@ def _require_closed_quotes(lines: Sequence[str], rows: Rows, where: str) -> None
     if len(rows) < len(lines) and sum(line.count('"') for line in lines) % 2:
         opened = next((n for n, line in enumerate(lines) if line.count('"') % 2), 0)
         raise UserError(f'A quotation mark in line {opened + 1} of {where} is never closed: ".')
-
-
-def _latex_rows(lines: Sequence[str]) -> Rows:
-    r"""Cells between & in rows that end with \\; rules, environments and commands drop."""
-    text = "\n".join(line for line in lines if not line.lstrip().startswith("%"))
-    inside = _TABULAR.search(text)
-    body = re.sub(r"^\s*(?:\{[^\n]*?\})(?=[\s\\]|$)", "", inside[2]) if inside else text
-    if body.count("\\\\") < 2 and len(re.findall(r" & .*\n", body)) < 2:
-        return []
-    parts = re.split(r"\\\\(?:\[[^]]*\])?" if inside or body.count("\\\\") > 1 else "\n", body)
-    rows = []
-    for part in parts:
-        plain = _RULES.sub(" ", part.replace(r"\&", "and"))
-        plain = _MULTIROW.sub(r"\1", plain)
-        plain = _MULTICOLUMN.sub(lambda m: m[2] + " &" * (int(m[1]) - 1), plain)
-        if "&" in plain:
-            rows.append([_latex_text(cell) for cell in plain.split("&")])
-    return rows
-
-
-def _latex_text(cell: str) -> str:
-    if read_cell(" ".join(cell.split())) is not None:
-        return " ".join(cell.split())
-    cell = _FOOTNOTE.sub("", cell)
-    for command, sign in _SIGNS.items():
-        cell = cell.replace(command, sign)
-    return " ".join(_COMMANDS.sub("", cell).split())
 
 
 def _aligned(lines: Sequence[str]) -> Rows | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from oodometer.errors import UserError
-from oodometer.tables.splitting import Rows
+from oodometer.tables.cells import Rows
 
 _LARGEST = 1 << 28  # bytes of one part, unpacked
 _MOST_CELLS = 20_000_000  # of one sheet, with the empty ones between

@@ -1,0 +1,1 @@
+"""Pages with prose and tables: which tables there are, and which are read."""

@@ -1,0 +1,185 @@
+"""Which of the tables of a page are read: the one with results, or several that are alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from oodometer.errors import UserError
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.found import Found
+from oodometer.tables.grid import Grid, grid_of
+from oodometer.tables.names import is_detector, is_set, metric_named, metrics_in
+from oodometer.tables.pages.joining import join
+from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
+from oodometer.tables.titles import undressed
+
+_LISTED = 6  # tables that a question names
+_SHOWN = 60  # characters of the name of a table
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table of a page that may be the one to read, or the reason why it is not."""
+
+    table: PageTable
+    found: Found
+    grid: Grid | None
+    problem: str = ""
+
+
+def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, tuple[Found, ...]]:
+    """Return what is read of a page, and all tables that it has.
+
+    `wanted` picks tables: `3`, `1,3` or words of a caption or heading. Without it, the table that
+    names a metric is read; several with the same columns are read as one.
+    """
+    names = _names(tables)
+    candidates = [_candidate(table, n, names[n]) for n, table in enumerate(tables)]
+    left = _wanted(candidates, file, wanted) if wanted else _with_results(candidates, file)
+    broken = next((c for c in left if c.grid is None), None)
+    if broken is not None:
+        raise UserError(f"{broken.problem[:-1]} ('{file}').")
+    groups = _groups(left)
+    if len(groups) > 1:
+        raise UserError(_question(left, groups, file))
+    grid = join([(c.table, c.grid) for c in left if c.grid is not None])
+    if grid is None:
+        raise UserError(_question(left, groups, file))
+    read = {c.found.number for c in left}
+    return grid, tuple(_judged(c, read, bool(wanted)) for c in candidates)
+
+
+def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]:
+    """Return the tables that may hold results: those that name a metric, or else have numbers."""
+    if len(candidates) == 1:
+        return list(candidates)
+    left = [c for c in candidates if c.grid is not None and _has_numbers(c.grid)]
+    if not left:
+        raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
+    return [c for c in left if _names_results(c)] or left
+
+
+def _judged(candidate: Candidate, read: set[int], chosen: bool) -> Found:
+    found = candidate.found
+    if found.number in read:
+        return replace(found, is_read=True)
+    if candidate.grid is None or not _has_numbers(candidate.grid):
+        return replace(found, why_not="no column of numbers")
+    return replace(found, why_not="not chosen" if chosen else "no metric is named")
+
+
+def _candidate(table: PageTable, place: int, name: str) -> Candidate:
+    number = place + 1
+    about = _about(table)
+    try:
+        grid = grid_of([list(row) for row in table.rows], f"table {number}", about)
+    except UserError as problem:
+        width = max(map(len, table.rows))
+        return Candidate(table, Found(number, name, len(table.rows), width), None, str(problem))
+    return Candidate(table, Found(number, name, len(grid.rows), len(grid.titles)), grid)
+
+
+def _about(table: PageTable) -> str:
+    """Return what says most about a table: the nearest text that names a metric, or the nearest."""
+    headings = [table.levels[level] for level in sorted(table.levels, reverse=True)]
+    own = headings[: 1 if max(table.levels, default=0) >= CAPTION else 0]
+    texts = [*own, table.above, *headings[len(own) :]]
+    return next((text for text in texts if metrics_in(text)), next(filter(None, texts), ""))
+
+
+def _names(tables: Sequence[PageTable]) -> list[str]:
+    """Name each table after its caption or the heading above it; by outer ones, where need be."""
+    names = [_name(table, 1) for table in tables]
+    for depth in (2, 3):
+        twice = {name for name, times in Counter(names).items() if times > 1}
+        names = [_name(t, depth) if n in twice else n for t, n in zip(tables, names, strict=True)]
+    return names
+
+
+def _name(table: PageTable, depth: int) -> str:
+    levels = sorted(table.levels)[-depth:]
+    said = [table.levels[level] for level in levels] or [table.above]
+    if levels and levels[-1] < BOLD and depth > 2 and table.above:
+        said.append(table.above)
+    return " / ".join(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…" for text in said)
+
+
+def _wanted(candidates: Sequence[Candidate], file: str, wanted: str) -> list[Candidate]:
+    """Return the tables that the user picks: by number, or by words of their names."""
+    parts = [part.strip() for part in wanted.split(",")]
+    if all(part.isdecimal() for part in parts):
+        numbers = {int(part) for part in parts}
+        missing = numbers - {c.found.number for c in candidates}
+        if missing:
+            have = f"1 to {len(candidates)}" if len(candidates) > 1 else "1"
+            raise UserError(f"'{file}' has no table {min(missing)}: its tables are {have}.")
+        return [c for c in candidates if c.found.number in numbers]
+    words = wanted.casefold()
+    picked = [c for c in candidates if words in _all_said(c.table).casefold()]
+    if not picked:
+        raise UserError(
+            f"'{file}' has no table with '{wanted}' in its caption or headings: "
+            f"{_listed(candidates)}."
+        )
+    return picked
+
+
+def _all_said(table: PageTable) -> str:
+    return "\n".join([*table.levels.values(), table.above])
+
+
+def _has_numbers(grid: Grid) -> bool:
+    return any(numeric_share(cells) > 0.5 for cells in zip(*grid.rows, strict=True))
+
+
+def _names_results(candidate: Candidate) -> bool:
+    """Whether a table says that it holds results: a metric, or names of sets or detectors."""
+    grid = candidate.grid
+    if grid is None:
+        return False
+    if any(metric_named(title) for title in grid.titles) or metrics_in(grid.about):
+        return True
+    columns = [list(dict.fromkeys(cells)) for cells in zip(*grid.rows, strict=True)]
+    texts = [names for names in columns if numeric_share(names) <= 0.5]
+    return any(
+        sum(map(known, names)) >= 2
+        for names in (grid.titles, *texts)
+        for known in (is_set, is_detector, lambda name: bool(metric_named(name)))
+    )
+
+
+def _groups(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Put tables with the same titles together."""
+    groups: dict[frozenset[str], list[Candidate]] = {}
+    for candidate in candidates:
+        titles = candidate.grid.titles if candidate.grid else []
+        groups.setdefault(_key(titles), []).append(candidate)
+    return list(groups.values())
+
+
+def _key(titles: Sequence[str]) -> frozenset[str]:
+    """Titles without their dress; the first may be that of the data set of the table."""
+    first = "" if titles and is_set(titles[0]) else titles[0] if titles else ""
+    return frozenset(undressed(title).casefold() for title in (first, *titles[1:]))
+
+
+def _listed(candidates: Sequence[Candidate]) -> str:
+    shown = [f"#{c.found.label}" for c in candidates[:_LISTED]]
+    return "; ".join(shown) + ("; …" if len(candidates) > _LISTED else "")
+
+
+def _question(
+    candidates: Sequence[Candidate], groups: Sequence[Sequence[Candidate]], file: str
+) -> str:
+    first = candidates[0].found.number
+    alike = next((group for group in groups if len(group) > 1 and len(groups) > 1), None)
+    more = ""
+    if alike:
+        numbers = ",".join(str(c.found.number) for c in alike)
+        more = f", or several with the same columns, such as '{file}#{numbers}'"
+    return (
+        f"'{file}' holds {len(candidates)} tables with results: {_listed(candidates)}; name one, "
+        f"such as '{file}#{first}'{more}."
+    )

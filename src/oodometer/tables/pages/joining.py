@@ -1,0 +1,157 @@
+"""Tables with the same columns as one: what their headings say becomes columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.factors import TITLES, plain
+from oodometer.tables.cells import Rows, numeric_share
+from oodometer.tables.grid import Grid
+from oodometer.tables.headers import KNOWN_TITLES
+from oodometer.tables.names import is_set, metric_named, metrics_in, without_metric
+from oodometer.tables.pages.outline import PageTable
+from oodometer.tables.roles import SECTION
+from oodometer.tables.titles import undressed
+
+_SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
+_MANY_WORDS = 12
+_FIRST = "Method"  # title of a first column that bears the name of a data set instead
+
+
+def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
+    """Put tables below each other; None if nothing tells them apart that must be told apart."""
+    if len(parts) == 1:
+        return parts[0][1]
+    tables = [table for table, _ in parts]
+    grids, own = _with_common_titles([grid for _, grid in parts])
+    columns = _columns(tables, own, grids[0].titles)
+    titles = [*grids[0].titles, *columns]
+    rows: Rows = []
+    for place, grid in enumerate(grids):
+        said = [levels[place] for levels in columns.values()]
+        order = [grid.titles.index(title) for title in grids[0].titles]
+        rows += [[*(row[n] for n in order), *said] for row in grid.rows]
+    if not _are_told_apart(columns, grids):
+        return None
+    notes = list(dict.fromkeys(note for grid in grids for note in grid.notes))
+    about = {grid.about for grid in grids}
+    return Grid(titles, rows, notes, about.pop() if len(about) == 1 else "")
+
+
+def _with_common_titles(grids: Sequence[Grid]) -> tuple[list[Grid], list[str]]:
+    """Give all tables the titles of the first; return the names of sets in first titles, too."""
+    own = [grid.titles[0] for grid in grids]
+    if len(set(own)) > 1 and any(map(is_set, own)):
+        title = next((name for name in own if not is_set(name)), _FIRST)
+        grids = [grid._replace(titles=[title, *grid.titles[1:]]) for grid in grids]
+    else:
+        own = []
+    known = {_key(title): title for title in grids[0].titles}
+    return [grid._replace(titles=[known[_key(t)] for t in grid.titles]) for grid in grids], own
+
+
+def _key(title: str) -> str:
+    return undressed(title).casefold()
+
+
+def _are_told_apart(columns: dict[str, list[str]], grids: Sequence[Grid]) -> bool:
+    """Whether no two lines have the same names, but for those within one table."""
+    seen: dict[tuple[str, ...], int] = {}
+    for place, grid in enumerate(grids):
+        said = tuple(levels[place] for levels in columns.values())
+        names = [
+            title
+            for title, cells in zip(grid.titles, zip(*grid.rows, strict=True), strict=True)
+            if numeric_share(cells) <= 0.5
+        ]
+        numbers = [grid.titles.index(name) for name in sorted(names)]
+        for row in grid.rows:
+            if seen.setdefault((*said, *(row[n] for n in numbers)), place) != place:
+                return False
+    return True
+
+
+def _columns(
+    tables: Sequence[PageTable], own: Sequence[str], titles: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return columns, title -> what it says of each table, that tell tables apart."""
+    levels = sorted({level for table in tables for level in table.levels})
+    said = [[table.levels.get(level, "") for table in tables] for level in levels]
+    headings = [texts for texts in (*said, list(own)) if len(set(texts)) > 1]
+    facts = _facts(tables)
+    if not headings and not facts:
+        above = [table.above for table in tables]
+        headings = [above] if len(set(above)) > 1 else []
+    has_metric = any(map(metric_named, titles))
+    kept = list(facts.items())
+    for texts in headings:
+        for title, bare in _parted(texts, has_metric):
+            _keep(kept, title, bare)
+    taken = {plain(title) for title in titles}
+    sections = iter([name for name in _SECTIONS if name not in taken])
+    columns: dict[str, list[str]] = {}
+    for title, texts in kept:
+        free = title and plain(title) not in taken and title not in columns
+        name = title if free else next(sections, f"heading {len(columns) + 1}")
+        columns[name] = texts
+    return columns
+
+
+def _facts(tables: Sequence[PageTable]) -> dict[str, list[str]]:
+    """Return what lines such as "- ID dataset: CIFAR-10" say of all tables, but not the same."""
+    keys = [key for key in tables[0].facts if all(key in table.facts for table in tables)]
+    facts = {key: [table.facts[key] for table in tables] for key in keys}
+    return {key: said for key, said in facts.items() if len(set(said)) > 1}
+
+
+def _keep(kept: list[tuple[str, list[str]]], title: str, texts: list[str]) -> None:
+    """Add a column, unless another tells the same apart: of two headings the shorter one stays."""
+    for place, (other, known) in enumerate(kept):
+        if len(set(zip(known, texts, strict=True))) == len(set(known)) == len(set(texts)):
+            if not other and (title or len("".join(texts)) < len("".join(known))):
+                kept[place] = title, texts
+            return
+    kept.append((title, texts))
+
+
+def _parted(texts: Sequence[str], has_metric: bool) -> list[tuple[str, list[str]]]:
+    """Part headings into the metric and the rest, if each names one; else drop common words."""
+    metrics = [metrics_in(text) for text in texts]
+    named = [min(found) for found in metrics if len(found) == 1]
+    if has_metric or len(named) < len(texts) or len(set(named)) < 2:
+        return [_without_common_words(texts)]
+    rest = [without_metric(t) if t.count(" ") < _MANY_WORDS else t for t in texts]
+    more = [_without_common_words(rest)] if len(set(rest)) > 1 else []
+    return [("metric", named), *more]
+
+
+def _without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the title that common first words are, if any, and what is left of each text.
+
+    >>> _without_common_words(["Seed 0", "Seed 1"])
+    ('Seed', ['0', '1'])
+    >>> _without_common_words(["Results on CIFAR-10", "Results on SVHN"])
+    ('', ['CIFAR-10', 'SVHN'])
+    """
+    words = [text.split() for text in texts]
+    given = [row for row in words if row]
+    first = min(_common(given), min(map(len, given)) - 1)  # a word of each is left
+    last = _common([row[:first:-1] for row in given])
+    bare = [" ".join(row[first : len(row) - last]) for row in words]
+    start = given[0][:first]
+    title = " ".join(start).rstrip(" :=–—-")
+    if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):
+        return title, bare
+    if start and all(text.replace(".", "").isdigit() for text in bare if text):
+        bare = [f"{start[-1]} {text}" if text else "" for text in bare]
+    return "", bare
+
+
+def _common(rows: Sequence[Sequence[str]]) -> int:
+    """Count the words with which all begin."""
+    count = 0
+    for words in zip(*rows, strict=False):
+        if len(set(words)) > 1:
+            break
+        count += 1
+    return count

@@ -1,0 +1,159 @@
+r"""The cells of a LaTeX table: \multicolumn, \multirow, and what commands leave to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from oodometer.tables.cells import Rows, read_cell
+from oodometer.tables.pages.outline import Span, expanded
+
+_PARTS = re.compile(
+    r"\\\\\*?(?:\s*\[[^][\n]{0,40}\])?|\\tabularnewline\b|\\(?:begin|end)\s*\{[^{}]{0,40}\}"
+    r"|\\[^a-zA-Z\\]|[{}&]"
+)
+# Commands that leave nothing to read: rules, colours, citations, spaces.
+_SILENT = re.compile(
+    r"\\(?:cmidrule|cline|cdashline|hhline|specialrule|addlinespace|vspace|hspace|noalign|"
+    r"arrayrulecolor|(?:row|cell|column)colors?|color|cite[a-zA-Z]*|(?:[a-zA-Z]{0,10}ref)|label|"
+    r"(?:table)?footnote(?:mark|text)?|tnote|tnotex|tablenotemark|setlength|caption|begin|end)\*?"
+    r"(?:\s*(?:\([^()]{0,80}\)|\[[^][]{0,80}\]))*(?:\s*\{(?:[^{}]|\{[^{}]*\}){0,2000}\})+"
+    r"|\\(?:hline|(?:top|mid|bottom)rule|addlinespace|Xhline|endhead|endfirsthead|endfoot|"
+    r"endlastfoot|footnotemark|centering|xspace|strut)(?![a-zA-Z])(?:\s*\[[^][]{0,40}\])?"
+)
+# A table in a cell, by which its text has lines.
+_INNER = re.compile(
+    r"\\begin\s*\{[a-zA-Z]{0,20}\*?\}(?:\s*\[[^][]{0,40}\])?"
+    r"(?:\s*\{(?:[^{}]|\{[^{}]*\}){0,200}\})?"
+)
+_SPANNING = re.compile(
+    r"\\multi(column|row)(?![a-zA-Z])\s*(?:\[[^][]{0,40}\]\s*)?\{\s*(-?[\d.]+)\s*\}"
+)
+# A smaller number behind another, such as 91.2\std{0.3} or 91.2{\tiny 0.3}.
+_SECOND = re.compile(
+    r"(?<=[\d}$])\s*(?:\{\s*\\(?!pm)[a-zA-Z]+\s*|\\(?!pm)[a-zA-Z]+\s*\{\s*)"
+    r"\(?\s*(\d*\.?\d+)\s*\)?\s*\}\s*$"
+)
+_SIGNS = {
+    r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", r"\#": "#",
+    "~": " ", r"\checkmark": "✓", r"\cmark": "✓", r"\xmark": "✗", r"\times": "×", r"\to": "→",
+    r"\rightarrow": "→", r"\Delta": "Δ", r"\lambda": "λ", r"\alpha": "α", r"\beta": "β",
+    r"\gamma": "γ", r"\sigma": "σ", r"\epsilon": "ε", r"\,": " ", r"\;": " ", r"\!": "",
+}  # fmt: skip
+_SIGN = re.compile(r"\\[a-zA-Z]+|\\[&%_#,;!]|~")
+_COMMAND = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
+_FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|[*†‡§])\s*\}?\$?")
+_NO_NAMES = frozenset(  # commands that do not stand for a name
+    {"textbf", "bf", "bfseries", "textit", "emph", "small", "midrule", "hline", "rule", "quad",
+     "qquad", "newline", "hfill", "noindent"}
+)  # fmt: skip
+_NESTED = 4  # commands within commands
+_MOST_SPANNED = 1000  # columns or lines that a cell may cover
+
+
+def latex_rows(body: str, macros: Mapping[str, str] | None = None) -> Rows:
+    r"""Return the cells between & in rows that end with \\, or with a line where none does."""
+    if body.count("\\\\") + body.count("\\tabularnewline") < 2:
+        body = body.replace("\n", " \\\\\n")
+    spans: list[list[Span]] = []
+    for row in _rows(body):
+        cells = [_span(cell, macros or {}) for cell in row]
+        if any(cell.text for cell in cells):
+            spans.append(cells)
+    return _filled(expanded(spans), spans)
+
+
+def _rows(body: str) -> list[list[str]]:
+    r"""Cut at & and \\, but not within braces and environments, where cells have lines."""
+    rows: list[list[str]] = [[]]
+    depth = start = 0
+    for found in _PARTS.finditer(body):
+        part = found[0]
+        if part == "{" or part.startswith("\\begin"):
+            depth += 1
+        elif part == "}" or part.startswith("\\end"):
+            depth = max(0, depth - 1)
+        elif depth == 0 and (part == "&" or part.startswith(("\\\\", "\\tab"))):
+            rows[-1].append(body[start : found.start()])
+            start = found.end()
+            if part != "&":
+                rows.append([])
+    rows[-1].append(body[start:])
+    return rows
+
+
+def _span(cell: str, macros: Mapping[str, str]) -> Span:
+    """Return what a cell says, and what it covers."""
+    columns = lines = 1
+    for _ in range(_NESTED):
+        cell = _silenced(cell)
+        found = _SPANNING.search(cell)
+        if found is None:
+            break
+        number = int(float(found[2]))
+        if found[1] == "column":
+            columns = min(max(number, 1), _MOST_SPANNED)
+        else:
+            lines = max(min(number, _MOST_SPANNED), -_MOST_SPANNED)
+        cell = _last_argument(cell, found.end())
+    return Span(latex_text(cell, macros), columns, lines)
+
+
+def _last_argument(cell: str, start: int) -> str:
+    """Return the argument that holds the text: the last one in braces, and what follows it."""
+    depth, begin, text = 0, start, cell[start:]
+    for found in re.finditer(r"[{}]", cell[start:]):
+        depth += 1 if found[0] == "{" else -1
+        if found[0] == "{" and depth == 1:
+            begin = start + found.end()
+        elif found[0] == "}" and depth == 0:
+            text = cell[begin : start + found.start()]
+    return text
+
+
+def _silenced(cell: str) -> str:
+    """Leave out commands without text, from the inside out."""
+    if "\\" not in cell:
+        return cell
+    cell = _INNER.sub(" ", cell)
+    for _ in range(_NESTED):
+        less = _SILENT.sub(" ", cell)
+        if less == cell:
+            break
+        cell = less
+    return cell
+
+
+def _filled(rows: Rows, spans: list[list[Span]]) -> Rows:
+    """Write what a cell says into the empty cells below or above it that it covers, too."""
+    for number, row in enumerate(spans):
+        column = 0
+        for cell in row:
+            step = 1 if cell.lines > 0 else -1
+            for line in range(number + step, number + cell.lines, step):
+                if not 0 <= line < len(rows):
+                    break
+                for place in range(column, min(column + cell.columns, len(rows[line]))):
+                    rows[line][place] = rows[line][place] or cell.text
+            column += cell.columns
+    return rows
+
+
+def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
+    r"""Return what a cell says without commands; one that only holds a command, its name.
+
+    >>> latex_text(r"\textbf{MSP}~\cite{hendrycks}"), latex_text(r"\ours")
+    ('MSP', 'ours')
+    """
+    cell = _SECOND.sub(r" ± \1", " ".join(_silenced(cell).replace("\\\\", " ").split()))
+    if read_cell(cell) is not None:
+        return cell
+    known = macros or {}
+
+    def said(found: re.Match[str]) -> str:
+        return _SIGNS.get(found[0], known.get(found[0][1:], found[0]))
+
+    plain = _SIGN.sub(said, _FOOTNOTE.sub("", cell)) if "\\" in cell or "~" in cell else cell
+    text = " ".join(_COMMAND.sub("", plain).split())
+    named = re.search(r"\\([a-zA-Z]{2,})", cell) if not text else None
+    return named[1] if named and named[1] not in _NO_NAMES else text

@@ -1,0 +1,184 @@
+"""Tables of Markdown pages, and of texts whose tables are drawn with bars."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from oodometer.tables.cells import Rows
+from oodometer.tables.pages.html import read_html, text_of_html
+from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
+
+CAPTIONED = re.compile(
+    r"[*_>\s#]*(?:Table|Tab\.|Tabelle|Tableau)\s*[A-Z]?[\dIVX.]+\s*[*_]*\s*(?:[:.|—–-]|\()",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*)")
+_HTML_HEADING = re.compile(r"\s*<h([1-6])[^<>]*>(.*)</h\1>\s*", re.IGNORECASE)
+_BOLD = re.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)([^*_|]+)(?:\*\*|__)\s*:?\s*")
+_SUMMARY = re.compile(r"<summary[^<>]*>([^\n]*)</summary>", re.IGNORECASE)
+_UNDERLINE = re.compile(r"\s{0,3}(?:={3,}|-{3,})\s*")
+_RULE = frozenset("|+:=- \t")
+_LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
+_TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
+_BAR = re.compile(r"(?<!\\)\|")
+# Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
+_DRAWN = {
+    n: "|" if chr(n) in "│┃║╎┆┊" else "-" if chr(n) in "─━═╌╍┄┅┈┉" else "+"
+    for n in range(0x2500, 0x2580)
+}
+
+
+def drawn(text: str) -> str:
+    """Return a text with its box-drawing characters as bars, dashes and crosses."""
+    return text.translate(_DRAWN) if any(bar in text for bar in "│┃║") else text
+
+
+def has_tables(text: str) -> bool:
+    """Whether a text has a table of Markdown or HTML."""
+    lines = text.splitlines()
+    return bool(_TAG.search(text)) or any(_begins(lines, n) for n in range(len(lines)))
+
+
+def markdown_tables(text: str) -> list[PageTable]:
+    """Return all tables of a page, also those in HTML."""
+    page = _Page(text.splitlines())
+    while page.number < len(page.lines):
+        page.read()
+    return page.outline.tables
+
+
+def _is_rule(line: str) -> bool:
+    """Whether a line only divides a header from what is below, as |---|---| does."""
+    return ("-" in line or "=" in line) and ("|" in line or "+" in line) and _RULE.issuperset(line)
+
+
+def _begins(lines: list[str], number: int) -> bool:
+    """Whether a table begins here: bars, above a line that divides, or above more such lines."""
+    if "|" not in lines[number] or _is_rule(lines[number]):
+        return False
+    below = number + 1
+    while (
+        below < min(len(lines), number + 4) and "|" in lines[below] and not _is_rule(lines[below])
+    ):
+        below += 1
+    return below < len(lines) and _is_rule(lines[below])
+
+
+class _Page:
+    """Walks through the lines of a page."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.number = 0
+        self.outline = Outline()
+        self._fenced = False
+        self._caption = ""  # above the next table
+
+    def read(self) -> None:
+        """Pass the next line, or the table that begins with it."""
+        line = self.lines[self.number]
+        if _begins(self.lines, self.number):
+            self._pass(self._barred())
+            return
+        if _TAG.search(line):
+            self._pass_html()
+            return
+        self.number += 1
+        if line.lstrip().startswith(("```", "~~~")):
+            self._fenced = not self._fenced
+        elif line.strip() and not _is_rule(line):
+            self._pass_line(line)
+
+    def _pass_line(self, line: str) -> None:
+        if CAPTIONED.match(line):
+            self._pass_caption(_bare(line))
+            return
+        heading = None if self._fenced else _heading(line, self._below())
+        if heading:
+            self.outline.heading(*heading)
+            self._caption = ""
+        elif not _UNDERLINE.fullmatch(line):
+            self.outline.say(_bare(line))
+
+    def _pass_caption(self, caption: str) -> None:
+        """A caption is of the table above it, unless captions stand above tables here."""
+        following = next((n for n in range(self.number, len(self.lines)) if self._below(n)), -1)
+        table_follows = 0 <= following < self.number + 3 and (
+            _begins(self.lines, following) or _TAG.search(self.lines[following])
+        )
+        if table_follows or not self.outline.is_after_table:
+            self._caption = caption
+        else:
+            self.outline.caption_below(caption)
+
+    def _pass(self, rows: Rows) -> None:
+        self.outline.table(rows, {CAPTION: self._caption} if self._caption else None)
+        self._caption = ""
+
+    def _below(self, number: int | None = None) -> str:
+        number = self.number if number is None else number
+        return self.lines[number].strip() if number < len(self.lines) else ""
+
+    def _barred(self) -> Rows:
+        """Return the cells of the lines with bars from here on; one blank line may divide them."""
+        rows: Rows = []
+        while self.number < len(self.lines):
+            line = self.lines[self.number]
+            if "|" not in line and not _is_rule(line):
+                goes_on = not line.strip() and "|" in self._below(self.number + 1)
+                if not goes_on or _begins(self.lines, self.number + 1):
+                    break
+            elif not _is_rule(line):
+                rows.append(_cells(line))
+            self.number += 1
+        return rows
+
+    def _pass_html(self) -> None:
+        """Pass a table of HTML, to its last line."""
+        start, depth = self.number, 0
+        while self.number < len(self.lines):
+            tags = _TAG.finditer(self.lines[self.number])
+            depth += sum(-1 if tag[0][1] == "/" else 1 for tag in tags)
+            self.number += 1
+            if depth <= 0:
+                break
+        read_html("\n".join(self.lines[start : self.number]), self.outline)
+        if self._caption:
+            self.outline.caption_below(self._caption)
+            self._caption = ""
+
+
+def _heading(line: str, below: str) -> tuple[int, str] | None:
+    """Return the level and the text of a heading, or of what serves as one: a line in bold."""
+    marked = _HEADING.fullmatch(line)
+    if marked:
+        return len(marked[1]), _bare(marked[2].rstrip("# "))
+    tagged = _HTML_HEADING.fullmatch(line)
+    if tagged:
+        return int(tagged[1]), _bare(tagged[2])
+    if below and _UNDERLINE.fullmatch(below) and len(line) < 120 and "|" not in line:
+        return (1 if "=" in below else 2), _bare(line)
+    bold = _BOLD.fullmatch(line) or _SUMMARY.search(line)
+    return (BOLD, _bare(bold[1]).rstrip(":")) if bold else None
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells between bars; those at the ends of a line are its frame."""
+    cells = _BAR.split(line.strip())
+    inside = cells[not cells[0].strip() : -1 if len(cells) > 1 and not cells[-1].strip() else None]
+    return [_cell(cell) for cell in inside]
+
+
+def _cell(cell: str) -> str:
+    cell = cell.replace("\\|", "|")
+    if "<" in cell:
+        return text_of_html(cell)
+    return " ".join((html.unescape(cell) if "&" in cell else cell).split())
+
+
+def _bare(line: str) -> str:
+    """Return a line of prose without what makes it bold or links it."""
+    line = _LINK.sub(r"\1", line)
+    line = text_of_html(line) if "<" in line else html.unescape(line)
+    return " ".join(line.replace("**", "").replace("__", "").replace("`", "").split())

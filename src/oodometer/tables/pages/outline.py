@@ -1,0 +1,104 @@
+"""What stands around a table on a page: headings, a caption, the line above it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from oodometer.tables.cells import Rows
+
+BOLD, CAPTION, SUBCAPTION = 7, 8, 9  # levels below those of headings, 0 to 6
+_NUMBERING = re.compile(  # 1. , 2.3 , (a) , Table 4: ; not the 10 of "10 classes"
+    r"^(?:(?:table|tab\.|tabelle|tableau)\s*[a-z]?[\divx.]*\d[\divx.]*\s*[:.|—–-]*|\d+(?:\.\d+)+\.?|"
+    r"\d+[.)]|\([a-z\d]\)|[a-z]\))\s+(?=\S)",
+    re.IGNORECASE,
+)
+_LONGEST = 300  # characters of a text around a table
+_FACT = re.compile(r"[-*+•]\s+([^\W\d_][\w \-/]{0,39}?)\s*[:=]\s*(\S.{0,79})")
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table on a page: its cells, and what is said around it."""
+
+    rows: Rows
+    levels: Mapping[int, str]  # headings above it, the caption
+    above: str = ""  # the last line of prose
+    facts: Mapping[str, str] = field(default_factory=dict)  # ID dataset -> CIFAR-10
+
+
+class Outline:
+    """Where a reader of a page is: below which headings, and after which lines."""
+
+    def __init__(self) -> None:
+        self.tables: list[PageTable] = []
+        self._levels: dict[int, str] = {}
+        self._facts: dict[int, dict[str, str]] = {}  # by the level of the heading above
+        self._above = ""
+        self._after_table = False
+
+    def heading(self, level: int, text: str) -> None:
+        """Go below a heading; those of its level and deeper ones end."""
+        self._levels = {n: said for n, said in self._levels.items() if n < level}
+        self._facts = {n: facts for n, facts in self._facts.items() if n < level}
+        self._above, self._after_table = "", False
+        if text.strip():
+            self._levels[level] = _unnumbered(text)
+
+    def say(self, line: str) -> None:
+        """Pass a line of prose."""
+        line = " ".join(line[:_LONGEST].split())
+        fact = _FACT.fullmatch(line)
+        if fact:
+            self._facts.setdefault(max(self._levels, default=-1), {})[fact[1]] = fact[2].strip()
+        self._above, self._after_table = line, False
+
+    @property
+    def is_after_table(self) -> bool:
+        """Whether nothing but captions was passed since a table."""
+        return self._after_table
+
+    def table(self, rows: Rows, captions: Mapping[int, str] | None = None) -> None:
+        """Pass a table, if it is more than a line or a column; `captions` are its own."""
+        if len(rows) > 1 and max(map(len, rows)) > 1:
+            own = {level: _unnumbered(said) for level, said in (captions or {}).items()}
+            levels = {**self._levels, **own}
+            facts = {key: value for said in self._facts.values() for key, value in said.items()}
+            self.tables.append(PageTable(rows, levels, self._above, facts))
+            self._after_table = True
+        self._above = ""
+
+    def caption_below(self, text: str) -> None:
+        """Pass the caption of the table that was passed last, unless it has one."""
+        if self.tables and CAPTION not in self.tables[-1].levels:
+            last = self.tables.pop()
+            levels = {**last.levels, CAPTION: _unnumbered(text)}
+            self.tables.append(PageTable(last.rows, levels, last.above, last.facts))
+
+
+def _unnumbered(text: str) -> str:
+    return _NUMBERING.sub("", " ".join(text[:_LONGEST].split()))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A cell that may cover several columns and lines; of lines, negative ones above it."""
+
+    text: str
+    columns: int = 1
+    lines: int = 1
+
+
+def expanded(spans: Sequence[Sequence[Span]]) -> Rows:
+    """Write what a cell says into all columns that it covers, unless these are all: a heading."""
+    width = max((sum(cell.columns for cell in row) for row in spans), default=0)
+    rows: Rows = []
+    for row in spans:
+        cells: list[str] = []
+        for cell in row:
+            whole = cell.columns >= width > 1
+            more = "" if whole else cell.text
+            cells += [cell.text, *[more] * (cell.columns - 1)]
+        rows.append(cells)
+    return rows

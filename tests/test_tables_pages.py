@@ -1,0 +1,262 @@
+"""Pages with prose and several tables: which are found, which is read, what is asked."""
+
+import time
+
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.tables import read_results
+from oodometer.tables.files import read_file
+from oodometer.tables.pages.finding import find_tables
+from oodometer.tables.pages.latex_cells import latex_rows, latex_text
+
+CLINC = """
+| Method | Test NLL | OOD AUROC |
+| ------ | -------- | --------- |
+| [Deterministic](deterministic.py) | 0.186 | 0.942 |
+| [SNGP](sngp.py) | 0.139 | 0.969 |
+"""
+PROSE = f"""# Intent detection
+
+We train on CLINC150, with `python train.py | tee log`, and evaluate on its outliers.
+
+| Option | Meaning |
+| ------ | ------- |
+| `--lr` | learning rate |
+| `--epochs` | passes |
+
+## Results
+
+Calibration error, in the end:
+
+{CLINC}
+Numbers are means over 10 runs | see the paper.
+"""
+HTML = """<!doctype html><html><head><style>td {{ color: red }}</style></head><body>
+<h2>Results</h2><p>As in the paper.</p>
+<table class="x"><caption>Table 2: AUROC &amp; FPR95</caption>
+<thead><tr><th rowspan="2">Method</th><th colspan="2">SVHN</th><th colspan=2>LSUN</th></tr>
+<tr><th>AUROC &uarr;</th><th>FPR95 &darr;</th>
+<th>AUROC &uarr;</th><th>FPR95 &darr;</th></tr></thead>
+<tbody><tr><td colspan="5"><i>Post-hoc</i></td></tr>
+<tr><td><a href="x">MSP</a><sup>1</sup>
+<td>91.2&plusmn;0.3<td><b>40.1</b><td>93.4<td>38.0</tr>
+<tr><td>KNN</td><td>92.3<sub>0.2</sub></td><td>39.1</td><td>94.4</td><td>35.0</td></tr>
+</tbody></table>{more}</body></html>"""
+NESTED = r"""
+\documentclass{article} \newcommand{\ours}{TRIDENT}
+% \begin{tabular}{lc} Method & AUROC \\ nobody & 1.0 \\ \end{tabular}
+\begin{document}
+\section{Experiments}
+\begin{table*}[t]
+\caption{AUROC (\%) on \textbf{CIFAR-10}, see \cite{x}.}\label{tab:x}
+\begin{tabular*}{\textwidth}{@{\extracolsep{\fill}}llccc}
+\toprule
+\multirow{2}{*}{Backbone} & \multirow{2}*{Method} & \multicolumn{2}{c}{\textbf{Outliers}} & \\
+\cmidrule(lr){3-4}
+ & & \begin{tabular}[c]{@{}c@{}}SVHN\\crop\end{tabular} & \makecell{LSUN\\(R)} & Avg. \\ \midrule
+\multirow{2}{*}{ResNet} & MSP~\cite{msp} & 91.2 $\pm$ 0.3 & 93.4{\scriptsize$\pm$0.1} & 92.3 \\
+ & \cellcolor[HTML]{EFEFEF}\ours & $\mathbf{92.1}_{\pm 0.2}$ & \underline{94.0}\std{0.2}
+ & 93.1 \\[2pt]
+ & MSP & 81.2 & 83.4\% & -- \\ % the last one
+\rowcolor{gray} \multirow{-2}{*}{ViT} & \ours & 82.1$^\dagger$ & \textcolor{red}{84.0}
+ & 83.1\footnote{see \cite{y}} \\
+\bottomrule
+\end{tabular*}
+\end{table*}
+\end{document}
+"""
+
+
+def page(tmp_path, text, name="page.md"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def means(found, metric="auroc"):
+    (part,) = [part for part in found.results if part.metric == metric]
+    return part.frame.groupby("detector", sort=False)["value"].mean().round(4).to_dict()
+
+
+def test_the_table_with_results_is_found_between_prose_and_other_tables(tmp_path):
+    found = read_results(page(tmp_path, PROSE))
+    assert means(found) == {"Deterministic": 0.942, "SNGP": 0.969}
+    assert [(t.number, t.name, t.lines, t.columns, t.is_read) for t in found.found] == [
+        (1, "Intent detection", 2, 2, False),
+        (2, "Results", 2, 3, True),
+    ]
+    assert found.found[0].why_not == "no column of numbers"
+    assert means(read_results(page(tmp_path, CLINC))) == means(found)
+
+
+def test_several_tables_of_results_are_asked_about_and_can_be_picked(tmp_path):
+    other = CLINC.replace("Test NLL", "Seeds").replace("0.9", "0.8")
+    path = page(tmp_path, f"{PROSE}\n### On BANKING77\n{other}")
+    with pytest.raises(UserError) as problem:
+        read_results(path)
+    assert "#2: Results (2 × 3); #3: On BANKING77 (2 × 3); name one" in str(problem.value)
+    assert f"'{path}#2'" in str(problem.value)
+    assert means(read_results(f"{path}#3"))["SNGP"] == 0.869
+    assert means(read_results(f"{path}#banking77"))["SNGP"] == 0.869
+    for wrong in ("7", "0", "1,9", "nowhere"):
+        with pytest.raises(UserError, match="has no table"):
+            read_results(f"{path}#{wrong}")
+
+
+def test_an_only_table_needs_no_number(tmp_path):
+    path = page(tmp_path, "method,svhn,lsun\nMSP,91,92\nKNN,93,94\n", "t.csv")
+    assert means(read_results(f"{path}#1")) == means(read_results(path))
+    with pytest.raises(UserError, match="holds one table: leave out '#2'"):
+        read_results(f"{path}#2")
+
+
+@pytest.mark.parametrize(
+    ("headings", "column", "levels"),
+    [
+        (("## Seed 0", "## Seed 1"), "Seed", {"0", "1"}),
+        (("## 1. ResNet 18 (ours)", "## 2. ViT (ours)"), "section", {"ResNet 18", "ViT"}),
+        (("# A\n\n- Backbone: ViT\n", "# B\n\n- Backbone: RN\n"), "Backbone", {"ViT", "RN"}),
+        (("**Epoch 10**", "**Epoch 20**"), "Epoch", {"10", "20"}),
+        (("Table 1: with SGD:", "Table 2: with Adam:"), "section", {"SGD:", "Adam:"}),
+        (("With SGD.", "With Adam."), "section", {"SGD.", "Adam."}),
+    ],
+)
+def test_what_headings_say_of_tables_with_the_same_columns_becomes_a_column(
+    tmp_path, headings, column, levels
+):
+    table = "| Method | SVHN | LSUN |\n|---|---|---|\n| MSP | 91 | 92 |\n| KNN | 93 | 94 |\n"
+    text = f"{headings[0]}\n\n{table}\n{headings[1]}\n\n{table.replace('9', '8')}"
+    ((_, read),) = read_file(page(tmp_path, text)).items()
+    assert list(read.frame.columns) == ["Method", "SVHN", "LSUN", column]
+    assert set(read.frame[column]) == levels and len(read.frame) == 4
+    assert all(found.is_read for found in read.found)
+
+
+def test_two_levels_of_headings_and_facts_become_columns(tmp_path):
+    table = "| Scope | AUROC |\n|---|---|\n| SVHN | 0.91 |\n| LSUN | 0.92 |\n"
+    text = "".join(
+        f"### {n}. Model on {s}\n\n- ID dataset: {s}\n- Checkpoint: best\n\n"
+        + "".join(f"#### {d}\n\n{table}\n" for d in ("MSP", "Student energy"))
+        for n, s in enumerate(("CIFAR-10", "CIFAR-100"))
+    )
+    ((_, read),) = read_file(page(tmp_path, f"# Report\n\n## All\n\n{text}")).items()
+    assert list(read.frame.columns) == ["Scope", "AUROC", "ID dataset", "section"]
+    assert read.frame.iloc[-1].tolist() == ["LSUN", "0.92", "CIFAR-100", "Student energy"]
+
+
+def test_headings_that_name_metrics_are_the_metric(tmp_path):
+    table = "| Method | SVHN | LSUN |\n|---|---|---|\n| MSP | 91 | 92 |\n| KNN | 93 | 94 |\n"
+    text = f"## AUROC on CIFAR-10\n{table}\n## FPR95 on CIFAR-10\n{table.replace('9', '4')}"
+    found = read_results(page(tmp_path, text))
+    assert means(found) == {"MSP": 0.915, "KNN": 0.935}
+    assert means(found, "fpr95") == {"MSP": 0.415, "KNN": 0.435}
+
+
+def test_tables_that_nothing_tells_apart_are_asked_about(tmp_path):
+    with pytest.raises(UserError, match="holds 2 tables with results"):
+        read_results(page(tmp_path, f"{CLINC}\n\nAnd:\n\n{CLINC}".replace("And:", "")))
+
+
+def test_html_with_spans_entities_and_captions(tmp_path):
+    found = read_results(page(tmp_path, HTML.format(more=""), "page.html"))
+    assert means(found) == {"MSP": 0.923, "KNN": 0.9335}
+    assert means(found, "fpr95") == {"MSP": 0.3905, "KNN": 0.3705}
+    assert found.results[0].frame["spread"].round(4).tolist()[:2] == [0.003, 0.002]
+    assert found.found[0].name == "AUROC & FPR95"
+    readme = f"# Model zoo\n\n<details>\n{HTML.format(more='')}\n</details>\n\n{CLINC}"
+    tables = find_tables(readme)
+    assert [len(table.rows) for table in tables] == [5, 3]
+
+
+def test_html_nested_tables_and_tags_that_are_never_closed():
+    text = "<table><tr><td><table><tr><td>a<td>1<tr><td>b<td>2</table><td>x<tr><td>y<td>z"
+    tables = [table.rows for table in find_tables(text)]
+    assert tables == [[["a", "1"], ["b", "2"]], [["", "x"], ["y", "z"]]]
+    wide = "<table>" + "<tr>" + "<td colspan=1000>a" * 6000 + "</table>"
+    with pytest.raises(UserError, match="more than 5,000,000 cells"):
+        find_tables(wide)
+
+
+def test_latex_with_all_that_papers_use(tmp_path):
+    (table,) = find_tables(NESTED)
+    assert table.levels == {2: "Experiments", 8: "AUROC (%) on CIFAR-10, see ."}
+    assert table.rows[:2] == [
+        ["Backbone", "Method", "Outliers", "Outliers", ""],
+        ["Backbone", "Method", "SVHN crop", "LSUN (R)", "Avg."],
+    ]
+    assert [row[:2] for row in table.rows[2:]] == [
+        ["ResNet", "MSP"], ["ResNet", "TRIDENT"], ["ViT", "MSP"], ["ViT", "TRIDENT"],
+    ]  # fmt: skip
+    found = read_results(page(tmp_path, NESTED, "paper.tex"))
+    assert found.results[0].frame["value"].round(4).tolist() == [
+        0.912, 0.921, 0.812, 0.821, 0.934, 0.94, 0.834, 0.84,
+    ]  # fmt: skip
+
+
+def test_latex_captions_of_parts_and_longtables():
+    text = r"""\begin{table}\begin{subtable}{.5\textwidth}\begin{tabular}{lc}a&b\\c&1\\\end{tabular}
+    \caption{CIFAR-10}\end{subtable}
+    \subfloat[SVHN]{\begin{tabular}{lc}a&b\\d&2\\\end{tabular}}\caption{All}\end{table}
+    \begin{longtable}{lr}\caption{Long \textit{one}}\\ \toprule a&b\\ \endfirsthead
+    \multicolumn{2}{c}{(cont.)}\\
+    a&b\\ \endhead x&3\\y&4\\ \end{longtable}\begin{tabular}{ll}"""
+    tables = find_tables(text)
+    assert [dict(table.levels) for table in tables] == [
+        {9: "CIFAR-10", 8: "All"}, {9: "SVHN", 8: "All"}, {8: "Long one"},
+    ]  # fmt: skip
+    assert tables[2].rows == [["a", "b"], ["x", "3"], ["y", "4"]]
+
+
+def test_two_index_columns_of_pandas_latex(tmp_path):
+    body = "".join(
+        f"{s if n == 0 else ' '} & {d} & 0.{90 + n + k} \\\\\n"
+        for k, s in enumerate(("CatsVsDogs", "Cars196"))
+        for n, d in enumerate(("Baseline", "ODIN", "Isolation Forest"))
+    )
+    text = "\\begin{tabular}{lll}\\toprule & & AUC \\\\ \\midrule\n" + body + "\\end{tabular}"
+    ((_, read),) = read_file(page(tmp_path, text, "t.tex")).items()
+    assert read.frame["column 1"].tolist() == ["CatsVsDogs"] * 3 + ["Cars196"] * 3
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        (r"\textbf{Near \& far}", "Near and far"), (r"\ours", "ours"), (r"\ours{} (k=5)", "(k=5)"),
+        (r"FPR95 $\downarrow$", "FPR95 ↓"), (r"ASH\textsuperscript{\dag}", "ASH"),
+        (r"$\lambda=0.1$", "λ=0.1"), (r"A\footnote{b \textit{c}}", "A"), (r"\midrule", ""),
+    ],
+)  # fmt: skip
+def test_texts_of_latex_cells(cell, text):
+    assert latex_text(cell) == text
+
+
+def test_a_title_without_set_is_that_of_the_one_before(tmp_path):
+    text = (
+        "| Method | SVHN FPR95↓ | AUROC↑ | LSUN FPR95↓ | AUROC↑ |\n|---|---|---|---|---|\n"
+        "| MSP | 40.1 | 91 | 38.0 | 93 |\n| KNN | 39.1 | 92 | 35.0 | 94 |\n"
+    )
+    found = read_results(page(tmp_path, text))
+    assert means(found) == {"MSP": 0.92, "KNN": 0.93}
+    assert found.results[0].ood == ("SVHN", "LSUN")
+
+
+def test_large_and_hostile_pages_take_seconds():
+    table = "| Method | AUROC |\n|---|---|\n" + "| MSP | 91.2 |\n" * 600
+    text = "".join(f"## Heading {n}\n\nSome | prose.\n\n{table}\n" for n in range(500))
+    hostile = [
+        text, "|" * 100_000, "\\begin{tabular}" * 20_000, "{" * 100_000, "\\caption{" * 20_000,
+        "<table>" * 3_000, "<td colspan=9" * 20_000, "-" * 100_000 + "x", "\\multirow{" * 20_000,
+        "\\begin{tabular}{l}" + "\\multicolumn{2}{" * 10_000 + "\\end{tabular}",
+        "\\" * 100_000, "| a |\n" * 50_000, "**" * 50_000, "# " * 50_000, "Table 1: x\n" * 20_000,
+        "|" + "a|" * 50_000 + "\n" + "|-" * 50_000, "&" * 100_000, "<" * 100_000, "[" * 100_000,
+    ]  # fmt: skip
+    for number, content in enumerate(hostile):
+        start = time.process_time()
+        find_tables(content)
+        assert time.process_time() - start < (20 if number == 0 else 5), content[:30]
+
+
+def test_rows_of_latex_without_environment():
+    assert latex_rows("a & b \\\\ c & \\textbf{1} \\\\") == [["a", "b"], ["c", "\\textbf{1}"]]
+    assert latex_rows("a & b\nc & 1\n") == [["a", "b"], ["c", "1"]]
