@@ -13,6 +13,7 @@ from oodometer.errors import UserError, unknown
 from oodometer.factors import Factor, names
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells, cells_of, mean_of_known
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.label_noise.labels import (
@@ -42,7 +43,11 @@ Pairs = tuple[Floats, Floats]  # values of the same cases
 
 @dataclass(frozen=True, eq=False)
 class NoiseCases:
-    """A value per question, detector and run: the median over outlier sets; gaps are NaN."""
+    """A value per question, detector and run: the median over outlier sets; gaps are NaN.
+
+    A case is a training run or, if there are several data sets, a data set: what noise does to
+    other such sets is asked then, and training runs within a set are not independent of it.
+    """
 
     noise: str  # the factor
     clean: str | None  # its level without noise
@@ -55,6 +60,7 @@ class NoiseCases:
     sets: int
     rates: Mapping[str, float]  # of levels, where a column tells
     unlabelled: int = 0  # rows left out because they do not say which labels were used
+    describing: tuple[str, ...] = ()  # factors that describe the noise and are averaged within it
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -76,6 +82,16 @@ class NoiseCases:
         """The other factors."""
         return tuple(name for name in names(self.factors) if name != self.noise)
 
+    @cached_property
+    def are_data_sets(self) -> bool:
+        """Whether data sets are the cases, not training runs."""
+        return "id" in self.others and len({run["id"] for run in self.runs}) >= SEVERAL
+
+    @property
+    def case(self) -> str:
+        """The word for a case."""
+        return "data set" if self.are_data_sets else "training run"
+
     @property
     def re_evaluations(self) -> tuple[str, ...]:
         """Factors whose levels evaluate the same training run."""
@@ -96,10 +112,31 @@ class NoiseCases:
         return self._over_re_evaluations(self.values[question])
 
     def both(self, one: str, other: str) -> Pairs:
-        """Two questions, (detectors, training runs) each; NaN where either is not answered."""
+        """Two questions, (detectors, cases) each; NaN where either is not answered."""
         first, second = self.by_training_run(one), self.by_training_run(other)
         gap = np.isnan(first) | np.isnan(second)
-        return np.where(gap, np.nan, first), np.where(gap, np.nan, second)
+        return (
+            self._by_case(np.where(gap, np.nan, first)),
+            self._by_case(np.where(gap, np.nan, second)),
+        )
+
+    def by_case(self, question: str) -> Floats:
+        """(detectors, cases): means over what is known of each."""
+        return self._by_case(self.by_training_run(question))
+
+    def _by_case(self, values: Floats) -> Floats:
+        """From training runs to cases."""
+        if not self.are_data_sets:
+            return values
+        return np.stack([mean_of_known(values[:, own].T) for own in self.by_data_set], axis=1)
+
+    @cached_property
+    def by_data_set(self) -> list[NDArray[np.intp]]:
+        """The training runs of each data set, if data sets are the cases; else all of them."""
+        if not self.are_data_sets:
+            return [np.arange(len(self.training_runs))]
+        ids = np.array([self.runs[own[0]]["id"] for own in self.training_runs.members])
+        return [np.flatnonzero(ids == own) for own in dict.fromkeys(ids.tolist())]
 
     @cached_property
     def training_accuracy(self) -> Floats:
@@ -111,7 +148,7 @@ class NoiseCases:
         return np.stack([mean_of_known(values[:, own].T) for own in members], axis=1)
 
     def at(self, detector: str, level: str, question: str = "auroc") -> Floats:
-        """One value per training run at this level."""
+        """One value per case at this level."""
         own = self._runs_at(detector, level, question)
         return self._pairs(own, own, self.others)[0]
 
@@ -134,12 +171,22 @@ class NoiseCases:
         return keys
 
     def paired(self, detector: str, one: str, other: str, question: str = "auroc") -> Pairs:
-        """Values of training runs that differ in the noise alone, in the same order."""
+        """Values of cases that differ in the noise alone, in the same order."""
         first, second = (self._runs_at(detector, level, question) for level in (one, other))
         return self._pairs(first, second, self.others)
 
+    def with_any_noise(self, detector: str) -> Pairs:
+        """Values of cases with clean labels, and means over the kinds of noise that each has."""
+        assert self.clean is not None, "asked only where clean labels are known"
+        noisy = [self._runs_at(detector, level) for level in self.noisy]
+        means = {
+            key: float(np.mean([own[key] for own in noisy if key in own]))
+            for key in dict.fromkeys(key for own in noisy for key in own)
+        }
+        return self._pairs(self._runs_at(detector, self.clean), means, self.others)
+
     def versus(self, one: str, other: str, level: str, question: str = "auroc") -> Pairs:
-        """Values of two detectors in the same training runs at one level of the noise."""
+        """Values of two detectors in the same cases at one level of the noise."""
         first, second = (self._runs_at(detector, level, question) for detector in (one, other))
         return self._pairs(first, second, self.others)
 
@@ -156,24 +203,25 @@ class NoiseCases:
         return self._pairs(found[one], found[other], [self.noise, *rest])
 
     def overall_noise(self, one: str, other: str) -> Pairs:
-        """Means over detectors of training runs that differ in the noise alone."""
-        return _mean_pairs([self.paired(name, one, other) for name in self.detectors])
+        """Means over detectors of cases that differ in the noise alone."""
+        return mean_pairs([self.paired(name, one, other) for name in self.detectors])
 
     def overall_choice(self, factor: str, one: str, other: str, levels: Sequence[str]) -> Pairs:
         """Means over detectors under two levels of another factor, all else being the same."""
         pairs = [self.chosen(name, factor, one, other, levels) for name in self.detectors]
-        return _mean_pairs(pairs)
+        return mean_pairs(pairs)
 
     def _pairs(self, first: Runs, second: Runs, columns: Sequence[str]) -> Pairs:
-        """One mean per training run of runs that both have; `columns`: factors of their keys."""
-        outer = [p for p, name in enumerate(columns) if name not in self.re_evaluations]
-        trained: dict[Key, list[tuple[float, float]]] = {}
-        for key, value in first.items():
-            if key in second:
-                own = tuple(key[place] for place in outer)
-                trained.setdefault(own, []).append((value, second[key]))
-        means = np.array([np.mean(runs, axis=0) for runs in trained.values()]).reshape(-1, 2)
-        return means[:, 0].copy(), means[:, 1].copy()
+        """One mean per case of runs that both have; `columns`: factors of their keys."""
+        trained = [p for p, name in enumerate(columns) if name not in self.re_evaluations]
+        means = {
+            key: np.array((value, second[key])) for key, value in first.items() if key in second
+        }
+        means = _means_by(means, trained)
+        if self.are_data_sets:
+            means = _means_by(means, [[columns[place] for place in trained].index("id")])
+        values = np.array(list(means.values())).reshape(-1, 2)
+        return values[:, 0].copy(), values[:, 1].copy()
 
     def labels(self, level: str) -> Labels:
         """The kind, rate and source of a level's noise."""
@@ -182,13 +230,21 @@ class NoiseCases:
         return labels_of(level, self.rates.get(level))
 
 
+def _means_by(values: Mapping[Key, Floats], places: Sequence[int]) -> dict[Key, Floats]:
+    """Means of values whose keys agree at these places."""
+    groups: dict[Key, list[Floats]] = {}
+    for key, value in values.items():
+        groups.setdefault(tuple(key[place] for place in places), []).append(value)
+    return {key: np.mean(own, axis=0) for key, own in groups.items()}
+
+
 def known(values: Floats) -> Floats:
     """The values without gaps."""
     return np.asarray(values[~np.isnan(values)])
 
 
-def _mean_pairs(pairs: Sequence[Pairs]) -> Pairs:
-    """The mean over detectors; those that lack a training run that others have take no part."""
+def mean_pairs(pairs: Sequence[Pairs]) -> Pairs:
+    """The mean over detectors; those that lack a case that others have take no part."""
     most = max(len(first) for first, _ in pairs)
     whole = [pair for pair in pairs if len(pair[0]) == most]
     first, second = (np.mean([pair[side] for pair in whole], axis=0) for side in (0, 1))
@@ -231,7 +287,9 @@ def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     if "auroc" not in labelled:
         raise UserError(f"No row says which labels its run was trained on: '{factor}' is empty.")
     main = labelled["auroc"]
-    cells = {name: cells_of(own) for name, own in labelled.items()}
+    whole = {name: cells_of(own).over_parts() for name, own in labelled.items()}
+    describing = _describing(whole["auroc"], factor, clean_level(main, factor))
+    cells = {name: own.over(*describing) for name, own in whole.items()}
     several = len({pair.id for pair in cells["auroc"].pairs}) > 1
     keys = list(dict.fromkeys(_run_keys(cells["auroc"], several)))
     detectors = cells["auroc"].detectors
@@ -242,10 +300,10 @@ def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> Nois
     }
     values[MEAN] = _reduced(cells["auroc"].values, members["auroc"], np.mean)
     accuracy = cells["auroc"].accuracy[:, None]
-    factors = (*main.factors, Factor("id")) if several else main.factors
+    factors = (*cells["auroc"].factors, *((Factor("id"),) if several else ()))
     runs = tuple(dict(zip(names(factors), key, strict=True)) for key in keys)
     levels = list(dict.fromkeys(own[factor] for own in runs))
-    clean = clean_level(main, factor, levels)
+    clean = clean_level(main, factor)
     if clean is not None:
         levels = [clean, *(level for level in levels if level != clean)]
     return NoiseCases(
@@ -260,7 +318,22 @@ def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> Nois
         sets=len(main.ood),
         rates=noise_rates(main, factor),
         unlabelled=len(tables["auroc"].frame) - len(main.frame),
+        describing=describing,
     )
+
+
+def _describing(cells: Cells, noise: str, clean: str | None) -> tuple[str, ...]:
+    """Conditions that describe the noise, such as its level: clean labels share none of theirs.
+
+    No two runs differ in the noise alone then; within each kind of noise they are averaged.
+    """
+    found = []
+    for name in names(cells.factors, "condition"):
+        levels = [{run[name] for run in cells.runs.values() if (run[noise] == clean) == is_clean}
+                  for is_clean in (True, False)]  # fmt: skip
+        if name != noise and all(levels) and not levels[0] & levels[1]:
+            found.append(name)
+    return tuple(found)
 
 
 def _run_keys(cells: Cells, several: bool) -> list[Key]:

@@ -39,6 +39,7 @@ def most_families(cases: NoiseCases) -> int:
     """How many families of tests the page may hold: one for each of its questions."""
     asked = [
         cases.clean is not None,  # what noise costs
+        cases.clean is not None and len(cases.noisy) > 1,  # and on average
         len(cases.noisy) > 1,  # which kind of it
         len(cases.detectors) > 1,  # who is best
         "incorrect_auroc" in cases.questions,
@@ -108,7 +109,7 @@ def compared(one: Floats, other: Floats, many: int, rng: np.random.Generator) ->
     return paired_difference(one, other, many, rng)
 
 
-def ask_choice(choice: Choice) -> list[Asked]:
+def ask_choice(cases: NoiseCases, choice: Choice) -> list[Asked]:
     """Which of two levels is better where labels are noisy?"""
     if not choice.noisy:
         none = f"none of {count(len(choice.same), 'detector')}"
@@ -117,12 +118,12 @@ def ask_choice(choice: Choice) -> list[Asked]:
         return [Asked((), lambda _: [Claim(text, "undecided", evidence)])]
     return about_differences(
         choice.noisy,
-        lambda adjusted: [_tell_choice(choice._replace(noisy=adjusted))],
+        lambda adjusted: [_tell_choice(cases, choice._replace(noisy=adjusted))],
         None if choice.mean is None else choice.mean.p_value,
     )
 
 
-def _tell_choice(choice: Choice) -> Claim:
+def _tell_choice(cases: NoiseCases, choice: Choice) -> Claim:
     better, worse = significant(choice.noisy)
     turned = len(worse) > len(better)  # the one that is better more often stands first
     if turned:
@@ -132,7 +133,7 @@ def _tell_choice(choice: Choice) -> Claim:
     text += f"{len(better)} of {count(len(choice.noisy), 'detector')}, and worse for {len(worse)}"
     if choice.same:
         text += f"; it makes no difference to {count(len(choice.same), 'other')}"
-    evidence = ["paired training runs, Holm"]
+    evidence = [f"paired {cases.case}s, Holm"]
     if choice.mean is not None:
         value, low, high, _ = choice.mean
         gain = (-value, -high, -low) if turned else (value, low, high)

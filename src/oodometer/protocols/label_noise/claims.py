@@ -9,18 +9,24 @@ import numpy as np
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
-from oodometer.protocols.common.differences import one_way, paired_differences, significant
+from oodometer.protocols.common.differences import (
+    one_way,
+    paired_difference,
+    paired_differences,
+    significant,
+)
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences, answers
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
     count,
+    in_all,
     listing,
     number,
     points,
     points_and_p,
 )
-from oodometer.protocols.label_noise.cases import NoiseCases
+from oodometer.protocols.label_noise.cases import NoiseCases, mean_pairs
 from oodometer.protocols.label_noise.choices import (
     Choice,
     ask_choice,
@@ -44,14 +50,54 @@ def claims(
     families = most_families(cases)
     return answers(
         [
+            *_ask_noise(cases, families, rng),
             *_ask_drop(cases, orders, families, rng),
             *_ask_kinds(cases, families, rng),
             *_ask_winner(cases, families, rng),
             *ask_errors(cases, families, rng),
             *ask_failure(cases, families, rng),
             *ask_accuracy(cases),
-            *(question for choice in choices for question in ask_choice(choice)),
+            *(question for choice in choices for question in ask_choice(cases, choice)),
         ]
+    )
+
+
+def _ask_noise(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
+    """What does noise do on average over its kinds and over detectors?"""
+    if cases.clean is None or len(cases.noisy) < 2:
+        return []
+    pairs = {name: cases.with_any_noise(name) for name in cases.detectors}
+    known = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    if not known:
+        return []
+    losses = {name: float(np.mean(clean - noisy)) for name, (clean, noisy) in known.items()}
+    mean = paired_difference(*mean_pairs(list(known.values())), families, rng)
+    many = max(len(clean) for clean, _ in known.values())
+
+    def tell(p_values: Sequence[float]) -> list[Claim]:
+        return [_tell_noise(cases, losses, mean._replace(p_value=p_values[0]), many)]
+
+    return [Asked([mean.p_value], tell)]
+
+
+def _tell_noise(
+    cases: NoiseCases, losses: Mapping[str, float], mean: Difference, many: int
+) -> Claim:
+    sign = 1 if mean.value >= 0 else -1
+    moved = [name for name, loss in losses.items() if sign * loss > 0]
+    most, least = (pick(losses, key=lambda n: sign * losses[n]) for pick in (max, min))
+    here = in_all(len(moved), len(losses), "detector", preposition="of")
+    text = (
+        f"Over {len(cases.noisy)} kinds of noise, noisy labels {'lower' if sign > 0 else 'raise'} "
+        f"the median AUROC by {points(abs(mean.value))}, mean over detectors"
+    )
+    sure = mean.p_value < SIGNIFICANT
+    text += "" if sure else ", which is not significant"
+    return Claim(
+        f"{text}; here that {here}, most of {most} ({points(sign * losses[most])}), "
+        f"least of {least} ({points(sign * losses[least])}).",
+        "holds" if sure else "undecided",
+        f"clean − noisy: {points_and_p(mean)}, by {count(many, cases.case)}",
     )
 
 
@@ -74,15 +120,17 @@ def _ask_drop(
     means = {level: cases.overall_noise(clean, level) for level in cases.noisy}
     overall = paired_differences(means, rng, families=2 * families)
     least = min((loss.p_value for loss in overall.values()), default=1.0)
-    return about_differences(found, lambda losses: _tell_drop(losses, orders), least)
+    return about_differences(found, lambda losses: _tell_drop(cases, losses, orders), least)
 
 
-def _tell_drop(found: Mapping[tuple[str, str], Difference], orders: Orders) -> list[Claim]:
+def _tell_drop(
+    cases: NoiseCases, found: Mapping[tuple[str, str], Difference], orders: Orders
+) -> list[Claim]:
     by_level: dict[str, dict[str, Difference]] = {}
     for (level, detector), difference in found.items():
         by_level.setdefault(level, {})[detector] = difference
     if len(by_level) > SHOWN:
-        return [_tell_drops(by_level, orders)]
+        return [_tell_drops(cases, by_level, orders)]
     claims = []
     for level, losses in by_level.items():
         worse, better = significant(losses)
@@ -113,7 +161,9 @@ def _largest_loss(detector: str, loss: float) -> str:
     return f"no detector loses; {detector} gains least, {points(-loss)}"
 
 
-def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders) -> Claim:
+def _tell_drops(
+    cases: NoiseCases, by_level: Mapping[str, Mapping[str, Difference]], orders: Orders
+) -> Claim:
     """The same of many kinds of noise, in one sentence."""
     changed = {level: significant(losses) for level, losses in by_level.items()}
     pairs = sum(len(losses) for losses in by_level.values())
@@ -130,7 +180,7 @@ def _tell_drops(by_level: Mapping[str, Mapping[str, Difference]], orders: Orders
         f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here "
         f"{_largest_loss(detector, by_level[level][detector].value)} with {level} labels.",
         one_way(worse, better),
-        f"paired training runs, Holm over all cases; least often with {least} labels, for "
+        f"paired {cases.case}s, Holm over all cases; least often with {least} labels, for "
         f"{len(changed[least][0])} of {len(by_level[least])}; clean is almost stochastically "
         f"better in {dominated} (ASO below {THRESHOLD})",
     )
@@ -152,10 +202,12 @@ def _ask_kinds(cases: NoiseCases, families: int, rng: np.random.Generator) -> li
         values[kinds] = first, second
     found = paired_differences(values, rng, families=families)
     many = {kinds: len(first) for kinds, (first, _) in values.items()}
-    return about_differences(found, lambda differences: _tell_kinds(differences, many))
+    return about_differences(found, lambda differences: _tell_kinds(cases, differences, many))
 
 
-def _tell_kinds(found: Mapping[Kinds, Difference], many: Mapping[Kinds, int]) -> list[Claim]:
+def _tell_kinds(
+    cases: NoiseCases, found: Mapping[Kinds, Difference], many: Mapping[Kinds, int]
+) -> list[Claim]:
     claims = []
     for (one, other), difference in found.items():
         better, worse = (one, other) if difference.value >= 0 else (other, one)
@@ -167,7 +219,7 @@ def _tell_kinds(found: Mapping[Kinds, Difference], many: Mapping[Kinds, int]) ->
                 + ("." if sure else "; the difference is not significant."),
                 "holds" if sure else "undecided",
                 f"{one} − {other}: {points_and_p(difference)}, "
-                f"{count(many[one, other], 'pair')} of training runs",
+                f"{count(many[one, other], 'pair')} of {cases.case}s",
             )
         )
     return claims

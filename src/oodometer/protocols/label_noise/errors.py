@@ -7,15 +7,24 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.finding import Claim, Verdict
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import mean_of_known
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
-from oodometer.protocols.common.differences import one_way, paired_differences, significant
+from oodometer.protocols.common.differences import (
+    FEWEST_FOR_T,
+    one_way,
+    paired_differences,
+    significant,
+)
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences
-from oodometer.protocols.common.words import count, number, p_equals, points_and_p
+from oodometer.protocols.common.words import LEVEL, count, number, p_equals, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases, known
 from oodometer.protocols.label_noise.choices import compared
 from oodometer.stats.agreement import Correlation, spearman, tau_b
 from oodometer.stats.comparison import Difference, adjusted
+from oodometer.stats.paired import t_test
+
+FEWEST_FOR_CORRELATION = 4  # training runs
 
 
 def _by_question(
@@ -63,7 +72,7 @@ def _tell_errors(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Cla
             f"significantly better than from misclassified ones ({incorrect}) by {len(better)} of "
             f"{count(len(found), 'detector')}{opposite}.",
             verdict,
-            f"paired training runs, Holm; least for {least}: {points_and_p(found[least])}",
+            f"paired {cases.case}s, Holm; least for {least}: {points_and_p(found[least])}",
         )
     ]
 
@@ -74,11 +83,13 @@ def ask_failure(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
         return []
     found = _by_question(cases, "failure_auroc", "auroc", families, rng)
     overall = _overall(cases, "failure_auroc", "auroc", families, rng)
-    better = about_differences(found, _tell_failure, overall)
+    better = about_differences(
+        found, lambda differences: _tell_failure(cases, differences), overall
+    )
     return [*better, *_ask_finder(cases, families, rng)]
 
 
-def _tell_failure(found: Mapping[str, Difference]) -> list[Claim]:
+def _tell_failure(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Claim]:
     failure, outliers = significant(found)
     widest = max(found, key=lambda name: abs(found[name].value))
     return [
@@ -86,7 +97,7 @@ def _tell_failure(found: Mapping[str, Difference]) -> list[Claim]:
             f"{len(failure)} of {count(len(found), 'detector')} detect the classifier's errors "
             f"significantly better than outliers, and {len(outliers)} detect outliers better.",
             one_way(failure, outliers),
-            f"failure − OOD AUROC in the same training runs, Holm; largest for {widest}: "
+            f"failure − OOD AUROC in the same {cases.case}s, Holm; largest for {widest}: "
             f"{points_and_p(found[widest])}",
         )
     ]
@@ -138,34 +149,52 @@ def ask_accuracy(cases: NoiseCases) -> list[Asked]:
     """Does accuracy predict how well detectors work?"""
     if not cases.has_accuracy:
         return []
-    accuracy = cases.training_accuracy
-    areas = np.where(np.isnan(accuracy), np.nan, cases.by_training_run("auroc"))
-    found = {
-        name: spearman(accuracy[~np.isnan(row)], known(row))
-        for name, row in zip(cases.detectors, areas, strict=True)
-        if len(known(row)) > 3
-    }
-    defined = {  # with value, interval and p-value, as differences have them
-        name: Difference(r.value, r.low, r.high, r.p_value)
-        for name, r in found.items()
-        if r.value is not None
-    }
-    means = mean_of_known(areas)
-    overall = spearman(accuracy[~np.isnan(means)], known(means))
-    return about_differences(adjusted(defined), _tell_accuracy, overall.p_value)
+    areas = np.where(np.isnan(cases.training_accuracy), np.nan, cases.by_training_run("auroc"))
+    rows = zip(cases.detectors, areas, strict=True)
+    found = {name: correlation(cases, row) for name, row in rows}
+    defined = {name: r for name, r in found.items() if r is not None}
+    overall = correlation(cases, mean_of_known(areas))
+    return about_differences(
+        adjusted(defined),
+        lambda correlations: _tell_accuracy(cases, correlations),
+        None if overall is None else overall.p_value,
+    )
 
 
-def _tell_accuracy(found: Mapping[str, Difference]) -> list[Claim]:
+def correlation(cases: NoiseCases, values: Floats) -> Difference | None:
+    """Spearman's correlation of accuracy with values by training run; None where undefined.
+
+    Where data sets are the cases, the mean of the correlations within each, by Student's t: sets
+    that are easy for classifier and detector alike tell nothing about better classifiers.
+    """
+    within = []
+    for own in cases.by_data_set:
+        pairs = np.array([cases.training_accuracy[own], values[own]])
+        whole = pairs[:, ~np.isnan(pairs).any(axis=0)]
+        if whole.shape[1] >= FEWEST_FOR_CORRELATION:
+            within.append(spearman(*whole))
+    defined = [r for r in within if r.value is not None]
+    if not cases.are_data_sets:
+        return next((Difference(r.value or 0.0, r.low, r.high, r.p_value) for r in defined), None)
+    if len(defined) < FEWEST_FOR_T:
+        return None
+    each = np.array([r.value for r in defined], dtype=np.float64)
+    mean = t_test(each, np.zeros_like(each), level=LEVEL)
+    return Difference(mean.value, max(-1.0, mean.low), min(1.0, mean.high), mean.p_value)
+
+
+def _tell_accuracy(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Claim]:
     more, less = significant(found)
     opposite = f", and {len(less)} worse" if less else ""
     strongest = max(found, key=lambda name: abs(found[name].value))
     value, low, high, p_value = found[strongest]
+    over = "training runs, within data sets" if cases.are_data_sets else "training runs"
     return [
         Claim(
             f"On more accurate classifiers, {len(more)} of {count(len(found), 'detector')} detect "
             f"outliers significantly better{opposite}.",
             one_way(more, less),
-            f"Spearman's correlation of accuracy and median AUROC over training runs; strongest: "
+            f"Spearman's correlation of accuracy and median AUROC over {over}; strongest: "
             f"{strongest}, {value:.2f} [{low:.2f}, {high:.2f}], adjusted {p_equals(p_value)}",
         )
     ]

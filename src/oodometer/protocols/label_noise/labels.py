@@ -95,8 +95,9 @@ def without_id(table: Results, factor: str) -> Results:
     return replace(table, frame=frame.assign(**{factor: frame[factor].astype(str).map(own)}))
 
 
-def clean_level(main: Results, factor: str, levels: Sequence[str]) -> str | None:
+def clean_level(main: Results, factor: str) -> str | None:
     """Find the level without noise: by its name, or by a noise rate of 0."""
+    levels: list[str] = main.frame[factor].astype(str).unique().tolist()
     named = [level for level in levels if _CLEAN.fullmatch(level.strip().casefold())]
     if len(named) == 1:
         return named[0]

@@ -24,6 +24,7 @@ from oodometer.protocols.label_noise.views import (
     curves,
     failure_table,
     kind_table,
+    loss_table,
     median_tables,
     order_table,
     question_table,
@@ -60,6 +61,7 @@ def label_noise_of(
         *median_tables(cases),
         *best_case_tables(cases),
         kind_table(cases),
+        loss_table(cases),
         question_table(cases),
         failure_table(cases, rng),
         correlation_table(cases),
@@ -101,6 +103,16 @@ def _caveats(cases: NoiseCases) -> tuple[str, ...]:
         caveats.append(
             f"Runs that differ only in {listing(cases.re_evaluations)} are re-evaluations of the "
             "same training run: tests, intervals and ASO use their mean as one case."
+        )
+    if cases.are_data_sets:
+        caveats.append(
+            "Each data set is one case: training runs are averaged within it, and conclusions are "
+            "about other data sets like these."
+        )
+    if cases.describing:
+        caveats.append(
+            f"{listing(cases.describing)} describes the noise: its levels are averaged within each "
+            f"{cases.noise} and data set."
         )
     if cases.unlabelled:
         caveats.append(

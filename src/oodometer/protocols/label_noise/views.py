@@ -13,7 +13,8 @@ from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.label_noise.cases import MEAN, QUESTIONS, NoiseCases, known
 from oodometer.protocols.label_noise.choices import Choice
-from oodometer.stats.agreement import Correlation, spearman
+from oodometer.protocols.label_noise.errors import FEWEST_FOR_CORRELATION, correlation
+from oodometer.stats.agreement import spearman
 from oodometer.stats.order import THRESHOLD, aso, aso_matrix
 from oodometer.stats.paired import difference_interval
 
@@ -21,7 +22,6 @@ DOES_NOT_APPLY = "–"
 ENOUGH_FOR_ORDER = (
     3  # training runs at each level, below which almost stochastic order says nothing
 )
-FEWEST_FOR_CORRELATION = 4  # training runs
 MANY_DETECTORS = 12  # beyond, a table with a column for each cannot be read
 
 
@@ -115,8 +115,29 @@ def kind_table(cases: NoiseCases) -> Table:
         tuple(columns),
         tuple(rows),
         "AUROC: median over outlier sets, mean over runs and detectors. Loss: clean − noisy in "
-        "paired training runs, with 95% confidence interval where there are two. The rate is shown "
-        "where it is known.",
+        f"paired {cases.case}s, with 95% confidence interval where there are two. The rate is "
+        "shown where it is known.",
+    )
+
+
+def loss_table(cases: NoiseCases) -> Table | None:
+    """What noise costs every detector, mean over its kinds within each case."""
+    if cases.clean is None or len(cases.noisy) < 2:
+        return None
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in cases.detectors:
+        clean, noisy = cases.with_any_noise(detector)
+        if len(clean):
+            rows.append((detector, _mean(clean), _mean(noisy), _difference(clean, noisy)))
+    rows.sort(key=lambda row: -_value(row[3]))
+    return Table(
+        "losses",
+        f"Median AUROC with clean and with noisy labels, mean over {len(cases.noisy)} kinds of "
+        "noise",
+        ("detector", "clean", "noisy", "loss"),
+        tuple(rows),
+        f"Loss: clean − noisy in paired {cases.case}s, with 95% confidence interval where there "
+        "are two.",
     )
 
 
@@ -177,7 +198,7 @@ def failure_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
         ("detector", "failure AUROC", "OOD AUROC", "difference", "ASO failure better",
          "ASO OOD better"),
         tuple(rows),
-        f"Over {count(int((~np.isnan(areas)).any(axis=0).sum()), 'training run')}; an ASO below "
+        f"Over {count(int((~np.isnan(areas)).any(axis=0).sum()), cases.case)}; an ASO below "
         f"{THRESHOLD} means almost stochastically better.",
     )  # fmt: skip
 
@@ -194,12 +215,11 @@ def correlation_table(cases: NoiseCases) -> Table | None:
     for row, detector in enumerate(cases.detectors):
         cells: list[TableCell] = []
         for name in cases.questions:
-            by_run = _correlation(cases.accuracy, cases.values[name][row])
-            found = _correlation(cases.training_accuracy, cases.by_training_run(name)[row])
-            if by_run is None or by_run.value is None or found is None or found.value is None:
+            found = correlation(cases, cases.by_training_run(name)[row])
+            if found is None:
                 cells.append(None)
                 continue
-            value = by_run.value
+            value = found.value if cases.are_data_sets else _by_run(cases, name, row)
             cells.append(Estimate(value, min(value, found.low), max(value, found.high)))
         rows.append((detector, *cells))
     return Table(
@@ -207,16 +227,18 @@ def correlation_table(cases: NoiseCases) -> Table | None:
         "Spearman's correlation of the classifier's accuracy with",
         ("detector", *(QUESTIONS[name] for name in cases.questions)),
         tuple(rows),
-        "Over all runs, with 95% confidence intervals that count training runs as cases; missing "
+        f"Over all runs, with 95% confidence intervals that count {cases.case}s as cases"
+        + (", mean of the correlations within them" if cases.are_data_sets else "")
+        + "; missing "
         f"where values do not vary or there are fewer than {FEWEST_FOR_CORRELATION} training runs.",
     )
 
 
-def _correlation(accuracy: Floats, values: Floats) -> Correlation | None:
-    both = ~np.isnan(accuracy) & ~np.isnan(values)
-    if int(both.sum()) < FEWEST_FOR_CORRELATION:
-        return None
-    return spearman(accuracy[both], values[both])
+def _by_run(cases: NoiseCases, question: str, row: int) -> float:
+    """The correlation over all runs: re-evaluations of a training run are several."""
+    values = cases.values[question][row]
+    both = ~np.isnan(cases.accuracy) & ~np.isnan(values)
+    return spearman(cases.accuracy[both], values[both]).value or 0.0
 
 
 def setting_orders(cases: NoiseCases, rng: np.random.Generator) -> dict[tuple[str, str], float]:
@@ -275,7 +297,7 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
         f"Median AUROC with {choice.factor} {choice.one} − with {choice.other}",
         tuple(columns),
         tuple(rows),
-        "Paired training runs, with 95% confidence intervals where there are two; p-values of "
+        f"Paired {cases.case}s, with 95% confidence intervals where there are two; p-values of "
         "noisy labels, "
         "adjusted by Holm's method for these detectors only. 0 without an interval: the scores are "
         "the same.",
@@ -283,8 +305,8 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
 
 
 def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
-    """Almost stochastic order between methods, over all training runs."""
-    rows = cases.by_training_run("auroc")
+    """Almost stochastic order between methods, over all cases."""
+    rows = cases.by_case("auroc")
     samples = {name: known(row) for name, row in zip(cases.detectors, rows, strict=True)}
     samples = {n: values for n, values in samples.items() if len(values) >= ENOUGH_FOR_ORDER}
     if len(samples) < 2:
@@ -297,7 +319,7 @@ def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
         losses = (matrix.minimum < THRESHOLD).sum(axis=0)
         return Table(
             "order",
-            "Almost stochastic order between detectors, over all training runs",
+            f"Almost stochastic order between detectors, over all {cases.case}s",
             ("detector", "better than", "worse than"),
             tuple((names[row], int(wins[row]), int(losses[row])) for row in order),
             f"Number of other detectors; epsilon below {THRESHOLD}, corrected for "
@@ -305,7 +327,7 @@ def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
         )
     return Table(
         "order",
-        "Almost stochastic order between detectors, over all training runs",
+        f"Almost stochastic order between detectors, over all {cases.case}s",
         ("detector", "better than", *(names[column] for column in order)),
         tuple(
             (
