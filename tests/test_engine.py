@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from engine_studies import DETECTORS, make_study, payloads, run_here
+from engine_studies import DETECTORS, make_study, payloads, run_here, run_inside
 
 from oodometer.calls import setting_text
 from oodometer.engine.lead import collect as collecting
@@ -474,6 +474,103 @@ def test_a_changed_helper_is_a_changed_detector(tmp_path, monkeypatch):
     (folder / "own_deeper.py").write_text("SIGN = +1\n")
     function_version.cache_clear()
     assert function_version(card.build) != before
+
+
+def test_helpers_that_exchange_their_contents_are_another_detector(tmp_path, monkeypatch):
+    from oodometer.engine.plan.keys import function_version
+    from oodometer.registry import find
+
+    imports = "from own_plus import SIGN as A\nfrom own_minus import SIGN as B"
+    name = write_own(tmp_path, "(2 * A + B) * test.logits.amax(1)", imports)
+    monkeypatch.syspath_prepend(tmp_path)
+    helpers = [tmp_path / "own_plus.py", tmp_path / "own_minus.py"]
+    for helper, sign in zip(helpers, ("+1", "-1"), strict=True):
+        helper.write_text(f"SIGN = {sign}\n")
+    card = find(name)
+    before = function_version(card.build)
+    for helper, sign in zip(helpers, ("-1", "+1"), strict=True):
+        helper.write_text(f"SIGN = {sign}\n")
+    function_version.cache_clear()
+    assert function_version(card.build) != before
+
+
+def test_a_file_that_a_detector_reads_is_in_its_key_if_declared(tiny_npz, tmp_path):
+    name = write_own(tmp_path, "test.logits.amax(1)")
+    module = tmp_path / "own_detectors.py"
+    module.write_text(
+        module.read_text().replace('needs={"logits"}', 'needs={"logits"}, reads=["means.csv"]')
+    )
+    study = make_study(tiny_npz(), detectors=[name])
+    contents = read_contents(study)
+    with pytest.raises(UserError, match="'own' reads 'means.csv', which cannot be read"):
+        make_plan(study, contents)
+    (tmp_path / "means.csv").write_text("1\n")
+    before = make_plan(study, contents).runs[0]
+    (tmp_path / "means.csv").write_text("2\n")
+    after = make_plan(study, contents).runs[0]
+    assert before.model == after.model and before.outputs == after.outputs
+    assert not set(before.scores["own"].values()) & set(after.scores["own"].values())
+
+
+@pytest.fixture
+def upgrade(monkeypatch):
+    """Pretend that a library is installed in another version."""
+    from oodometer.engine import versions
+    from oodometer.engine.plan import keys
+    from oodometer.engine.stores import base
+
+    caches = (versions.installed, base._made_by, keys.function_version, keys.libraries_of)
+
+    def to(library: str, version: str) -> None:
+        real = versions.version
+        monkeypatch.setattr(versions, "version", lambda n: version if n == library else real(n))
+        for cached in caches:
+            cached.cache_clear()
+
+    yield to
+    monkeypatch.undo()
+    for cached in caches:
+        cached.cache_clear()
+
+
+def test_another_minor_version_is_another_key_and_a_patch_is_said(tiny_npz, tmp_path, upgrade):
+    """Results of another patch version are reused, and the finding says that they are mixed."""
+    data = tiny_npz()
+    store = FolderStore(tmp_path / "store")
+    upgrade("scipy", "1.99.0")
+    run_inside(make_study(data, detectors=["max_softmax", "energy"]), store)
+    upgrade("scipy", "1.99.5")
+    study = make_study(data, detectors=["max_softmax", "energy", "entropy"])
+    mixed = run_inside(study, store)
+    sentence = "with different versions of scipy are compared: 1.99.0 (12) and 1.99.5 (6)"
+    assert any(sentence in caveat for caveat in mixed.findings[0].caveats)
+    kept = make_plan(study, read_contents(study)).runs[0]
+    told: list[str] = []
+    strict = run_inside(study, store, strict_versions=True, tell=told.append)
+    assert not any("versions" in caveat for caveat in strict.findings[0].caveats)
+    assert "of other versions" in told[0]
+    again = run_inside(study, store)
+    assert again.findings == strict.findings, "the table of mixed versions is gone"
+    upgrade("scipy", "1.100.0")
+    other = make_plan(study, read_contents(study)).runs[0]
+    assert kept.model == other.model and kept.outputs == other.outputs
+    assert not set(kept.scores["energy"].values()) & set(other.scores["energy"].values())
+    upgrade("torch", "3.0.0")
+    assert make_plan(study, read_contents(study)).runs[0].model != kept.model
+
+
+def test_a_library_that_only_an_own_detector_imports_is_in_its_key(tmp_path, upgrade):
+    from oodometer.engine.plan.keys import function_version, libraries_of
+    from oodometer.registry import find
+
+    card = find(write_own(tmp_path, "test.logits.amax(1)", "import yaml"))
+    before = function_version(card.build)
+    assert set(libraries_of(card.build)) == {"PyYAML"}
+    upgrade("PyYAML", "99.1.0")
+    other = function_version(card.build)
+    assert other != before and libraries_of(card.build) == {"PyYAML": "99.1.0"}
+    upgrade("PyYAML", "99.1.7")
+    assert function_version(card.build) == other
 
 
 def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):

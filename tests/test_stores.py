@@ -98,7 +98,9 @@ def test_it_gives_back_what_was_saved(store):
     assert record["made_from"] == {"parents": ["x"], "pair": [1, 2], "by": {"3": 4}}
     assert record["sha256"] == hashlib.sha256(b"content").hexdigest()
     assert record.keys() >= {"kind", "key", "bytes", "saved", "made_by"}
-    assert record["made_by"].keys() == {"oodometer", "torch", "numpy", "python", "machine"}
+    assert record["made_by"].keys() == {
+        "oodometer", "torch", "numpy", "scipy", "scikit-learn", "python", "machine",
+    }  # fmt: skip
     assert abs(store.saved_at("scores", "ab12") - time.time()) < 100
     store.discard("scores", "ab12")
     store.discard("scores", "ab12")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from types import MappingProxyType, ModuleType
@@ -52,6 +52,7 @@ class Detector:
     # setting -> value -> those of its needs that belong to this value alone
     needs_for: Mapping[str, Mapping[Setting, frozenset[Need]]] = field(default_factory=dict)
     only_by_name: bool = False  # too costly to be meant by "all"
+    reads: tuple[str, ...] = ()  # files that it reads, relative to its module
 
     def __post_init__(self) -> None:
         parameters = list(inspect.signature(self.build).parameters.values())
@@ -250,6 +251,7 @@ def detector(
     grid: Mapping[str, tuple[Setting, ...]] | None = None,
     needs_for: Mapping[str, Mapping[Setting, set[str]]] | None = None,
     only_by_name: bool = False,
+    reads: Sequence[str] = (),
 ) -> Callable[[Callable[..., Scorer]], Callable[..., Scorer]]:
     """Register the decorated function as a detector under its own name.
 
@@ -257,7 +259,9 @@ def detector(
     from outputs to scores, (n,), higher = more out-of-distribution. It sees only what `needs`
     declares; `grid` lists the values of each setting that are worth trying. Where a need depends
     on a setting, `needs_for` says on which value: ``{"space": {"logits": {"logits"}, ...}}``.
-    `only_by_name` leaves a costly one out of "all".
+    `only_by_name` leaves a costly one out of "all". `reads` names files, relative to the module,
+    that the function reads, or that are imported by a computed name: without it, stored results
+    do not notice that they changed.
     """
 
     def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
@@ -277,6 +281,7 @@ def detector(
             grid or {},
             needs_for or {},  # type: ignore[arg-type]
             only_by_name,
+            tuple(reads),
         )
         return build
 

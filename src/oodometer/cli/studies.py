@@ -84,6 +84,14 @@ def run(
         typer.Option(min=0.01, help="Fraction of a GPU that each task reserves on the cluster."),
     ] = 1.0,
     memory: Memory = None,
+    strict_versions: Annotated[
+        bool,
+        typer.Option(
+            "--strict-versions",
+            help="Recompute results of other versions of torch, numpy, scipy, scikit-learn and of "
+            "what own detectors import; default: only if the first two numbers differ.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the work to be done and exit.")
     ] = False,
@@ -101,7 +109,10 @@ def run(
         check_device(device, here=cluster is None)
         _print_plan(loaded, store)
     else:
-        _run(loaded, store, out, workers, cluster, settings, verbose)
+        _run(
+            loaded, store, out, workers, cluster, settings,
+            strict_versions=strict_versions, verbose=verbose,
+        )  # fmt: skip
 
 
 @app.command()
@@ -168,6 +179,8 @@ def _run(
     workers: int | None,
     cluster: str | None,
     settings: Settings | None = None,
+    *,
+    strict_versions: bool = False,
     verbose: bool = False,
 ) -> None:
     started = time.monotonic()
@@ -186,6 +199,7 @@ def _run(
                 workers=workers,
                 cluster=cluster,
                 settings=settings,
+                strict_versions=strict_versions,
                 progress=display.update,
                 tell=display.tell,
             )

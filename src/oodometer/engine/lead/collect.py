@@ -15,6 +15,7 @@ from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import Outcome, PlanRecord, plan_record, record_plan
 from oodometer.engine.stores import DamagedError, Store
+from oodometer.engine.versions import Versions, mixed_versions
 from oodometer.engine.work.codecs import (
     REFUSED,
     array_to_text,
@@ -41,7 +42,7 @@ def gather(plan: PlanRecord, store: Store) -> ScoreTable:
 
     What is damaged is left out, as if it were not there yet. What failed is missing.
     """
-    return _read(plan, store, _read_failures(plan, store))[0]
+    return _read(plan, store, _read_failures(plan, store), Versions())[0]
 
 
 def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, ScoreTable] | None:
@@ -62,12 +63,14 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
             return key, bytes_to_table(store.view("tables", key))
     except DamagedError:
         store.discard("tables", key)
-    table, damaged = _read(plan, store, parts)
+    versions = Versions()
+    table, damaged = _read(plan, store, parts, versions)
     for artefact in damaged:
         store.discard(artefact.kind, artefact.key)
     if damaged:
         return None
     about = {"study": plan.study.name, "cells": len(cells), "plan": record_plan(made, store)}
+    about |= {"versions": versions.counted}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table
 
@@ -92,9 +95,9 @@ def _nothing_scored(plan: PlanRecord, failed: list[Missing]) -> UserError:
 
 
 def _read(
-    plan: PlanRecord, store: Store, failed: Iterable[Missing]
+    plan: PlanRecord, store: Store, failed: Iterable[Missing], versions: Versions
 ) -> tuple[ScoreTable, list[Artefact]]:
-    """Read all scores that are there; return what is damaged, too."""
+    """Read all scores that are there; return what is damaged, too. Versions are counted."""
     rows: list[ScoreRow] = []
     missing = {(part.run, part.detector, part.setting): part for part in failed}
     correct: dict[str, NDArray[np.bool_]] = {}
@@ -104,7 +107,7 @@ def _read(
     for artefact in filter(has, wanted):
         try:
             if artefact.kind == "scores":
-                rows += _read_rows(artefact, plan, store, missing)
+                rows += _read_rows(artefact, plan, store, missing, versions)
             elif (right := _read_correct(artefact, store)) is not None:
                 correct[artefact.about.run] = right
         except DamagedError:
@@ -133,9 +136,11 @@ def _read_rows(
     plan: PlanRecord,
     store: Store,
     missing: dict[tuple[str, str, str], Missing],
+    versions: Versions,
 ) -> Iterator[ScoreRow]:
     """The rows of one artefact; settings that it lacks are added to what is missing."""
     payload, record = store.read("scores", cell.key)
+    versions.add(record)
     arrays, made_from = bytes_to_arrays(payload), record["made_from"]
     about = made_from if isinstance(made_from, dict) else {}
     learned_from, settings = about.get("learned_from", {}), about.get("settings", {})
@@ -179,13 +184,15 @@ def _read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
 def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> Outcome:
     """Apply the study's protocols to its table; findings are kept too."""
     findings, keys = [], []
+    mixed = mixed_versions(store.record("tables", table_key))
     for name in study.protocols:
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = code_version(module, apart_from=("errors",))
-        key = digest("finding", name, code, table_key)
+        key = digest("finding", name, code, table_key, mixed)
         finding = _load_finding(key, store)
         if finding is None:
             finding = _apply(name, table)
+            finding = replace(finding, caveats=(*finding.caveats, *mixed))
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}
             store.save("findings", key, to_json(finding).encode(), about)

@@ -26,7 +26,7 @@ from oodometer.engine.plan.plan import Plan, plan
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore, Store
-from oodometer.engine.upkeep.mending import drop_damaged
+from oodometer.engine.upkeep.mending import drop_damaged, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
@@ -157,6 +157,7 @@ def run_study(
     cluster: str | None = None,
     executor: Executor | None = None,
     settings: Settings | None = None,
+    strict_versions: bool = False,
     progress: Callable[[Progress], None] = lambda state: None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> Outcome:
@@ -164,13 +165,14 @@ def run_study(
 
     It is done by `workers` processes of this machine, by default one per core; or on a Ray cluster,
     whose address is `cluster`; or by an executor of the caller, who will close it. No result
-    depends on that.
+    depends on that. Results of another patch version of a library are reused, unless
+    `strict_versions`.
     """
     settings = settings or Settings()
     _check_device_name(settings.device)  # the rest of that question costs an import of PyTorch
     _check_protocols(study)
     contents, sizes = _read_data(study)
-    finished = find_finished(study, contents, store)
+    finished = None if strict_versions else find_finished(study, contents, store)
     if finished is not None:
         return finished
     check_device(settings.device, here=cluster is None)
@@ -186,6 +188,8 @@ def run_study(
         made = make_plan(study, contents)
         planned = record_plan(made, store)
         drop_damaged(made, store)
+        if strict_versions and (dropped := drop_other_versions(made, store)):
+            tell(f"{dropped} results of other versions of the libraries are computed again.")
         costs = _costs(made, sizes)
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
             runner = Runner(

@@ -9,11 +9,13 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import oodometer
+from oodometer.engine.versions import distributions_of, minor_versions, versions_of
+from oodometer.errors import UserError
 
 PACKAGE = Path(oodometer.__file__).parent
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -66,33 +68,50 @@ def _code_of(source: str) -> tuple[str, tuple[str, ...]]:
 def function_version(build: Callable[..., object]) -> str:
     """Hash the code of a detector or network: its module and every module of the user's it imports.
 
-    What lies in site-packages or in Python itself is known by its version and not read, unless it
-    is of the same package. A changed helper is a changed detector.
+    What lies in site-packages is known by its minor version and not read, unless it is of the same
+    package. A changed helper is a changed detector, and so are two helpers that exchange names.
     """
     if build.__module__.startswith("oodometer.detectors."):
         module = build.__module__.removeprefix("oodometer.").replace(".", "/")
         return code_version(module, apart_from=("errors", "imports", "detectors/__init__"))
+    sources, libraries = _sources(build)
+    return digest(sources, minor_versions(libraries))
+
+
+@cache
+def libraries_of(build: Callable[..., object]) -> dict[str, str]:
+    """Versions of the distributions that the user's modules behind a function import."""
+    if build.__module__.startswith("oodometer."):
+        return {}
+    return versions_of(_sources(build)[1])
+
+
+def _sources(build: Callable[..., object]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The meaning of every module of the user's behind a function, and imported distributions."""
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
-        return digest(*_typed_sources(build))
+        return _typed_sources(build), ()
     package = build.__module__.partition(".")[0]
-    found: dict[Path, str] = {}
-    waiting = [(Path(file).resolve(), build.__module__)]
+    found: dict[str, str] = {}
+    libraries: set[str] = set()
+    # A file that was imported by its path has a name that depends on where it lies.
+    waiting = [(Path(file).resolve(), build.__module__, "")]
     while waiting:
-        path, module = waiting.pop()
-        if path in found:
+        path, module, called = waiting.pop()
+        if called in found:
             continue
         source = path.read_text(encoding="utf-8")
-        found[path] = _meaning(source)
-        waiting += [
-            (origin, name)
-            for name in _imported(source, module)
-            if (origin := _origin(name, package)) is not None
-        ]
-    return digest(*sorted(found.values()))
+        found[called] = _meaning(source)
+        for name in _imported(source, module):
+            origin = _origin(name, package)
+            if origin is not None:
+                waiting.append((origin, name, name.removeprefix(build.__module__)))
+            elif (top := name.partition(".")[0]) != "oodometer":
+                libraries.update(distributions_of(top))
+    return found, tuple(sorted(libraries))
 
 
-def _typed_sources(build: Callable[..., object]) -> list[str]:
+def _typed_sources(build: Callable[..., object]) -> dict[str, str]:
     """Sources of a function that is in no file, and of what it names of its module.
 
     Functions and classes that it names are followed, numbers and texts count by their values.
@@ -110,7 +129,22 @@ def _typed_sources(build: Callable[..., object]) -> list[str]:
                     waiting[word] = value
             elif isinstance(value, bool | int | float | str):
                 found[word] = repr(value)
-    return [f"{name} {text}" for name, text in sorted(found.items())]
+    return found
+
+
+def content_version(build: Callable[..., object], reads: Sequence[str]) -> list[str]:
+    """Hash the files that a function reads, named relative to its module."""
+    folder = Path(inspect.getsourcefile(build) or ".").resolve().parent
+    found = []
+    for name in reads:
+        try:
+            found.append(hashlib.blake2b((folder / name).read_bytes(), digest_size=20).hexdigest())
+        except OSError as problem:
+            raise UserError(
+                f"'{build.__name__}' reads '{name}', which cannot be read in {folder}: "
+                f"{problem.strerror}."
+            ) from None
+    return found
 
 
 def _imported(source: str, module: str) -> Iterator[str]:

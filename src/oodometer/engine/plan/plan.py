@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.calls import setting_text
 from oodometer.engine.plan.artefacts import Artefact, artefacts_of
-from oodometer.engine.plan.keys import code_version, digest, function_version
+from oodometer.engine.plan.keys import code_version, content_version, digest, function_version
 from oodometer.engine.plan.models import ModelPlan, plan_models
 from oodometer.engine.plan.trainings import (
     READING,
@@ -20,6 +20,7 @@ from oodometer.engine.plan.trainings import (
     fitted_content,
     training_key,
 )
+from oodometer.engine.versions import SCORING, minor_versions
 from oodometer.errors import unknown
 from oodometer.needs import ENSEMBLE, LAYERS, Need
 from oodometer.study import Level, Study
@@ -105,13 +106,15 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     """Plan a study. `contents` gives, for each run's label, what its data hold."""
     code = code_version("lab/asking/extract", "outputs", apart_from=(*READING, *_PROBING))
     extraction = [STEPS["extract"], code]
-    scoring = [STEPS["score"], code_version("scoring", apart_from=_BESIDE_SCORING)]
+    scored_by = code_version("scoring", apart_from=_BESIDE_SCORING)
+    scoring = [STEPS["score"], scored_by, minor_versions(SCORING)]
     # The grid belongs to the key: scores are kept for every setting of it.
     recipes = {
         choice.label: digest(
             scoring,
             choice.detector.name,
             function_version(choice.detector.build),
+            content_version(choice.detector.build, choice.detector.reads),
             dict(choice.settings),
             {name: list(values) for name, values in choice.detector.grid.items()},
         )

@@ -13,6 +13,7 @@ from oodometer.engine.plan.keys import digest, package_version
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import DamagedError, Kind, Store, StoreError
+from oodometer.engine.versions import SCORING, minor_versions
 from oodometer.finding import Finding, from_json
 from oodometer.scores import Missing
 from oodometer.study import Level, Study
@@ -223,7 +224,8 @@ def _study_key(study: Study, contents: Mapping[str, DataContent]) -> str:
     spec = study.model_dump(mode="json")
     spec["base"].pop("data")  # known by its content
     spec.pop("ood")
-    return digest("study", spec, {k: asdict(v) for k, v in contents.items()}, package_version())
+    read = {label: asdict(content) for label, content in contents.items()}
+    return digest("study", spec, read, package_version(), minor_versions(SCORING))
 
 
 def studies_in(store: Store) -> dict[str, Outcome]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
 from oodometer.engine.plan.keys import code_version, digest, function_version
+from oodometer.engine.versions import TRAINING, minor_versions
 from oodometer.lab.data.portions import split_seed
 from oodometer.study import TrainSpec
 from oodometer.study.fields import RE_EVALUATED
@@ -120,8 +121,9 @@ def training_key(spec: TrainSpec, content: DataContent) -> str:
     left = [*READING, *_AFTER_TRAINING]
     left += _AUGMENTING if spec.augment == "none" else ()
     left += _MISLABELLING if spec.label_noise == "none" else ()
-    code = [
+    code: list[object] = [
         str(STEPS["train"]),
+        minor_versions(TRAINING),
         code_version("lab/training/train", "lab/training/networks", apart_from=(*left,)),
     ]
     if ":" in spec.network:  # somebody's own

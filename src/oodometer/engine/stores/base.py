@@ -11,11 +11,11 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple, get_args
 
 import oodometer
 from oodometer.engine.stores.claims import Claim, Claims
+from oodometer.engine.versions import SCORING, versions_of
 from oodometer.errors import UserError
 
 Kind = Literal[
@@ -295,17 +295,9 @@ def _seal(record: Mapping[str, object]) -> str:
 @cache
 def _made_by() -> dict[str, str]:
     """What a result may depend on besides its key: versions and machine."""
-
-    def of(package: str) -> str:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "not installed"
-
     return {
         "oodometer": oodometer.__version__,
-        "torch": of("torch"),
-        "numpy": of("numpy"),
+        **versions_of(SCORING),
         "python": sys.version.split()[0],
         "machine": f"{platform.node()}, {platform.platform()}",
     }

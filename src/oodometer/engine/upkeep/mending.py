@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from oodometer.engine.plan.artefacts import Artefact, present
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import DamagedError, Kind, Store
+from oodometer.engine.versions import installed, recorded_versions
+
+_DERIVED: tuple[Kind, ...] = ("tables", "findings", "studies")
 
 
 def drop_damaged(made: Plan, store: Store) -> int:
@@ -30,3 +35,39 @@ def _is_whole(artefact: Artefact, store: Store) -> bool:
     except DamagedError:
         return False
     return True
+
+
+def drop_other_versions(made: Plan, store: Store) -> int:
+    """Drop what other versions of the libraries computed; return how many.
+
+    Tables and findings are made of scores and cost little: with the first that is dropped, those of
+    the study go, too.
+    """
+    has = present(made.artefacts, store)
+    there = {(a.kind, a.key) for a in made.artefacts if has(a)}
+    others = [(kind, key) for kind, key in there if _is_of_other_versions(kind, key, store)]
+    if others:
+        others += _derived(made.study.name, store)
+    for kind, key in others:
+        store.discard(kind, key)
+    return len(others)
+
+
+def _derived(study: str, store: Store) -> list[tuple[Kind, str]]:
+    """What is made of the scores of a study."""
+    found: list[tuple[Kind, str]] = []
+    for kind in _DERIVED:
+        for key in store.keys(kind):
+            with contextlib.suppress(DamagedError):
+                about = store.record(kind, key)["made_from"]
+                if isinstance(about, dict) and about.get("study") == study:
+                    found.append((kind, key))
+    return found
+
+
+def _is_of_other_versions(kind: Kind, key: str, store: Store) -> bool:
+    try:
+        recorded = recorded_versions(store.record(kind, key))
+    except DamagedError:
+        return True
+    return any(installed(library) != version for library, version in recorded.items())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from oodometer.engine.plan.keys import libraries_of
 from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, text_to_array
 from oodometer.engine.work.failures import remember_failure
@@ -76,6 +77,7 @@ class Scorer:
                 missing=failed,
                 learned_from=learned_from,
                 settings=settings,
+                libraries=libraries_of(choice.detector.build),
             )
         return missing
 
