@@ -31,8 +31,8 @@ Generated from the code by `make docs`. Scores are higher for outliers. *Inputs*
 a detector sees; labels are those of the training set only. *Settings* list the grid, with the
 default in bold. *Cost* is the CPU time on one core to fit on 10,000 samples and score 20,000 (128
 features, 10 classes, float32), with default settings and for the whole grid, whose settings share
-work. *Tested against* names the reference for its scores, in addition to the conformance tests of
-all detectors.
+work. *relative_logits* are logits up to a constant per sample, as probabilities give them. *Tested
+against* names the reference for its scores, in addition to the conformance tests of all detectors.
 
 """
 # What the tests compare a detector with, besides frozen scores of pytorch-ood: exact arithmetic,

@@ -126,7 +126,7 @@ def test_weighted_energy_is_pytorch_oods() -> None:
 
 def test_weighted_energy_by_hand_with_an_absent_class() -> None:
     train = Outputs(
-        logits=torch.eye(4).double().repeat(3, 1),
+        logits=2 * torch.eye(4).double().repeat(3, 1),
         labels=torch.tensor([0, 1, 0, 1] * 2 + [0, 3, -1, -1]),
     )  # 5, 4, 0 and 1 samples, two without a class
     weight = 10 / 4 / np.array([5, 4, 1, 1])

@@ -40,7 +40,7 @@ def test_only_what_a_setting_reads_is_needed():
     assert in_text(card.needed({})) == ["features", "labels"]
     assert in_text(card.needed({"space": "logits"})) == ["labels", "logits"]
     gradients = DETECTORS["gradient_uncertainty"]
-    assert in_text(gradients.needed({"weights": "head"})) == ["features", "logits"]
+    assert in_text(gradients.needed({"weights": "head"})) == ["features", "relative_logits"]
     assert in_text(DETECTORS["line"].needed({"masks": "all"})) == ["features", "head"]
     assert choose("gradient_uncertainty(weights=head)").beyond_outputs == ()
     assert choose("gradient_uncertainty").beyond_outputs == (Need("probe", "gradient_uncertainty"),)
@@ -120,7 +120,7 @@ def test_all_does_not_mean_what_is_named_only():
     assert DETECTORS["odin_fine"].only_by_name
     assert len(list(DETECTORS["odin_fine"].settings())) == 210
     assert "probe:odin_fine" not in om.needs_of(grid=True)
-    assert om.needs_of(["odin_fine"]) == ("logits", "probe:odin_fine")
+    assert om.needs_of(["odin_fine"]) == ("probe:odin_fine", "relative_logits")
     with pytest.raises(UserError, match="temperature of 'odin_fine' must be one of 1, 2, 5, 10"):
         DETECTORS["odin_fine"].fit(sets()["train"], temperature=3.0)
 

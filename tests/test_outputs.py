@@ -17,7 +17,7 @@ from oodometer.outputs import Head, Outputs
 
 def test_consistent_outputs_are_accepted(outputs):
     assert len(outputs) == 20
-    assert in_text(outputs.available) == ["features", "head", "labels", "logits"]
+    assert in_text(outputs.available) == ["features", "head", "labels", "logits", "relative_logits"]
 
 
 def test_logits_are_computed_if_left_out(outputs):
@@ -26,7 +26,7 @@ def test_logits_are_computed_if_left_out(outputs):
 
 
 def test_whatever_is_missing_is_told(outputs):
-    assert in_text(Outputs(logits=outputs.logits).available) == ["logits"]
+    assert in_text(Outputs(logits=outputs.logits).available) == ["logits", "relative_logits"]
     assert in_text(Outputs(features=outputs.features).available) == ["features"]
 
 

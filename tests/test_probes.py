@@ -626,11 +626,11 @@ def test_tokens_and_one_dimensional_maps_have_their_channels_in_other_places():
 
 
 def test_detectors_say_what_to_ask_for():
-    assert om.needs_of(["odin", "knn"]) == ("features", "logits", "probe:odin")
+    assert om.needs_of(["odin", "knn"]) == ("features", "probe:odin", "relative_logits")
     everything = om.needs_of()
     assert {f"probe:{name}" for name in USUAL - {"pixel_neighbors"}} < set(everything)
     assert {f"probe:{name}" for name in USUAL} < set(om.needs_of(grid=True))
-    assert om.needs_of(["odin_fine"]) == ("logits", "probe:odin_fine")
+    assert om.needs_of(["odin_fine"]) == ("probe:odin_fine", "relative_logits")
     model, x, y = seeded(with_dropout), images(30, 1, 6, 6), torch.arange(30) % 3
     data = {"train": (x, y), "test": (x[:9], y[:9]), "ood": 3 * x[:9]}
     table = om.score(

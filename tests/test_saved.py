@@ -122,10 +122,11 @@ def test_turned_weights_and_pooled_maps(tmp_path, arrays):
 def test_probabilities_are_told_from_logits(tmp_path, arrays):
     powers = np.exp(arrays["logits"])
     shares = powers / powers.sum(1, keepdims=True)
-    for given, words in ((shares, "are probabilities"), (np.log(shares), "are logarithms of")):
+    for given, words in ((shares, "are probabilities"), (np.log(shares), "are log-probabilities")):
         alone, told = read(tmp_path, {"logits": given})
         np.testing.assert_allclose(alone.logits.softmax(1).numpy(), shares)
-        assert words in told and "lose information" in told
+        assert words in told and "such as energy and max_logit, are left out" in told
+        assert alone.refused["logits"].reason.startswith(f"the logits {words}")
         # With features and head, what they came from is known.
         whole, told = read(tmp_path, arrays | {"logits": given})
         np.testing.assert_allclose(whole.logits.numpy(), arrays["logits"])

@@ -106,6 +106,7 @@ def evaluate(
             device=device, lenient=True,
         )  # fmt: skip
         _require_held_out(outputs, "train", "id")
+        _note_refused_logits(run, outputs["train"], notes)
         _note_accuracy(run, outputs["id"], notes)
         if alone:
             tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
@@ -136,6 +137,8 @@ def evaluate_outputs(
             raise UserError(f"Outputs need '{name}'; they hold {', '.join(outputs) or 'nothing'}.")
     given = {name: part for name, part in outputs.items() if isinstance(part, Outputs)}
     files = {name: Path(part) for name, part in outputs.items() if not isinstance(part, Outputs)}
+    if "train" in given:  # files that hold probabilities are noted as they are read
+        _note_refused_logits("", given["train"], notes)
     parts = given | (load_outputs(files, notes.add) if files else {})
     _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
     needs = frozenset(need for choice in chosen for need in choice.detector.needs)
@@ -236,7 +239,7 @@ def _require_held_out(outputs: Mapping[str, Outputs], train: str, id: str) -> No
 def _explained(outputs: Outputs, needs: frozenset[Need]) -> Outputs:
     """The same outputs with the reason for every need that they lack."""
     lacking = {str(need): Refusal(_why_missing(need)) for need in needs - outputs.available}
-    return outputs.refusing(lacking | dict(outputs.refused))
+    return outputs.refusing(lacking)
 
 
 def _why_missing(need: Need) -> str:
@@ -247,7 +250,16 @@ def _why_missing(need: Need) -> str:
         return "needs several models or checkpoints of the same classifier, not saved outputs"
     if need.beyond_outputs:
         return "needs the model itself, not saved outputs"
-    return "weight and bias were not saved" if need.name == "head" else f"{need} were not saved"
+    saved_as = {"head": "weight and bias", "relative_logits": "logits"}
+    return f"{saved_as.get(need.name, need.name)} were not saved"
+
+
+def _note_refused_logits(run: str, outputs: Outputs, notes: _Notes) -> None:
+    """Say that there are probabilities in place of logits, which some detectors need."""
+    why = None if outputs.logits is None else outputs.refused.get("logits")
+    if why is not None:
+        of = f"run {run}: " if run else ""
+        notes.add(f"{of}{why}; detectors that need logits, such as energy, are left out")
 
 
 def _note_accuracy(run: str, outputs: Outputs, notes: _Notes) -> None:

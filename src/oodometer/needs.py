@@ -1,9 +1,11 @@
 """What detectors need: one grammar for all that they may read.
 
-``logits``, ``features``, ``labels`` and ``head`` are plain outputs of the classifier, ``layers`` is
-the mean output of its stages, ``probe:odin`` what further passes through it give, ``model:binary``
-what a network says that was trained for detection, ``runs:ensemble`` what several training runs say
-together, ``outliers`` validation outliers to learn from.
+``logits``, ``features``, ``labels`` and ``head`` are plain outputs of the classifier. So are
+``relative_logits``, logits up to a constant per sample: all that a softmax reads, and all that
+probabilities tell. ``layers`` is the mean output of its stages, ``probe:odin`` what further passes
+through it give, ``model:binary`` what a network says that was trained for detection,
+``runs:ensemble`` what several training runs say together, ``outliers`` validation outliers to learn
+from.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ class Need:
 ENSEMBLE = Need("runs", "ensemble")
 LAYERS = Need("layers")
 OUTLIERS = Need("outliers")
-_PLAIN = [Need("outputs", name) for name in ("logits", "features", "labels", "head")]
-_FIXED = {str(need): need for need in (*_PLAIN, LAYERS, OUTLIERS, ENSEMBLE)}
+PLAIN = ("logits", "relative_logits", "features", "labels", "head")
+_FIXED = {str(n): n for n in (*(Need("outputs", p) for p in PLAIN), LAYERS, OUTLIERS, ENSEMBLE)}
 
 
 def parse_needs(needs: Iterable[str | Need], kind: str = "need") -> frozenset[Need]:

@@ -249,6 +249,13 @@ def _require_one_classifier(outputs: Mapping[str, Outputs]) -> None:
                     f"{what} of '{name}' have width {b.shape[1]}, but those of '{first_name}' "
                     f"{a.shape[1]}: all outputs must come from one classifier."
                 )
+        both = first.logits is not None and part.logits is not None
+        if both and ("logits" in first.refused) != ("logits" in part.refused):
+            named = (name, first_name) if "logits" in part.refused else (first_name, name)
+            raise UserError(
+                f"'{named[0]}' holds probabilities, but '{named[1]}' logits: all outputs must be "
+                "saved alike, before the softmax."
+            )
         if first.head is None or part.head is None:
             continue
         same = first.head.weight.shape == part.head.weight.shape and torch.equal(

@@ -15,7 +15,7 @@ from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
 
-@detector(paper="Huang et al. 2021, arXiv:2110.00218", needs={"features", "logits"})
+@detector(paper="Huang et al. 2021, arXiv:2110.00218", needs={"features", "relative_logits"})
 def gradnorm(train: View) -> Scorer:
     """Minus the L1 norm of the head's weight gradient when every class is the target.
 
@@ -33,8 +33,8 @@ def gradnorm(train: View) -> Scorer:
     return lambda test: by_rows(
         score,
         test.features,
-        test.logits,
-        numbers_per_row=2 * test.features.shape[1] + 4 * test.logits.shape[1],
+        test.relative_logits,
+        numbers_per_row=2 * test.features.shape[1] + 4 * test.relative_logits.shape[1],
     )
 
 

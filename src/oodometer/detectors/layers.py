@@ -100,7 +100,7 @@ def _require_layers(detector: str, known: Iterable[str], test: View) -> None:
 
 @detector(
     paper="Sastry & Oore 2020, arXiv:1912.12510",
-    needs={"probe:gram", "logits"},
+    needs={"probe:gram", "relative_logits"},
     grid={"variant": ("paper", "code", "openood")},
 )
 def gram(train: View, *, variant: str = "paper") -> Scorer:
@@ -130,9 +130,9 @@ def gram(train: View, *, variant: str = "paper") -> Scorer:
             return total
         return by_rows(
             lambda z, d: d / z.softmax(1).amax(1),
-            test.logits,
+            test.relative_logits,
             total,
-            numbers_per_row=3 * test.logits.shape[1],
+            numbers_per_row=3 * test.relative_logits.shape[1],
         )
 
     return score

@@ -24,19 +24,21 @@ _TOPS = (10, 50, 100, 200, 500, 1000)  # of generalized_entropy
 _LOG_NEVER = -87.3365
 
 
-@detector(paper="Hendrycks & Gimpel 2017, arXiv:1610.02136", needs={"logits"})
+@detector(paper="Hendrycks & Gimpel 2017, arXiv:1610.02136", needs={"relative_logits"})
 def max_softmax(train: View) -> Scorer:
     """Logarithm of one minus the maximum softmax probability.
 
     log(1 - max_c p_c). The paper's confidence is max_c p_c; this is a strictly decreasing function
     of it, so every ranking is the same, but it does not saturate for confident predictions.
     """
-    require_two_classes("max_softmax", train.logits)
+    require_two_classes("max_softmax", train.relative_logits)
 
     def score(logits: Tensor) -> Tensor:
         return posterior(logits).log_not_top
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=4 * test.relative_logits.shape[1]
+    )
 
 
 @detector(paper="Hendrycks et al. 2022, arXiv:1911.11132", needs={"logits"})
@@ -66,7 +68,7 @@ def energy(train: View, *, temperature: float = 1.0) -> Scorer:
     return lambda test: by_rows(score, test.logits, numbers_per_row=3 * test.logits.shape[1])
 
 
-@detector(paper="Lakshminarayanan et al. 2017, arXiv:1612.01474", needs={"logits"})
+@detector(paper="Lakshminarayanan et al. 2017, arXiv:1612.01474", needs={"relative_logits"})
 def entropy(train: View) -> Scorer:
     """Logarithm of the entropy of the softmax.
 
@@ -74,7 +76,7 @@ def entropy(train: View) -> Scorer:
     predictions whose H underflows; libraries that clamp probabilities at 1e-7 cannot. One network;
     the paper averages an ensemble.
     """
-    require_two_classes("entropy", train.logits)
+    require_two_classes("entropy", train.relative_logits)
 
     def score(logits: Tensor) -> Tensor:
         p = posterior(logits)
@@ -86,23 +88,27 @@ def entropy(train: View) -> Scorer:
         surprise = (-p.log_rest).masked_fill(absent, 1.0).log()
         return torch.logaddexp(top_term, (p.log_rest + surprise).logsumexp(1))
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=8 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=8 * test.relative_logits.shape[1]
+    )
 
 
-@detector(paper="Scheffer et al. 2001, doi:10.1007/3-540-44816-0_31", needs={"logits"})
+@detector(paper="Scheffer et al. 2001, doi:10.1007/3-540-44816-0_31", needs={"relative_logits"})
 def margin(train: View) -> Scorer:
     """Logarithm of one minus the gap between the two largest softmax probabilities.
 
     log(1 - (p_1 - p_2)) = log((1 - p_1) + p_2) with p_1 >= p_2 the two largest: the order of
     p_2 - p_1, without saturation at p_1 = 1.
     """
-    require_two_classes("margin", train.logits)
+    require_two_classes("margin", train.relative_logits)
 
     def score(logits: Tensor) -> Tensor:
         p = posterior(logits)
         return torch.logaddexp(p.log_not_top, p.log_rest.amax(1))
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=4 * test.relative_logits.shape[1]
+    )
 
 
 @detector(paper="Jung et al. 2021, arXiv:2107.11264", needs={"logits"})
@@ -173,7 +179,7 @@ def weighted_energy(train: View, *, weights: str = "balanced") -> Scorer:
 
 @detector(
     paper="Liu, Lochman & Zach 2023, GEN, CVPR",
-    needs={"logits"},
+    needs={"relative_logits"},
     grid={
         "gamma": (0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0),
         "top": _TOPS,
@@ -190,9 +196,9 @@ def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> S
     """
     require_range("generalized_entropy", "gamma", gamma, above=0)
     require_range("generalized_entropy", "top", top, at_least=1)
-    require_two_classes("generalized_entropy", train.logits)
+    require_two_classes("generalized_entropy", train.relative_logits)
 
-    classes = train.logits.shape[1]
+    classes = train.relative_logits.shape[1]
     # Every number of classes to sum over at once: they share all but the last sum.
     tops = sorted({min(value, classes) for value in (*_TOPS, top)})
 
@@ -211,14 +217,14 @@ def generalized_entropy(train: View, *, gamma: float = 0.1, top: int = 100) -> S
         found = once(
             test,
             ("generalized entropy", gamma, tuple(tops)),
-            lambda: by_rows(score, test.logits, numbers_per_row=7 * classes),
+            lambda: by_rows(score, test.relative_logits, numbers_per_row=7 * classes),
         )
         return found[:, tops.index(min(top, classes))]
 
     return scored
 
 
-@detector(paper="Hendrycks et al. 2022, arXiv:1911.11132", needs={"logits"})
+@detector(paper="Hendrycks et al. 2022, arXiv:1911.11132", needs={"relative_logits"})
 def kl_matching(train: View) -> Scorer:
     """Smallest Kullback-Leibler divergence to the mean posterior of a class.
 
@@ -227,13 +233,13 @@ def kl_matching(train: View) -> Scorer:
     zeros replaced by 1e-38: with true zeros the divergence would always be infinite. Means are
     computed in log space, so that posteriors of a saturated network keep their tails.
     """
-    require_two_classes("kl_matching", train.logits)
-    guess, classes = train.logits.detach().argmax(1), train.logits.shape[1]
-    first = precise(train.logits[:1]).detach()
+    require_two_classes("kl_matching", train.relative_logits)
+    guess, classes = train.relative_logits.detach().argmax(1), train.relative_logits.shape[1]
+    first = precise(train.relative_logits[:1]).detach()
     typical = torch.full((classes, classes), _LOG_NEVER, dtype=first.dtype, device=first.device)
     typical.fill_diagonal_(0.0)
     for group in sorted(set(guess.tolist())):
-        members = train.logits.detach()[guess == group]
+        members = train.relative_logits.detach()[guess == group]
         total = torch.full_like(typical[group], -torch.inf)
         for rows in blocks(len(members), 2 * classes):
             log_p = precise(members[rows]).log_softmax(1)
@@ -245,4 +251,6 @@ def kl_matching(train: View) -> Scorer:
         p = log_p.exp()
         return (p * log_p).sum(1) - (p @ typical.T).amax(1)
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=4 * test.relative_logits.shape[1]
+    )

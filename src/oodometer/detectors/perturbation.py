@@ -40,7 +40,7 @@ def place_of(detector: str, setting: str, value: float, asked: Sequence[float]) 
 
 @detector(
     paper="Liang et al. 2018, arXiv:1706.02690",
-    needs={"logits"},
+    needs={"relative_logits"},
     grid={"temperature": TEMPERATURES},
 )
 def odin_without_perturbation(train: View, *, temperature: float = 1000.0) -> Scorer:
@@ -50,17 +50,19 @@ def odin_without_perturbation(train: View, *, temperature: float = 1000.0) -> Sc
     of the paper: `odin`. T = 1 is max_softmax.
     """
     require_range("odin_without_perturbation", "temperature", temperature, above=0)
-    require_two_classes("odin_without_perturbation", train.logits)
+    require_two_classes("odin_without_perturbation", train.relative_logits)
 
     def score(logits: Tensor) -> Tensor:
         return posterior(logits, temperature).log_not_top
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=4 * test.relative_logits.shape[1]
+    )
 
 
 @detector(
     paper="Liang et al. 2018, arXiv:1706.02690",
-    needs={"logits", "probe:odin"},
+    needs={"relative_logits", "probe:odin"},
     grid={"temperature": TEMPERATURES, "step": ODIN_STEPS},
 )
 def odin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
@@ -79,7 +81,7 @@ def odin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> S
 
 @detector(
     paper="Liang et al. 2018, arXiv:1706.02690; Shafaei et al. 2019, arXiv:1809.04729",
-    needs={"logits", "probe:odin_fine"},
+    needs={"relative_logits", "probe:odin_fine"},
     grid={"temperature": FINE_TEMPERATURES, "step": FINE_STEPS},
     only_by_name=True,
 )
@@ -97,8 +99,8 @@ def odin_fine(train: View, *, temperature: float = 1000.0, step: float = 0.0014)
 
 def _moved(name: str, train: View, temperature: float, row: int, column: int) -> Scorer:
     """Read the score off the probe of this name."""
-    require_two_classes(name, train.logits)
-    others = math.log(train.logits.shape[1] - 1)
+    require_two_classes(name, train.relative_logits)
+    others = math.log(train.relative_logits.shape[1] - 1)
 
     def score(test: View) -> Tensor:
         gap = precise(test.probe(name)[:, row, column])
@@ -125,9 +127,11 @@ def mahalanobis_perturbed(train: View, *, step: float = 0.002) -> Scorer:
 
 @detector(
     paper="Lee & AlRegib 2020, arXiv:2008.08030",
-    needs={"features", "logits", "probe:gradient_uncertainty"},
+    needs={"features", "relative_logits", "probe:gradient_uncertainty"},
     grid={"weights": ("all", "head")},
-    needs_for={"weights": {"all": {"probe:gradient_uncertainty"}, "head": {"features", "logits"}}},
+    needs_for={
+        "weights": {"all": {"probe:gradient_uncertainty"}, "head": {"features", "relative_logits"}}
+    },
 )
 def gradient_uncertainty(train: View, *, weights: str = "all") -> Scorer:
     """Minus the norm of the weight gradient when every class is the target.
@@ -150,6 +154,6 @@ def gradient_uncertainty(train: View, *, weights: str = "all") -> Scorer:
     return lambda test: by_rows(
         head,
         test.features,
-        test.logits,
-        numbers_per_row=3 * test.features.shape[1] + 3 * test.logits.shape[1],
+        test.relative_logits,
+        numbers_per_row=3 * test.features.shape[1] + 3 * test.relative_logits.shape[1],
     )

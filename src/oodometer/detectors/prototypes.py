@@ -35,7 +35,7 @@ def _unit(rows: Tensor) -> Tensor:
 
 @detector(
     paper="Zhang et al. 2023, SHE, ICLR, openreview.net/forum?id=KkazG4lgKL",
-    needs={"features", "logits", "labels"},
+    needs={"features", "relative_logits", "labels"},
     grid={"metric": ("inner", "cosine", "euclidean")},
 )
 def she(train: View, *, metric: str = "inner") -> Scorer:
@@ -63,16 +63,16 @@ def she(train: View, *, metric: str = "inner") -> Scorer:
     return lambda test: by_rows(
         score,
         test.features,
-        test.logits,
-        numbers_per_row=4 * test.features.shape[1] + test.logits.shape[1],
+        test.relative_logits,
+        numbers_per_row=4 * test.features.shape[1] + test.relative_logits.shape[1],
     )
 
 
 @torch.no_grad()
 def _patterns(train: View) -> Tensor:
     """Return the stored pattern of every class, (classes, width)."""
-    classes, labels = train.logits.shape[1], train.labels
-    guess = train.logits.argmax(1).to(labels.device)
+    classes, labels = train.relative_logits.shape[1], train.labels
+    guess = train.relative_logits.argmax(1).to(labels.device)
     right = torch.where(guess == labels, labels, -1)
     correct = class_sums(train.features, right, classes)
     # Labelled OR predicted: every row counts for its guess, a wrong one for its label too.

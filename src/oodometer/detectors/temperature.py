@@ -15,7 +15,9 @@ from oodometer.registry import Scorer, detector
 
 
 @detector(
-    paper="Guo et al. 2017, arXiv:1706.04599", needs={"logits", "labels"}, grid={"steps": (0,)}
+    paper="Guo et al. 2017, arXiv:1706.04599",
+    needs={"relative_logits", "labels"},
+    grid={"steps": (0,)},
 )
 def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     """Logarithm of one minus the maximum softmax probability of the calibrated network.
@@ -28,10 +30,10 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
     `odin_without_perturbation`.
     """
     require_range("temperature_scaling", "steps", steps, at_least=0)
-    require_two_classes("temperature_scaling", train.logits)
+    require_two_classes("temperature_scaling", train.relative_logits)
     require_labelled("temperature_scaling", train.labels)
     known = train.labels >= 0
-    logits, labels = train.logits.detach(), train.labels
+    logits, labels = train.relative_logits.detach(), train.labels
     if not bool(known.all()):
         logits, labels = logits[known], labels[known]
     temperature = (
@@ -45,7 +47,9 @@ def temperature_scaling(train: View, *, steps: int = 0) -> Scorer:
         signed = logits if temperature > 0 else -logits
         return posterior(signed, abs(temperature)).log_not_top
 
-    return lambda test: by_rows(score, test.logits, numbers_per_row=4 * test.logits.shape[1])
+    return lambda test: by_rows(
+        score, test.relative_logits, numbers_per_row=4 * test.relative_logits.shape[1]
+    )
 
 
 @torch.no_grad()

@@ -6,16 +6,16 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from oodometer.errors import UserError
-from oodometer.needs import LAYERS, OUTLIERS, Need, in_text
+from oodometer.needs import LAYERS, PLAIN, Need
 from oodometer.outputs.labels import class_numbers, require_known
 from oodometer.outputs.mapped import release_pages
-from oodometer.outputs.refusal import Refusal, RefusedError
+from oodometer.outputs.refusal import Refusal
+from oodometer.outputs.softmax import log_probabilities, softmax_kind
 from oodometer.outputs.tensors import (
     CHUNK,
     HALF,
@@ -26,8 +26,7 @@ from oodometer.outputs.tensors import (
     require_float,
     rounding,
 )
-
-Shared = TypeVar("Shared")
+from oodometer.outputs.view import View
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,9 @@ class Outputs:
     one row per sample, one floating type, finite, and ``logits == head(features)``. Logits that
     are left out are computed when features and head are there. NumPy arrays become tensors; a
     memory-mapped one is read in place. Half precision becomes float32, and logits are then computed
-    again from features and head, where these are there.
+    again from features and head, where these are there. So they are if probabilities or their
+    logarithms are given for logits; without features and head, these serve detectors that read no
+    more than `relative_logits`.
     """
 
     logits: Tensor | None = None  # (n, classes)
@@ -95,6 +96,7 @@ class Outputs:
         for name, part in self._named_parts().items():
             require_float(name, part)
         self._require_one_dtype()
+        self._undo_softmax()
         half |= self.head is not None and self.head.was_half
         self._require_fitting_head(HALF_TOLERANCE if half else None)
         if half and self.features is not None and self.head is not None:
@@ -109,6 +111,23 @@ class Outputs:
         whole = (self.logits, self.features, self.labels, self.head)
         named = (dict(self.layers), dict(self.probes), dict(self.refused), dict(self.answers))
         return Outputs, (*whole, *named)
+
+    def _undo_softmax(self) -> None:
+        """Without the head, what a softmax gave is kept as logarithms, and is not called logits."""
+        kind = None if self.logits is None else softmax_kind(self.logits)
+        if kind is None:
+            return
+        assert self.logits is not None
+        if self.features is not None and self.head is not None:
+            object.__setattr__(self, "logits", None)  # the head will give them
+            return
+        if kind == "probabilities":
+            object.__setattr__(self, "logits", log_probabilities(self.logits))
+        reason = (
+            f"the logits are {kind}, which determine logits only up to a constant per sample: give "
+            "the outputs before the softmax"
+        )
+        object.__setattr__(self, "refused", {"logits": Refusal(reason), **self.refused})
 
     def _make_tensors(self) -> bool:
         """Make tensors of whatever was given; tell whether logits or features were rounded."""
@@ -203,10 +222,15 @@ class Outputs:
     @property
     def available(self) -> frozenset[Need]:
         """What a detector may declare to need and finds here."""
-        names = ("logits", "features", "labels", "head")
-        filled = {Need("outputs", name) for name in names if getattr(self, name) is not None}
+        names = {name for name in PLAIN if getattr(self, name) is not None} - set(self.refused)
+        filled = {Need("outputs", name) for name in names}
         probes = {Need("probe", name) for name in self.probes}
         return frozenset({*filled, *probes, *self.answers, *([LAYERS] if self.layers else [])})
+
+    @property
+    def relative_logits(self) -> Tensor | None:
+        """(n, classes): logits up to a constant per sample, which is all that a softmax reads."""
+        return self.logits
 
     def take(self, rows: Tensor) -> Outputs:
         """Return the outputs of these rows only."""
@@ -241,9 +265,9 @@ class Outputs:
         )
 
     def refusing(self, refused: Mapping[str, Refusal]) -> Outputs:
-        """Return the same outputs with other reasons for what they lack, without a new check."""
+        """Return the same outputs with more reasons for what they lack, without a new check."""
         same = copy(self)
-        object.__setattr__(same, "refused", dict(refused))
+        object.__setattr__(same, "refused", {**refused, **self.refused})
         return same
 
     def only(self, needs: Iterable[Need], reader: str, outliers: str = "") -> View:
@@ -252,131 +276,6 @@ class Outputs:
         Of models that are trained against an outlier set, it shows those of `outliers`.
         """
         return View(self, frozenset(needs), reader, outliers)
-
-
-class View:
-    """Outputs restricted to the fields that a detector declared; reading another is an error."""
-
-    def __init__(
-        self, outputs: Outputs, needs: frozenset[Need], reader: str, outliers: str = ""
-    ) -> None:
-        self._outputs, self._needs, self._reader = outputs, needs, reader
-        self._outliers = outliers
-        self._validation: tuple[View, View] | None = None
-
-    def with_validation(self, inliers: View, outliers: View) -> View:
-        """Show validation data besides: for detectors that learn from outliers."""
-        self._validation = (inliers, outliers)
-        return self
-
-    def _require_declared(self, need: Need) -> None:
-        if need not in self._needs:
-            hint = (
-                "labels are shown for fitting only"
-                if need == Need("outputs", "labels")
-                else f"declare needs={in_text({*self._needs, need})}"
-            )
-            raise UserError(f"Detector '{self._reader}' read outputs.{need}: {hint}.")
-
-    def _tensor(self, name: str) -> Tensor:
-        need = Need("outputs", name)
-        self._require_declared(need)
-        value: Tensor | None = getattr(self._outputs, name)
-        if value is None:
-            raise self._lacking(need, name)
-        return value
-
-    @property
-    def logits(self) -> Tensor:
-        """(n, classes)."""
-        return self._tensor("logits")
-
-    @property
-    def features(self) -> Tensor:
-        """(n, width), exactly what enters the head."""
-        return self._tensor("features")
-
-    @property
-    def labels(self) -> Tensor:
-        """(n,) int64, -1 where the class is not known. Never shown for data that is scored."""
-        return self._tensor("labels")
-
-    @property
-    def head(self) -> Head:
-        """The last linear layer."""
-        need = Need("outputs", "head")
-        self._require_declared(need)
-        if self._outputs.head is None:
-            raise self._lacking(need, "head")
-        return self._outputs.head
-
-    @property
-    def layers(self) -> Mapping[str, Tensor]:
-        """Mean output of every stage, (n, channels), by its name."""
-        self._require_declared(LAYERS)
-        if not self._outputs.layers:
-            raise self._lacking(LAYERS, "layers")
-        return self._outputs.layers
-
-    @property
-    def validation(self) -> tuple[View, View]:
-        """In-distribution samples and outliers to learn from; both are unlike what is scored."""
-        self._require_declared(OUTLIERS)
-        if self._validation is None:
-            raise UserError(f"Detector '{self._reader}' needs validation outliers to learn from.")
-        return self._validation
-
-    def probe(self, name: str) -> Tensor:
-        """(n, ...): what asking the network more than once gave."""
-        need = Need("probe", name)
-        self._require_declared(need)
-        if name not in self._outputs.probes:
-            raise self._lacking(need, f"the probe '{name}'")
-        return self._outputs.probes[name]
-
-    def model(self, name: str) -> Tensor:
-        """(n, ...): what a network says that was trained for detection.
-
-        Where there is one for every outlier set, it is that of the validation outliers.
-        """
-        need = Need("model", name)
-        self._require_declared(need)
-        answers = self._outputs.answers
-        for possible in (Need("model", name, self._outliers), need):
-            if possible in answers:
-                return answers[possible]
-        raise self._lacking(need, f"the model '{name}'", "a study trains it, see 'oodometer run'")
-
-    def runs(self, name: str) -> Tensor:
-        """(n, ...): what several training runs say together."""
-        need = Need("runs", name)
-        self._require_declared(need)
-        if need not in self._outputs.answers:
-            why = "it combines several training runs, see 'oodometer run'"
-            raise self._lacking(need, f"the {name} of runs", why)
-        return self._outputs.answers[need]
-
-    def _lacking(self, need: Need, named: str, usual: str = "") -> UserError:
-        """The error to raise for what is not there, with the reason where it is known."""
-        sentence = f"Detector '{self._reader}' needs {named}, which these outputs lack"
-        why = self._outputs.refused.get(str(need))
-        if why:
-            return RefusedError(sentence, str(why))
-        return UserError(f"{sentence}: {usual}." if usual else f"{sentence}.")
-
-    def shared(self, key: Hashable, compute: Callable[[], Shared]) -> Shared:
-        """Compute once what several settings or detectors use of these outputs; never write to it.
-
-        The key names what is computed; what it depends on besides these outputs belongs to the
-        key. Other people's detectors work on copies, so they share nothing with anybody.
-        """
-        known = self._outputs._shared
-        if key not in known:
-            known[key] = compute()
-        return cast("Shared", known[key])
-
-    def __len__(self) -> int:
-        return len(self._outputs)
 
 
 def _called(kind: str, name: object) -> str:

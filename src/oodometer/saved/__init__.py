@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.outputs import Head, Outputs
+from oodometer.outputs import Head, Outputs, softmax_kind
+from oodometer.outputs.mapped import tensor_of
 from oodometer.saved.files import open_file
 from oodometer.saved.names import NAMED_PARTS, NAMES, match_arrays
 
@@ -46,7 +47,7 @@ def load_outputs(
         raise UserError("Only a head was given: name files of outputs, such as train=FILE.")
     head = next((_head(arrays) for arrays in first.values() if "weight" in arrays), None)
     for name, arrays in parts.items():
-        _unsquash(paths[name], arrays, head, notes)
+        _note_softmax(paths[name], arrays, head, notes)
     for text, where in notes.items():
         notify(f"{', '.join(where)}: {text}")
     return {name: _outputs(name, paths[name], arrays, head) for name, arrays in parts.items()}
@@ -149,35 +150,18 @@ def _narrow(every: list[Arrays]) -> None:
                     part[name] = array.astype(np.float32)
 
 
-def _unsquash(path: Path, arrays: Arrays, head: Head | None, notes: _Notes) -> None:
-    """Replace probabilities by the logits of the head, or by their logarithms, with a note."""
+def _note_softmax(path: Path, arrays: Arrays, head: Head | None, notes: _Notes) -> None:
+    """Say that logits are what a softmax made of them, and what follows from that."""
     logits = arrays.get("logits")
-    if logits is None or logits.ndim != 2 or logits.shape[1] < 2 or logits.dtype.kind != "f":
+    if logits is None or logits.dtype.kind != "f":
         return
-    rows = logits[:_LOOK].astype(np.float64)
-    if not len(rows) or not np.isfinite(rows).all():
-        return
-    near = 1e-5 if logits.dtype.itemsize > 2 else 1e-2
-    if (rows >= 0).all() and np.allclose(rows.sum(1), 1, atol=near):
-        kind = "probabilities"
-    elif (rows <= 0).all() and np.allclose(np.exp(rows).sum(1), 1, atol=near):
-        kind = "logarithms of probabilities"
-    else:
-        return
-    if head is not None and "features" in arrays:
-        del arrays["logits"]
-        notes.add(path, f"the logits are {kind}: they are recomputed from features and head")
-        return
-    notes.add(
-        path,
-        f"the logits are {kind}: energy, max_logit and other detectors that read more than the "
-        "softmax lose information",
-    )
-    if kind == "probabilities":
-        tiny = np.finfo(np.float32).tiny
-        arrays["logits"] = np.log(np.maximum(logits.astype(np.float64), tiny)).astype(
-            np.promote_types(logits.dtype, np.float32)
+    if kind := softmax_kind(tensor_of(logits[:_LOOK])):
+        told = (
+            "they are recomputed from features and head"
+            if head is not None and "features" in arrays
+            else "detectors that need logits, such as energy and max_logit, are left out"
         )
+        notes.add(path, f"the logits are {kind}: {told}")
 
 
 def _outputs(name: str, path: Path, arrays: Arrays, head: Head | None) -> Outputs:

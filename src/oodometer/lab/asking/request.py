@@ -8,11 +8,10 @@ from typing import Literal
 
 from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.asking.probes import PROBES, Probe, State
-from oodometer.needs import ENSEMBLE, LAYERS, Need, parse_needs
+from oodometer.needs import ENSEMBLE, LAYERS, PLAIN, Need, parse_needs
 from oodometer.outputs import Refusal
 
 Needs = Literal["all"] | Iterable[str]
-ALWAYS = ("logits", "features", "labels", "head")  # what every extraction gives
 
 
 class Request:
@@ -124,4 +123,4 @@ def _require_answerable(need: Need) -> None:
         raise UserError(f"'{need}' is not asked of a classifier: it is for 'oodometer run'.")
     if need.source == "probe" and need.name not in PROBES:
         probes = [str(Need("probe", name)) for name in PROBES]
-        raise unknown("need", str(need), [*ALWAYS, "layers", *probes, "all"])
+        raise unknown("need", str(need), [*PLAIN, "layers", *probes, "all"])

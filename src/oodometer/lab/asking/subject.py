@@ -32,6 +32,7 @@ from oodometer.lab.asking.stages import (
     with_first,
 )
 from oodometer.lab.data.inputs import Batch, copied, first_rows, size_of
+from oodometer.outputs import log_probabilities, softmax_kind
 
 
 class StagesError(UserError):
@@ -129,6 +130,8 @@ class Subject:
         if self._head is None:
             assert self.lacking is not None
             features, logits = self.lacking, own_logits(self.model, answer, rows)
+            if softmax_kind(logits) == "probabilities":
+                logits = log_probabilities(logits)  # probes read them by a softmax
         else:
             features, logits = self._through_head(recorded.get(self._head.layer, []), name, rows)
         outputs = self.stages.items() if stages else ()

@@ -13,7 +13,7 @@ from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise
 from oodometer.lab.asking.replay import replaced
 from oodometer.lab.asking.stages import as_matrix, first_tensor, with_first
-from oodometer.outputs import Outputs
+from oodometer.outputs import Outputs, softmax_kind
 
 POWERS = tuple(range(1, 11))
 _ROWS = 16  # at a time, so that ten powers of a map stay in the processor's cache
@@ -190,6 +190,8 @@ def rankfeat(question: Question, state: State) -> Tensor:
     start. One forward pass per stage; of a chain of modules, only what lies behind the stage.
     """
     subject = question.subject
+    if kind := softmax_kind(question.answer.logits):
+        raise UserError(f"Probe 'rankfeat' needs logits, but the model gives {kind}.")
     maps = [
         stage
         for stage, matrix in subject.matrices(question.answer).items()
