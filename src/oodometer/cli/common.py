@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -83,12 +82,9 @@ def _end_with(sentence: str) -> NoReturn:
 
 def _printable(sentence: str) -> str:
     """Return one line without control characters, which names in a user's file may contain."""
-    from oodometer.reports.words import one_line
+    from oodometer.reports.words import one_line, with_short_words
 
-    def shorter(word: re.Match[str]) -> str:
-        return f"{word[0][: _LONGEST_WORD // 2]}...{word[0][-_LONGEST_WORD // 2 :]}"
-
-    line = re.sub(rf"\S{{{_LONGEST_WORD + 3},}}", shorter, one_line(sentence))
+    line = with_short_words(one_line(sentence), _LONGEST_WORD)
     return line if len(line) <= _LONGEST_SENTENCE else f"{line[:_LONGEST_SENTENCE]}..."
 
 

@@ -11,11 +11,12 @@ from rich.text import Text
 from oodometer.finding import Claim, Finding
 from oodometer.reports.console import encodable, table_lines
 from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
-from oodometer.reports.words import one_line
+from oodometer.reports.words import one_line, with_short_words
 
 _BADGE = 10  # characters, with the space behind it
 _HEADLINES = 2  # claims of the first finding that come before those of other findings
 _MOST_FACTS = 8  # about the reading
+_LONGEST_WORD = 60  # characters of a claim
 _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
 _MOST_ROWS = 10  # of the leaderboard
@@ -58,7 +59,8 @@ def _claims(
         return
 
     def wrapped(words: str, style: str) -> list[Text]:
-        return list(Text(one_line(words), style=style).wrap(console, width - _BADGE))
+        line = Text(with_short_words(one_line(words), _LONGEST_WORD), style=style)
+        return list(line.wrap(console, width - _BADGE))
 
     texts = {id(claim): wrapped(claim.text, "bold") for claim in claims}
     room = lines - 1 if len(claims) > 1 else lines  # a line for what is left out

@@ -38,6 +38,18 @@ def one_line(value: object) -> str:
     return "none" if value is None else " ".join(clean(str(value)).split())
 
 
+def with_short_words(text: str, longest: int) -> str:
+    """Cut words of more than `longest` letters, such as endless names, in their middle.
+
+    >>> with_short_words("the name aaaaaaaaaaaaaaaa", 10)
+    'the name aaaaa...aaaaa'
+    """
+    half = longest // 2
+    return re.sub(
+        rf"\S{{{longest + 4},}}", lambda word: f"{word[0][:half]}...{word[0][-half:]}", text
+    )
+
+
 def number(value: Value) -> float | None:
     """Return a point's value as a number, or None if there is none to draw."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
