@@ -151,3 +151,14 @@ def test_the_reading_names_the_part_that_is_compared():
     told = dict(analyze(frame)[0].reading)["compared"]
     assert told.startswith("2 of 3 detectors; too many gaps: SVM; the 7 of 8 sets that every")
     assert "compared" not in dict(analyze(frame.dropna().drop(columns="SVM"))[0].reading)
+
+
+def test_the_reading_names_the_tables_of_a_page_that_were_read_and_those_that_were_not(tmp_path):
+    page = "".join(
+        f"## Results on {name}\n\n| Method | AUROC |\n|---|---|\n| a | 91.2 |\n| b | 82.1 |\n\n"
+        f"| Option | Size |\n|---|---|\n| {name} | 3 |\n\n"
+        for name in ("SVHN",)
+    )
+    (tmp_path / "page.md").write_text(page)
+    told = dict(analyze(tmp_path / "page.md")[0].reading)["tables"]
+    assert told.startswith("1 of 2 in the file: 1: Results on SVHN (2 × 2); not read: 2: ")

@@ -15,7 +15,7 @@ from oodometer.reports.words import one_line, with_short_words
 
 _BADGE = 10  # characters, with the space behind it
 _HEADLINES = 2  # claims of the first finding that come before those of other findings
-_MOST_FACTS = 8  # about the reading
+_MOST_FACTS, _MOST_READING = 8, 9  # facts about the reading, and their lines
 _LONGEST_WORD = 60  # characters of a claim
 _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
@@ -35,9 +35,8 @@ class TerminalSummary:
         findings = [encodable(f) if options.ascii_only else f for f in self.findings]
         width = options.max_width
         facts = [pair for finding in findings for pair in finding.reading]
-        shortest = min(len(facts), _MOST_FACTS) + 2 if facts else 0
-        claims = list(_claims(console, findings, width, self.lines - shortest))
-        yield from claims
+        reading = list(_reading(console, facts, width)) if facts else []
+        yield from _claims(console, findings, width, self.lines - len(reading))
         if self.leaderboard and findings and findings[0].tables:
             table = findings[0].tables[0]
             more = len(table.rows) - _MOST_ROWS
@@ -45,8 +44,7 @@ class TerminalSummary:
             yield Text()
             shown = replace(table, rows=table.rows[:_MOST_ROWS], note=note)
             yield from table_lines(shown, width, options.ascii_only)
-        if facts:
-            yield from _reading(console, facts, width, self.lines - len(claims))
+        yield from reading
 
 
 def _claims(
@@ -98,12 +96,10 @@ def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
     return [*headlines, *first[_HEADLINES:], *(c for claims in others for c in claims[1:])]
 
 
-def _reading(
-    console: Console, facts: Sequence[tuple[str, str]], width: int, lines: int
-) -> Iterator[Text]:
+def _reading(console: Console, facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:
     """Yield a line for each fact about the reading, further ones while there is room."""
     shown = facts if len(facts) <= _MOST_FACTS else facts[: _MOST_FACTS - 1]
-    room = lines - 2 - min(len(facts), _MOST_FACTS)
+    room = _MOST_READING - min(len(facts), _MOST_FACTS)
     yield Text()
     yield Text(READING_TITLE, style="bold")
     names = [_cut(Text(one_line(name), style="dim"), _LONGEST_NAME) for name, _ in shown]

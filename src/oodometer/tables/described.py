@@ -9,6 +9,7 @@ from oodometer.factors import Kind
 from oodometer.results import Results
 
 if TYPE_CHECKING:
+    from oodometer.tables.found import Found
     from oodometer.tables.reading import Reading
 
 _KINDS: dict[Kind, str] = {
@@ -28,16 +29,18 @@ def described(reading: Reading, compared: str = "") -> tuple[tuple[str, str], ..
 
     `compared` says which part of the table is compared, if not all of it.
     """
-    main = reading.results[0]
     left_out = [
         f"{shortened(column)} ({role.removeprefix(_NOT_USED)})"
         for column, role in reading.columns
         if role.startswith(_NOT_USED)
     ]
+    main, *others = reading.results
     lines = [
+        ("tables", _tables(reading.found)),
         *((word, _levels(main, role, reading)) for role, word in _SETS.items()),
         *((word, _factors(main, kind)) for kind, word in _KINDS.items()),
-        ("metric", ", ".join(map(_metric, reading.results))),
+        ("metric", f"{_directed(main)}, {_numbers(main)}"),
+        ("other metrics", listed([*map(_directed, others)])),
         ("compared", compared),
         ("left out", listed(left_out)),
     ]
@@ -87,12 +90,26 @@ def _factors(results: Results, kind: Kind) -> str:
     return listed(counts)
 
 
-def _metric(results: Results) -> str:
-    """The metric with its direction, and what stands behind each number."""
-    words = f"{results.label} ({'higher' if results.higher_is_better else 'lower'} is better)"
+def _tables(found: Sequence[Found]) -> str:
+    """Which tables of a file were read, and which were not, if there are several."""
+    if len(found) < 2:
+        return ""
+    read = [shortened(table.label) for table in found if table.is_read]
+    others = [f"{shortened(t.label)} ({t.why_not})" for t in found if not t.is_read]
+    rest = f"; not read: {listed(others)}" if others else ""
+    return f"{len(read)} of {len(found)} in the file: {listed(read)}{rest}"
+
+
+def _directed(results: Results) -> str:
+    """The metric with its direction."""
+    return f"{results.label} ({'higher' if results.higher_is_better else 'lower'} is better)"
+
+
+def _numbers(results: Results) -> str:
+    """How many numbers there are, and what stands behind each."""
     count = len(results.frame)
     if "spread" not in results.frame.columns:
-        return f"{words}, {count} values"
+        return f"{count} values"
     runs = sorted(results.frame["runs"].unique()) if "runs" in results.frame.columns else []
     over = f" of {runs[0]:g}{f' to {runs[-1]:g}' if len(runs) > 1 else ''} runs" if runs else ""
-    return f"{words}, {count} means ± standard deviation{over}"
+    return f"{count} means ± standard deviation{over}"
