@@ -220,7 +220,7 @@ def test_on_this_model_only_test_samples_vary(rng):
     off = ~np.eye(3, dtype=bool)
     assert (here.error[off] < 0.3 * again.error[off]).all()
     assert (here.df[off] > 250).all()
-    assert (again.df[off] < 6).all()
+    assert (again.df[off] < 9).all()
     for one, own in zip(placed, again.intervals(0.95), strict=True):
         assert own == mean_auroc(one)
     for one, own in zip(placed, here.intervals(0.95), strict=True):

@@ -13,9 +13,16 @@ from scipy.special import ndtri, stdtrit
 from oodometer.errors import UserError
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.metrics.delong import hidden_share
+from oodometer.metrics.delong import hidden_share, welch_freedom
 from oodometer.stats.comparison import Placements, mean_auroc
 from oodometer.stats.intervals import runs_interval
+from oodometer.stats.sharing import (
+    Shared,
+    independent_rows,
+    logit_scales,
+    pair_variances,
+    shared_variances,
+)
 from oodometer.stats.summary import UNBOUNDED, Summary, mean_interval
 from oodometer.stats.values import run_values, table_values
 
@@ -36,11 +43,12 @@ class Pairwise(NamedTuple):
 def from_values(values: ArrayLike, *, bounds: tuple[float, float] = UNBOUNDED) -> Pairwise:
     """Detectors x cases, such as training runs: errors of the paired differences.
 
-    One case shows no spread: errors are infinite. `bounds` are those of a value, such as (0, 1).
+    Their variances are shared between detectors (`sharing`). One case shows no spread: errors are
+    infinite. `bounds` are those of a value, such as (0, 1).
     """
     table = table_values(values)
     run_values(table.ravel(), "values")
-    detectors, cases = table.shape
+    cases = table.shape[1]
     means = table.mean(axis=1)
 
     def intervals(level: float) -> tuple[Estimate, ...]:
@@ -48,34 +56,55 @@ def from_values(values: ArrayLike, *, bounds: tuple[float, float] = UNBOUNDED) -
         return tuple(Estimate(*interval[:3]) for interval in found)
 
     if cases == 1:
-        unknown = np.full((detectors, detectors), math.inf)
-        return Pairwise(means, unknown, np.ones_like(unknown), "One case: no spread.", intervals)
-    df = np.full((detectors, detectors), cases - 1.0)
-    error = np.sqrt(pair_variances(table) / cases)
-    error = _by_signs(means, error, df, cases, ROUNDING * float(np.abs(table).max()))
-    return Pairwise(means, error, df, _own(cases), intervals)
+        return _unknown(means, "One case has no spread to test against.", intervals)
+    shared = shared_over_runs(table, bounds)
+    error = _by_signs(means, shared, cases, ROUNDING * float(np.abs(table).max()))
+    return Pairwise(means, error / math.sqrt(cases), shared.df, _words(shared, "case"), intervals)
 
 
-def _own(cases: int) -> str:
-    return f"Each difference is judged by its own spread over {cases} cases (Student's t)."
-
-
-def pair_variances(table: Floats) -> Floats:
-    """Variances over the columns of the differences of all pairs of rows."""
-    centred = table - table.mean(axis=1, keepdims=True)
-    return np.asarray(
-        ((centred[:, None, :] - centred[None, :, :]) ** 2).sum(axis=2) / (table.shape[1] - 1)
+def shared_over_runs(values: Floats, bounds: tuple[float, float]) -> Shared:
+    """Variances over the columns of (..., k, n) of all differences, shared between rows."""
+    return shared_variances(
+        pair_variances(values),
+        values.shape[-1] - 1.0,
+        independent_rows(values),
+        logit_scales(values.mean(axis=-1), bounds),
     )
 
 
-def _by_signs(means: Floats, error: Floats, df: Floats, cases: int, rounding: float) -> Floats:
-    """Errors where differences that agree to the last digit prove no more than their signs.
+def _unknown(
+    means: Floats, method: str, intervals: Callable[[float], tuple[Estimate, ...]]
+) -> Pairwise:
+    unknown = np.full((means.size, means.size), math.inf)
+    return Pairwise(means, unknown, np.ones_like(unknown), method, intervals)
 
-    Their one-sided p-value becomes that of the permutation test, 2^-n.
+
+def _words(shared: Shared, case: str) -> str:
+    own = float(shared.df.min() - shared.prior)
+    if shared.prior < 0.5:
+        return (
+            f"The variance of each difference over the {case}s is its own ({own:.0f} degrees of "
+            "freedom): nothing can be learned from other detectors."
+        )
+    return (
+        f"The variance of each difference over the {case}s is drawn towards what is usual among "
+        f"these detectors (empirical Bayes: {own:.0f} + {float(shared.prior):.1f} degrees of "
+        "freedom)."
+    )
+
+
+def _by_signs(means: Floats, shared: Shared, cases: int, rounding: float) -> Floats:
+    """Standard deviations of differences; those that never vary prove no more than their signs.
+
+    Unless other detectors show the usual variance, their one-sided p-value becomes that of the
+    permutation test, 2^-n.
     """
     gaps = np.abs(means[:, None] - means[None, :])
-    same = (error <= rounding) & (gaps > rounding)
-    return np.asarray(np.where(same, gaps / -stdtrit(df, 0.5**cases), error))
+    deviation = np.sqrt(shared.variance)
+    alone = (deviation <= rounding) | ((shared.prior < 1.0) & (shared.own <= rounding**2))
+    same = alone & (gaps > rounding)
+    by_signs = gaps * math.sqrt(cases) / -stdtrit(shared.df, 0.5**cases)
+    return np.asarray(np.where(same, np.maximum(by_signs, deviation), deviation))
 
 
 def from_summaries(
@@ -88,19 +117,22 @@ def from_summaries(
     """
     known = [summary.check() for summary in summaries]
     means = np.array([one.mean for one in known])
-    variances = np.array([one.variance for one in known])
-    freedom = np.array([one.runs - 1.0 for one in known])
+    squares = np.array([one.spread**2 for one in known])
+    runs = np.array([float(one.runs) for one in known])
+    variances = squares / runs
+    share = 1.0 / runs[:, None] + 1.0 / runs[None, :]
     total = variances[:, None] + variances[None, :]
-    parts = variances**2 / freedom
-    spread = parts[:, None] + parts[None, :]
-    df = np.divide(total**2, spread, out=np.ones_like(total), where=spread > 0.0)
-    runs = int(freedom.min()) + 1
-    error = _by_signs(means, np.sqrt(total), df, runs, ROUNDING * float(np.abs(means).max()))
+    df = np.minimum(runs[:, None], runs[None, :]) - 1.0
+    if len(known) == 2 and total[0, 1] > 0.0:  # nothing to share: Welch's own
+        df = np.full_like(df, welch_freedom(zip(variances, runs - 1.0, strict=True)))
+    pooled = shared_variances(total / share, df, len(known) - 1.0, logit_scales(means, bounds))
+    rounding = ROUNDING * float(np.abs(means).max())
+    deviation = _by_signs(means, pooled, int(runs.min()), rounding)
     return Pairwise(
         means,
-        error,
-        df,
-        "Each difference is judged by the spreads of both detectors (Welch's t).",
+        deviation * np.sqrt(share),
+        pooled.df,
+        _words(pooled, "run"),
         lambda level: tuple(mean_interval(one, level, bounds) for one in known),
     )
 
@@ -127,10 +159,7 @@ def from_scores(placements: Sequence[Placements], *, retraining: bool) -> Pairwi
         return tuple(mean_auroc(one, level, retraining=retraining) for one in placements)
 
     if retraining and runs == 1:
-        unknown = np.full((means.size, means.size), math.inf)
-        return Pairwise(
-            means, unknown, np.ones_like(unknown), "One training run: no spread.", intervals
-        )
+        return _unknown(means, "One training run has no spread to test against.", intervals)
     bound = 1.0 - (means[:, None] - means[None, :]) ** 2
     by_id = _sampling(
         np.array([placed.id for placed in placements]), first.id_sizes, first.shared_samples, bound
@@ -145,14 +174,15 @@ def from_scores(placements: Sequence[Placements], *, retraining: bool) -> Pairwi
     df = _freedom((by_id.mean, by_id.df), (by_ood.mean, by_ood.df))
     hidden = hidden_share(int(first.id_sizes.min()), int(first.ood_sizes.min()), USUAL)
     least = (hidden / float(ndtri(0.5 + 0.5 * USUAL))) ** 2
-    method = "Errors are those of sampling the test samples (DeLong)."
+    method = "Variances are those of drawing other test samples (DeLong)."
     variance = sampling
     if retraining:
-        method = f"Errors combine test samples (DeLong) and {runs} training runs."
-        between = pair_variances(values) / runs
+        drawn = shared_over_runs(values, (0.0, 1.0))
+        method = f"{_words(drawn, 'training run')} Test samples add theirs (DeLong)."
+        between = drawn.variance / runs
         shared = np.maximum(0.0, (runs * sampling - by_id.single - by_ood.single) / (runs - 1))
         variance = np.maximum(between + shared, sampling)
-        df = _cautious_freedom((between, runs - 1.0), (variance - between, df))
+        df = _cautious_freedom((between, drawn.df), (variance - between, df))
     none = variance <= ROUNDING**2
     return Pairwise(
         means,

@@ -1,0 +1,156 @@
+"""Variances of differences that detectors share: what a few runs show of one, all show of each.
+
+The variance of each difference, on few degrees of freedom d, is drawn towards what is usual among
+all pairs (empirical Bayes: Smyth 2004, doi:10.2202/1544-6115.1027). If true variances scatter as
+s0 d0 / chi-squared(d0), then (d0 s0 + d v) / (d0 + d) has d0 + d degrees of freedom. Four cautions
+make it sound with 3 runs; `docs/statistics.md` has level and power in simulated worlds.
+
+- d0 is the harmonic mean over a grid, weighted by likelihood: few detectors cannot show that
+  variances are alike, and what is uncertain counts as unlike.
+- Detectors that move together (families, or one cause behind all differences) count as few.
+- Pairs of a detector that varies more than others are drawn towards its own, larger variance.
+- Pairs are taken as they are, not as sums of two variances, so that correlations do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln
+
+from oodometer.metrics.counts import Floats
+
+PRIORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 50.0, 1e4)  # d0 that are weighed
+STEPS = 30
+ROW_POWER = 0.75
+LEAST = 1e-3  # of the usual variance: below, a variance says no more
+
+
+class Shared(NamedTuple):
+    """Variances of differences (..., k, k), their degrees of freedom, and those of the prior."""
+
+    variance: Floats
+    df: Floats
+    prior: Floats  # (...): 0 where nothing is shared
+    own: Floats  # (..., k, k): variances as given
+
+
+def pair_variances(values: Floats) -> Floats:
+    """Variances over the columns of the differences of all pairs of rows, of (..., k, n)."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    rows = (centred[..., [row], :] for row in range(values.shape[-2]))
+    found = [((centred - row) ** 2).sum(axis=-1) for row in rows]
+    return np.asarray(np.stack(found, axis=-1) / (values.shape[-1] - 1))
+
+
+def independent_rows(values: Floats) -> Floats:
+    """As how many independent detectors those of (..., k, n) count, from 1 to k - 1.
+
+    The residuals of each detector in n runs, run effects common to all removed, are a direction in
+    n - 1 dimensions. Of m independent ones the mean of u u' has a squared length of
+    1 / m + (1 - 1 / m) / (n - 1) on average, whatever their variances; directions that agree have
+    more. Two runs have one direction only: it counts once.
+    """
+    rows, runs = values.shape[-2:]
+    residuals = values - values.mean(axis=-1, keepdims=True)
+    residuals = residuals - residuals.mean(axis=-2, keepdims=True)
+    lengths = np.sqrt((residuals**2).sum(axis=-1, keepdims=True))
+    units = np.divide(residuals, lengths, out=np.zeros_like(residuals), where=lengths > 0.0)
+    moving = np.maximum(1.0, (lengths > 0.0).sum(axis=(-2, -1)))
+    together = np.swapaxes(units, -1, -2) @ units / moving[..., None, None]
+    excess = (runs - 1) * (together**2).sum(axis=(-2, -1)) - 1.0
+    room = max(runs - 2, 0)
+    return np.asarray(np.clip(room / np.maximum(excess, 1e-9), 1.0, max(1.0, rows - 1.0)))
+
+
+def logit_scales(means: Floats, bounds: tuple[float, float]) -> tuple[Floats, ...]:
+    """What variances of differences are proportional to if logits within `bounds` vary alike."""
+    low, high = bounds
+    width = high - low
+    if not np.isfinite(width):
+        return ()
+    shares = np.clip((means - low) / width, 1e-4, 1.0 - 1e-4)
+    slopes = (width * shares * (1.0 - shares)) ** 2
+    return (slopes[..., :, None] + slopes[..., None, :],)
+
+
+def shared_variances(
+    variances: Floats, df: ArrayLike, rows: ArrayLike, scales: Sequence[Floats] = ()
+) -> Shared:
+    """Draw the variances of all differences (..., k, k), on `df` each, towards what is usual.
+
+    `rows`: as how many independent detectors they count. `scales` (..., k, k) are proportional to
+    variances on other scales on which they may be alike, such as logits; what is usual is the
+    geometric mean over scales, weighted by likelihood.
+    """
+    count = variances.shape[-1]
+    own = np.broadcast_to(np.asarray(df, dtype=np.float64), variances.shape)
+    if count < 3:
+        return Shared(variances, own, np.zeros(variances.shape[:-2]), variances)
+    first, second = np.triu_indices(count, 1)
+    known = np.asarray(rows, dtype=np.float64)
+    every = [np.ones_like(variances), *scales]
+    fits = [
+        _fit(
+            variances[..., first, second] / scale[..., first, second],
+            own[..., first, second],
+            np.log(scale[..., first, second]),
+        )
+        for scale in every
+    ]
+    # Pairs share detectors: all of them tell as much as `rows` independent ones.
+    likelihoods = (
+        np.stack([fit[0] for fit in fits], axis=-1) * ((known / first.size)[..., None, None])
+    )
+    weights = np.exp(likelihoods - likelihoods.max(axis=(-2, -1), keepdims=True))
+    weights /= weights.sum(axis=(-2, -1), keepdims=True)  # (..., priors, scales)
+    unlike = (weights / np.array(PRIORS)[:, None]).sum(axis=(-2, -1))
+    others = np.maximum(known - 1.0, 1e-9) * own.mean(axis=(-2, -1))  # df of the usual variance
+    prior = 1.0 / (unlike + 1.0 / others)
+    by_scale = weights.sum(axis=-2)[..., None, None, :]  # (..., 1, 1, scales)
+    scale = np.exp((by_scale * np.log(np.stack(every, axis=-1))).sum(axis=-1))
+    logs = (weights * np.stack([fit[1] for fit in fits], axis=-1)).sum(axis=(-2, -1))
+    middle = np.exp(logs)[..., None, None]
+    usual = scale * middle * _larger_rows(variances / (scale * middle))
+    total = prior[..., None, None] + own
+    drawn = (prior[..., None, None] * usual + own * variances) / total
+    return Shared(np.asarray(drawn), np.asarray(total), np.asarray(prior), variances)
+
+
+def _larger_rows(ratios: Floats) -> Floats:
+    """How much more the more varying one of each pair of detectors varies than usual, at least 1.
+
+    Of a detector: the geometric mean over its pairs, relative to that over all pairs. As it rests
+    on few runs, it counts as its power 3/4.
+    """
+    count = ratios.shape[-1]
+    logs = np.log(np.maximum(ratios, LEAST)) * ~np.eye(count, dtype=bool)
+    rows = logs.sum(axis=-1) / (count - 1)
+    excess = (rows - rows.mean(axis=-1, keepdims=True)) * (count - 1) / (count - 2)
+    more = np.exp(ROW_POWER * np.maximum(excess, 0.0))
+    return np.asarray(np.maximum(more[..., :, None], more[..., None, :]))
+
+
+def _fit(variances: Floats, df: Floats, log_scales: Floats) -> tuple[Floats, Floats]:
+    """Log likelihood and log of the best s0 for each d0 of `PRIORS`, the last axis.
+
+    v / s0 is F-distributed with df and d0 degrees of freedom. The best s0 is the mean of v weighted
+    by 1 / (d0 s0 + df v). What does not depend on d0 and the scale is left out.
+    """
+    likelihoods, usual = [], []
+    least = 1e-30 * variances.max(axis=-1) + 1e-300
+    for prior in PRIORS:
+        middle = np.maximum(variances.mean(axis=-1), least)
+        for _ in range(STEPS):
+            weights = 1.0 / (prior * middle[..., None] + df * variances)
+            middle = (weights * variances).sum(axis=-1) / weights.sum(axis=-1)
+            middle = np.maximum(middle, least)
+        usual.append(np.log(middle))
+        ratios = df * variances / (prior * middle[..., None])
+        terms = gammaln(0.5 * (prior + df)) - gammaln(0.5 * prior) - 0.5 * df * np.log(prior)
+        terms = terms - 0.5 * df * (np.log(middle)[..., None] + log_scales)
+        likelihoods.append((terms - 0.5 * (prior + df) * np.log1p(ratios)).sum(axis=-1))
+    return np.stack(likelihoods, axis=-1), np.stack(usual, axis=-1)

@@ -1,0 +1,148 @@
+"""Shared variances: against the F distribution, by brute force, and in simulated worlds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.optimize import minimize_scalar
+from scipy.special import stdtrit
+
+from oodometer.stats.leaderboard import from_values, leaderboard
+from oodometer.stats.pairwise import shared_over_runs
+from oodometer.stats.sharing import (
+    PRIORS,
+    _fit,
+    independent_rows,
+    logit_scales,
+    pair_variances,
+    shared_variances,
+)
+from oodometer.stats.summary import UNBOUNDED
+
+
+@pytest.fixture
+def rng():
+    """Random numbers, the same in every test."""
+    return np.random.default_rng(0)
+
+
+def test_pair_variances_are_those_of_differences(rng):
+    values = rng.normal(size=(2, 4, 5))
+    expected = [[[np.var(a - b, ddof=1) for a in table] for b in table] for table in values]
+    np.testing.assert_allclose(pair_variances(values), expected, atol=1e-15)
+
+
+def test_the_usual_variance_has_the_largest_likelihood(rng):
+    """Against SciPy's F density, maximised by its own search."""
+    variances = rng.chisquare(2, size=40) * np.exp(rng.normal(size=40))
+    likelihoods, usual = _fit(variances, np.full(40, 2.0), np.zeros(40))
+    differences = []
+    for number, prior in enumerate(PRIORS):
+
+        def minus(log_scale, prior=prior):
+            density = scipy.stats.f.logpdf(variances / np.exp(log_scale), 2, prior) - log_scale
+            return -density.sum()
+
+        best = minimize_scalar(minus, bounds=(-8, 8), method="bounded", options={"xatol": 1e-9})
+        assert usual[number] == pytest.approx(best.x, abs=2e-3)
+        differences.append(likelihoods[number] + best.fun)
+    assert np.ptp(differences) < 1e-3  # but for what does not depend on the prior
+
+
+def test_alike_variances_are_pooled_and_unlike_ones_are_not(rng):
+    alike = rng.normal(size=(300, 18, 3))
+    unlike = alike * np.exp(1.5 * rng.normal(size=(300, 18, 1)))
+    pooled, apart = (shared_over_runs(worlds, UNBOUNDED) for worlds in (alike, unlike))
+    assert np.median(pooled.prior) > 5.0
+    assert np.median(apart.prior) < 1.5
+    off = ~np.eye(18, dtype=bool)
+    spread = np.log(pooled.variance[:, off]).std()
+    assert spread < 0.5 * np.log(pooled.own[:, off]).std()
+    # Drawn variances lie between the own one and the usual one of their table.
+    assert (pooled.variance[:, off] > pooled.own[:, off]).mean() > 0.5
+    np.testing.assert_allclose(pooled.variance[:, off].mean(), 2.0, rtol=0.25)
+
+
+def test_detectors_that_move_together_count_as_few(rng):
+    runs = 4
+    independent = independent_rows(rng.normal(size=(500, 12, runs)))
+    two_families = np.repeat(rng.normal(size=(500, 2, runs)), 6, axis=1)
+    families = independent_rows(two_families + 0.05 * rng.normal(size=(500, 12, runs)))
+    assert np.median(independent) > 8.0
+    assert np.quantile(families, 0.95) < 1.2
+    assert (independent_rows(rng.normal(size=(5, 12, 2))) == 1.0).all()  # two runs show nothing
+    assert independent_rows(np.zeros((12, 3))) >= 1.0  # nor do values that never vary
+
+
+def test_common_run_effects_and_units_do_not_matter(rng):
+    values = rng.uniform(0.6, 0.9, size=(6, 4))
+    moved = 100 * (values + rng.normal(size=4))
+    one, other = shared_over_runs(values, UNBOUNDED), shared_over_runs(moved, UNBOUNDED)
+    np.testing.assert_allclose(1e4 * one.variance, other.variance, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.df, other.df)
+    percent = shared_over_runs(100 * values, (0.0, 100.0))
+    np.testing.assert_allclose(1e4 * shared_over_runs(values, (0.0, 1.0)).df, 1e4 * percent.df)
+
+
+def test_near_the_bounds_logits_vary_alike(rng):
+    """Detectors at 0.7 and at 0.99 with the same spread of logits: each gets its own."""
+    logits = np.repeat([1.0, 5.0], 9)[:, None] + 0.2 * rng.normal(size=(200, 18, 3))
+    values = 1.0 / (1.0 + np.exp(-logits))
+    truth = logit_scales(values.mean(axis=-1), (0.0, 1.0))[0] * 0.2**2
+    bounded, unbounded = (shared_over_runs(values, b) for b in ((0.0, 1.0), UNBOUNDED))
+    high = (slice(None), 9, slice(10, 18))  # two detectors near 1
+    assert np.median(bounded.variance[high] / truth[high]) < 1.5
+    assert np.median(bounded.df[high]) > 1.2 * np.median(unbounded.df[high])
+
+
+def test_two_detectors_and_two_runs_keep_their_own_variance(rng):
+    own = pair_variances(rng.normal(size=(2, 5)))
+    assert shared_variances(own, 4.0, 1.0).variance is own
+    two_runs = shared_over_runs(rng.normal(size=(8, 2)), UNBOUNDED)
+    np.testing.assert_allclose(two_runs.df, 1.0, atol=1e-6)
+    assert leaderboard(from_values(rng.normal(size=(8, 2)))).can_be_best.all()
+
+
+def test_constant_differences_are_judged_by_what_is_usual(rng):
+    """Runs of one pair that agree to the last digit are luck if those of others do not."""
+    values = rng.normal(size=(8, 3))
+    values[1] = values[0] + 0.1
+    assert leaderboard(from_values(values)).can_be_best.all()
+    steady = np.linspace(0.0, 7.0, 8)[:, None] + np.array([0.0, 0.5, 0.25])
+    assert leaderboard(from_values(steady)).can_be_best.all()  # 2^-3 each: three runs prove nothing
+
+
+def declared_errors(worlds, gap=0.0):
+    """Shares of (any, each) of the comparisons of the first detector that are significant."""
+    runs = worlds.shape[-1]
+    shared = shared_over_runs(worlds, UNBOUNDED)
+    others = worlds.shape[-2] - 1
+    error = np.sqrt(shared.variance[:, 0, 1:] / runs)
+    means = worlds.mean(axis=-1)
+    found = np.abs(means[:, :1] - means[:, 1:] + gap) > error * -stdtrit(
+        shared.df[:, 0, 1:], 0.025 / others
+    )
+    return found.any(axis=1).mean(), found.mean()
+
+
+@pytest.mark.parametrize("detectors", [4, 18])
+def test_level_and_power_with_three_runs(detectors):
+    """The whole table is in docs/statistics.md, made by benchmarks/coverage.py."""
+    rng = np.random.default_rng(1)
+    shape = (1500, detectors, 3)
+    normal = rng.normal(size=shape)
+    worlds = {
+        "equal": normal,
+        "unequal": normal * np.exp(0.5 * rng.normal(size=(*shape[:2], 1))),
+        "skewed": 1.0 - rng.exponential(size=shape),
+        "failing": normal - 10.0 * ((rng.random(shape) < 0.1) - 0.1),
+        "two families": normal + 2.0 * rng.normal(size=(1500, 2, 3))[:, np.arange(detectors) % 2],
+    }
+    for name, world in worlds.items():
+        assert declared_errors(world)[0] <= 0.055 + 0.012, name  # two standard errors
+    plain = np.sqrt(pair_variances(normal)[:, 0, 1:] / 3)
+    means = normal.mean(axis=-1)
+    quantile = -stdtrit(2, 0.025 / (detectors - 1))
+    found = (np.abs(means[:, :1] - means[:, 1:] + 4.0) > quantile * plain).mean()
+    assert declared_errors(normal, gap=4.0)[1] > (5.0 if detectors == 18 else 1.8) * found
