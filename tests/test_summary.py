@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from oodometer.analysis import analyze
 from oodometer.cli import app, main
-from oodometer.finding import Claim, Finding, from_json, to_json
+from oodometer.finding import Claim, Finding, Table, from_json, to_json
 from oodometer.reports import markdown, render, summary
 
 LONG = "n" * 5000
@@ -162,3 +162,15 @@ def test_the_reading_names_the_tables_of_a_page_that_were_read_and_those_that_we
     (tmp_path / "page.md").write_text(page)
     told = dict(analyze(tmp_path / "page.md")[0].reading)["tables"]
     assert told.startswith("1 of 2 in the file: 1: Results on SVHN (2 × 2); not read: 2: ")
+
+
+def test_a_leaderboard_is_cut_to_ten_rows_and_says_so():
+    rows = tuple((f"detector {n}", n / 100) for n in range(30))
+    table = Table("n", "Leaderboard", ("detector", "AUROC"), rows)
+    finding = Finding("p", "t", "q", claims(30), tables=(table,), reading=READING)
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(summary([finding], lines=12, leaderboard=True))
+    text = console.file.getvalue()
+    assert "detector 9 " in text and "detector 10 " not in text
+    assert "20 more rows are in the report." in text and "How the data" not in text
+    assert text[: text.index("Leaderboard")].count("\n") <= 13

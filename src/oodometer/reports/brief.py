@@ -24,19 +24,20 @@ _MOST_ROWS = 10  # of the leaderboard
 
 @dataclass(frozen=True)
 class TerminalSummary:
-    """The findings of one page in at most `lines` lines, without the leaderboard."""
+    """The claims of one page, and below them how the data were read, or the leaderboard."""
 
     findings: tuple[Finding, ...]
-    lines: int
-    leaderboard: bool
+    lines: int  # at most, without the leaderboard
+    leaderboard: bool  # instead of how the data were read, which was noted before
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield claims, the leaderboard if wanted, and how the data were read."""
+        """Yield the parts, laid out for the width of this console."""
         findings = [encodable(f) if options.ascii_only else f for f in self.findings]
         width = options.max_width
-        facts = [pair for finding in findings for pair in finding.reading]
+        facts = [pair for f in findings for pair in f.reading if not self.leaderboard]
         reading = list(_reading(console, facts, width)) if facts else []
         yield from _claims(console, findings, width, self.lines - len(reading))
+        yield from reading
         if self.leaderboard and findings and findings[0].tables:
             table = findings[0].tables[0]
             more = len(table.rows) - _MOST_ROWS
@@ -44,7 +45,6 @@ class TerminalSummary:
             yield Text()
             shown = replace(table, rows=table.rows[:_MOST_ROWS], note=note)
             yield from table_lines(shown, width, options.ascii_only)
-        yield from reading
 
 
 def _claims(

@@ -66,7 +66,7 @@ def terminal(finding: Finding) -> TerminalFinding:
 def summary(
     findings: Sequence[Finding], *, lines: int = SCREEN, leaderboard: bool = False
 ) -> TerminalSummary:
-    """Return claims and reading in at most `lines` lines, and ten rows of the leaderboard."""
+    """Return claims and reading in at most `lines` lines, or claims and the leaderboard."""
     from oodometer.reports.brief import TerminalSummary
 
     return TerminalSummary(tuple(findings), lines, leaderboard)
