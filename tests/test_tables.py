@@ -155,13 +155,16 @@ def test_fractions_among_percentages_are_noticed(table):
 def test_repeated_cells_become_runs(table):
     reading = read_results(table("method,auroc\nmsp,.9\nmsp,.8\nknn,.7\nknn,.6\n"))
     assert reading.results[0].factor_names == ("run",)
-    assert "rows that repeat a cell with another value: 2" in reading.notes[0]
+    assert (
+        "rows that repeat a cell: 2, read as repeated runs, which detectors do not share"
+        in reading.notes[0]
+    )
 
 
 def test_columns_can_be_corrected(table):
     path = table("what,place,number,batch\na,x,.9,1\nb,x,.8,1\na,x,.7,2\nb,x,.6,2\n")
     with pytest.raises(
-        UserError, match="No column names the detector; .*--columns detector=COLUMN"
+        UserError, match="what the numbers in 'number' are: .* --columns \"lower=\\*\""
     ):
         read_results(path)
     reading = read_results(path, "detector=what, ood=place, fpr95=number, factor=batch")

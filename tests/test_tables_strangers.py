@@ -281,7 +281,7 @@ def test_columns_can_be_joined_and_told(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("method,ood,NLL\nMSP,a,0.3\nKNN,a,1.6\n", "'NLL' holds another kind of metric"),
+        ("method,ood,FPR80\nMSP,a,0.3\nKNN,a,1.6\n", "'FPR80' holds another kind of metric"),
         ("method,ood,score value\nMSP,a,0.3\nKNN,a,1.6\n", "neither fractions nor percentages"),
         ("method,ood,auroc\nMSP,a,91±120\nKNN,a,92±1\n", "MSP has a spread of 120 behind 91"),
         ("method,ood,auroc\nMSP,a,91\nMSP,b,did not run\nKNN,a,92\nKNN,b,93\n", "'did not run'"),

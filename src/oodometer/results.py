@@ -35,6 +35,7 @@ class Results:
     metric: str = "auroc"
     higher_is_better: bool = True
     missing: tuple[Missing, ...] = ()
+    is_share: bool = True  # values lie between 0 and 1; else they are in a unit of their own
 
     def __post_init__(self) -> None:
         factors = [f.name if isinstance(f, Factor) else f for f in self.factors]

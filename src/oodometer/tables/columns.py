@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.content import by_content, untitled_results
+from oodometer.tables.content import by_content, settle_sets
+from oodometer.tables.measures import GENERAL, MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
-    HIGHER_IS_BETTER,
     ID_TITLES,
     MEANS,
     OOD_TITLES,
     OTHER_STATISTICS,
+    QUALIFIERS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
     SPREADS,
+    SUMMARIES,
     is_average,
+    is_detector,
     is_set,
-    metric_named,
-    without_metric,
 )
-from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SINGLE, Roles
+from oodometer.tables.roles import (
+    ALL,
+    KINDS,
+    MEAN_OF_OTHERS,
+    OTHER_STATISTIC,
+    SINGLE,
+    UNNAMED,
+    Roles,
+    option,
+)
+from oodometer.tables.untitled import untitled_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,26 +53,33 @@ _TITLES = {  # of columns that have a role of their own
 }
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
+_Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
-def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default_metric: str) -> Roles:
-    """Say what every column is; the roles that the user has chosen, by column, stand."""
+def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -> Roles:
+    """Say what every column is; the roles that the user has chosen, by column, stand.
+
+    `default` is the metric that the name of the file or the text around the table names. Columns
+    of results that no title explains have it, or else `UNNAMED`.
+    """
     roles = _chosen_roles(chosen)
     given = bool(roles.measured)
-    rest = [column for column in frame.columns if column not in chosen]
-    for step in (_set_aside, partial(_metrics, given=given), _by_title, _counts_of_runs):
-        rest = step(frame, rest, roles)
+    rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
+    rest = _metrics(frame, rest, roles, default)
+    rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
+    unnamed = chosen.get(ALL, default or UNNAMED)
     if not given:
-        default_metric = _metric_of_sets(numeric, roles) or default_metric
+        unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured:
-        untitled_results(frame, numeric, roles, default_metric)
+        untitled_results(frame, numeric, roles, unnamed)
     _require_one_each(roles)
     _spreads_by_title(numeric, roles)
-    by_content(frame, [column for column in rest if column not in numeric], roles)
+    words = set(rest) - set(numeric)
+    by_content(frame, [column for column in rest if column in words], roles)
     known = {column for column, _ in roles.listing()}
-    ordered = [*numeric, *(column for column in rest if column not in numeric)]
-    roles.factors += [column for column in ordered if column not in known]
+    roles.factors += [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
+    settle_sets(frame, roles, chosen)
     return roles
 
 
@@ -70,14 +88,27 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     for column, role in chosen.items():
         if role in SINGLE:
             setattr(roles, role, column)
-        elif role in HIGHER_IS_BETTER:
-            roles.measured[column] = (role, "")
+        elif role in ("higher", "lower"):
+            name = UNNAMED if column == ALL else column
+            roles.own[name] = Measure(name, role == "higher", is_share=None)
+            if column != ALL:
+                roles.measured[column] = (name, "")
+        elif role in MEASURES:
+            if column != ALL:
+                roles.measured[column] = (role, "")
         elif role == "ignore":
             roles.ignored[column] = "as you asked"
+        elif role == "covariate":
+            roles.covariates.append(column)
         else:
-            (roles.factors if role == "factor" else roles.covariates).append(column)
-    if len(roles.measured) > 1 and len({metric for metric, _ in roles.measured.values()}) == 1:
-        roles.measured = {c: (m, without_metric(c) or c) for c, (m, _) in roles.measured.items()}
+            roles.factors.append(column)
+            roles.chosen.add(column)
+            roles.kinds.update((column, kind) for kind in KINDS if kind == role)
+    times = Counter(metric for metric, _ in roles.measured.values())
+    roles.measured = {
+        column: (metric, (without_metric(column) or column) if times[metric] > 1 else "")
+        for column, (metric, _) in roles.measured.items()
+    }
     return roles
 
 
@@ -106,7 +137,7 @@ def _require_one_each(roles: Roles) -> None:
             of = f" of {what}" if what else ""
             raise UserError(
                 f"Columns '{other}' and '{column}' both hold {metric}{of}: leave one out with "
-                "--columns ignore=COLUMN."
+                f"{option(ignore=column)} or {option(ignore=other)}."
             )
 
 
@@ -134,56 +165,89 @@ def _counts(texts: list[str]) -> bool:
     )
 
 
-def _metrics(frame: pd.DataFrame, columns: list[str], roles: Roles, given: bool) -> list[str]:
+def _metrics(
+    frame: pd.DataFrame, columns: list[str], roles: Roles, default: str | None
+) -> list[str]:
     """Find the columns whose titles name a metric, and tell means and spreads from values."""
-    rest: list[str] = []
-    means: dict[str, tuple[str, str]] = {}
-    spreads: dict[str, tuple[str, str]] = {}
-    by_statistic = {"mean": means, "spread": spreads, "value": roles.measured}
-    chosen = {metric for metric, _ in roles.measured.values()} if given else set()
-    for column in columns:
-        metric = metric_named(column)
-        if metric is None or numeric_share(frame[column]) <= 0.5:
-            rest.append(column)
-            continue
+    named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
+    named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
+    means: _Named = {}
+    spreads: _Named = {}
+    bests: _Named = {}
+    by_statistic = {"mean": means, "spread": spreads, "best": bests, "value": roles.measured}
+    chosen = {metric for metric, _ in roles.measured.values()}
+    for column, metric in named.items():
         statistic, what = _statistic_of(column)
-        if metric == "":
-            roles.ignored[column] = OTHER_METRIC
+        if metric == "" or (metric in GENERAL and not general):
+            if plain(column) not in COVARIATE_TITLES:
+                roles.ignored[column] = OTHER_METRIC
         elif metric in chosen:
             roles.ignored[column] = f"--columns names {metric}"
         elif statistic not in by_statistic:
             roles.ignored[column] = OTHER_STATISTIC
         else:
             by_statistic[statistic][column] = (metric, what)
+    _choose_bests(roles, bests)
     _choose_means(roles, means)
+    _name_qualified(roles, spreads)
     for column, key in spreads.items():
         owner = next((c for c, known in roles.measured.items() if known == key), None)
         if owner is None:
             roles.ignored[column] = _WHOSE_SPREAD
         else:
             roles.spreads[owner] = column
-    return rest
+    used = {*roles.measured, *roles.ignored, *spreads}
+    return [column for column in columns if column not in used]
 
 
-def _statistic_of(column: str) -> tuple[Literal["spread", "other", "mean", "value"], str]:
+def _are_general(
+    frame: pd.DataFrame, named: Mapping[str, str], roles: Roles, default: str | None
+) -> bool:
+    """Whether accuracy and such are what a table is about, and not about its classifiers."""
+    chosen = {metric for metric, _ in roles.measured.values()}
+    if any(m not in GENERAL for m in (*named.values(), *(chosen - set(roles.own)))):
+        return False
+    if chosen & (GENERAL | set(roles.own)):
+        return True
+    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
+    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
+    return (default is None or default in GENERAL) and of_sets < 2
+
+
+def _statistic_of(
+    column: str,
+) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
     """Return which statistic of a metric a title names, and what it is of."""
     words = without_metric(column).split()
-    what = " ".join(word for word in words if plain(word) not in (MEANS | SPREADS))
+    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best"}))
     said = {plain(word) for word in words}
     if said & SPREADS:
         return "spread", what
+    if "best" in said:
+        return "best", what
     if said & OTHER_STATISTICS:
         return "other", what
     return ("mean" if said & MEANS or is_average(what) else "value"), what
 
 
-def _choose_means(roles: Roles, means: Mapping[str, tuple[str, str]]) -> None:
+def _choose_bests(roles: Roles, bests: _Named) -> None:
+    """Take the best of several looks for a result only where nothing else is stated."""
+    named = {metric for metric, _ in roles.measured.values()}
+    for column, (metric, what) in bests.items():
+        if metric in named:
+            roles.ignored[column] = OTHER_STATISTIC
+        else:
+            roles.measured[column] = (metric, what)
+
+
+def _choose_means(roles: Roles, means: _Named) -> None:
     """Take means over other columns for results only where there are no such columns."""
     named = {metric for metric, _ in roles.measured.values()}
     of_sets = {metric for metric, what in roles.measured.values() if what}
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
-        if metric in of_sets and not what:
+        if metric in of_sets and not what and metric not in GENERAL:
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
     for column, (metric, what) in means.items():
@@ -192,6 +256,21 @@ def _choose_means(roles: Roles, means: Mapping[str, tuple[str, str]]) -> None:
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _name_qualified(roles: Roles, spreads: _Named) -> None:
+    """Take clean and robust accuracy for two metrics, not for one on two data sets."""
+    times = Counter(metric for metric, what in roles.measured.values() if not is_set(what))
+    for columns in (roles.measured, spreads):
+        for column, (metric, what) in list(columns.items()):
+            words = [plain(word) for word in re.split(r"[\W_]+", what) if word]
+            alone = times[metric] == 1 and metric in GENERAL and not is_set(what)
+            if words and (alone or all(word in QUALIFIERS for word in words)):
+                name = metric
+                if metric in GENERAL:
+                    name = f"{what.casefold()} {metric}"
+                    roles.own[name] = MEASURES[metric]._replace(name=name)
+                columns[column] = (name, "")
 
 
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
@@ -207,7 +286,8 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
-    if roles.spreads or any(plain(column) in SPREADS for column in frame.columns):
+    words = (plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column))
+    if roles.spreads or any(word in SPREADS for word in words):
         return True
     return any(
         (cell := read_cell(text)) is not None and cell.spread is not None
@@ -219,18 +299,21 @@ def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
 def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
     """Find the columns whose titles say what they hold."""
     rest = []
-    titles = [plain(column) for column in columns]
-    for column, title in zip(columns, titles, strict=True):
+    titles = {column: plain(column) for column in columns}
+    all_titles = set(titles.values())
+    for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
-        if _is_other_statistic(column, numeric, titles):
+        if _is_other_statistic(column, numeric, all_titles) or (
+            roles.measured and title in SUMMARIES
+        ):
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
         elif title in REPEAT_TITLES:
             roles.factors.append(column)
-        elif title == "id" and _names_lines(frame, column, titles):
+        elif title == "id" and _names_lines(frame, column, all_titles):
             roles.ignored[column] = "row names"
-        elif role := _role_named(frame[column], title, titles, numeric, roles):
+        elif role := _role_named(frame[column], title, all_titles, numeric, roles):
             setattr(roles, role, column)
         else:
             rest.append(column)
@@ -241,7 +324,8 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
     title = plain(column)
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
-    return bool(words & _NO_SETTINGS and title not in SPREADS) or (described and numeric)
+    several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
+    return several or (described and numeric)
 
 
 def _role_named(

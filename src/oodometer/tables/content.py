@@ -1,127 +1,132 @@
-"""What columns hold whose titles do not say it: by their numbers and by the names in them."""
+"""What columns hold whose titles do not say it: by the names in them, and by those above."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import is_gap, read_cell
+from oodometer.tables.cells import is_gap
+from oodometer.tables.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.names import (
-    MEANS,
-    NO_RESULTS,
+    ARCHITECTURE_TITLES,
+    DATA_WORDS,
+    MODEL_TITLES,
     OOD_TITLES,
-    OTHER_STATISTICS,
-    REPEAT_TITLES,
-    SPREADS,
-    is_average,
+    SET_TITLES,
+    WEAK_SET_TITLES,
     is_detector,
+    is_model,
+    is_posthoc,
     is_set,
-    metric_named,
 )
-from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, SECTION, Roles
+from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles, option
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SETTINGS = re.compile(
-    r"^(lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
-    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
-    r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda)$"
-)
-
-
-def untitled_results(
-    frame: pd.DataFrame, numeric: Sequence[str], roles: Roles, metric: str
-) -> None:
-    """Find columns of results that no title names: measurements rather than settings."""
-    measured = _measurements(frame, numeric)
-    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
-        quantiles = [c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)]
-        roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
-        measured = [c for c in measured if c not in quantiles]
-    means = [column for column in measured if is_average(column)]
-    if len(means) < len(measured):
-        roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
-    alone = len(measured) == 1 and not (roles.ood is None and is_set(measured[0]))
-    for column in [c for c in measured if c not in roles.ignored]:
-        what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
-        roles.measured[column] = (metric, what)
-
-
-def _measurements(frame: pd.DataFrame, numeric: Sequence[str]) -> list[str]:
-    """Return the columns that hold measurements, by their numbers or by names as titles."""
-    measured = [column for column in numeric if _measures(frame, column)]
-    lowest = min((_lowest(frame, column) for column in measured), default=10.0)
-    # Whole numbers may be percentages too: if the title is a name, or like the others in size.
-    whole = [c for c in numeric if c not in measured and _may_measure(frame, c)]
-    alike = [c for c in whole if lowest > 1 and _lowest(frame, c) >= 0.5 * lowest]
-    named = [c for c in whole if is_set(c) or is_detector(c)]
-    if not measured and not named and len(alike) < 2:
-        return []
-    return [c for c in numeric if c in (*measured, *alike, *named)]
-
-
-def _measures(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a column of numbers holds measurements rather than settings."""
-    cells = [cell for text in frame[column] if (cell := read_cell(text)) is not None]
-    if any(cell.spread is not None or cell.percent for cell in cells):
-        return True
-    fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
-    return _may_measure(frame, column) and (fine or plain(column) == "value")
-
-
-def _may_measure(frame: pd.DataFrame, column: str) -> bool:
-    cells = [cell for text in frame[column] if (cell := read_cell(text)) is not None]
-    title = plain(column)
-    within = all(0 <= cell.value <= 100 for cell in cells)
-    known = title in (*SPREADS, *OTHER_STATISTICS, *REPEAT_TITLES, *OOD_TITLES)
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
-    gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    return within and not (known or gains or words & NO_RESULTS or _SETTINGS.match(title))
-
-
-def _lowest(frame: pd.DataFrame, column: str) -> float:
-    return min(cell.value for text in frame[column] if (cell := read_cell(text)) is not None)
+_ONLY_OOD = frozenset(
+    {"fpr95", "tnr95", "aupr_in", "detection_error", "detection_accuracy", "failure_auroc",
+     "correct_auroc", "incorrect_auroc"}
+)  # fmt: skip
+_CANDIDATES = 3  # readings that a question names
 
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     """Find the detector and the outlier set among text columns that no title explains."""
     free = [column for column in texts if column not in roles.factors]
-    if roles.detector is None:
-        roles.detector = _detector(frame, free, roles)
-    free = [column for column in free if column != roles.detector]
     if roles.metric is None:
         roles.metric = _metric(frame, free, roles)
-    _find_sets(frame, [column for column in free if column != roles.metric], roles)
+    free = [column for column in free if column != roles.metric]
+    if roles.detector is None:
+        roles.detector = _detector(frame, free, roles)
+    _find_sets(frame, [column for column in free if column != roles.detector], roles)
 
 
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
     known = {column: _share(frame[column], is_detector) for column in free}
     best = max(known, key=known.__getitem__, default=None)
-    if best is None or known[best] >= 0.5:
+    if best is not None and known[best] >= 0.5:
         return best
     wide = _wide(roles)
-    if wide:
-        return None if are_detectors(roles) else next(iter(_untitled(free)), free[0])
-    return free[0] if roles.measured and len(free) == 1 else None
+    if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
+        return None
+    named = _by_model_title(frame, free, roles)
+    free = [
+        column
+        for column in free
+        if not _is_about_data(frame, column) and len(frame[column].unique()) > 1
+    ]
+    if named is not None or not free:
+        return named
+    if len(free) > 1:
+        untitled = [column for column in free if _is_untitled(column)]
+        if len(untitled) == 1 and _mostly(wide, is_set):
+            return untitled[0]
+        raise _which_column(frame, free, roles)
+    if wide and not _mostly(wide, is_set):
+        raise _which_axis(frame, free[0], roles)
+    return free[0]
+
+
+def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column whose title says that it names models, where none names detectors."""
+    wide = _wide(roles)
+    titles = {plain(column): column for column in (*roles.factors, *free)}
+    allowed = (*MODEL_TITLES, *(() if wide and not _mostly(wide, is_set) else ARCHITECTURE_TITLES))
+    found = next((titles[title] for title in allowed if title in titles), None)
+    if found in roles.factors:
+        if all(text.isdigit() for text in frame[found].unique()):
+            return None
+        roles.factors.remove(found)
+    return found
+
+
+def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> UserError:
+    """Ask which of several columns names what is compared."""
+    shown = free[:_CANDIDATES]
+    counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
+    options = " or ".join(option(detector=c, **_unnamed(roles)) for c in shown)
+    return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
+
+
+def _which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
+    """Ask whether lines are detectors and columns are data sets, or the other way round."""
+    rows = ", ".join(frame[column].unique()[:2])
+    titles = ", ".join(_wide(roles)[:2])
+    unnamed = _unnamed(roles)
+    return UserError(
+        f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
+        f"Use {option(detector=column, **unnamed)} or {option(id=column, **unnamed)}."
+    )
+
+
+def _unnamed(roles: Roles) -> dict[str, str]:
+    """Return the part of an option that says what the numbers are, if nothing else does."""
+    open_question = any(metric == UNNAMED for metric, _ in roles.measured.values())
+    return {"higher": ALL} if open_question and UNNAMED not in roles.own else {}
 
 
 def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column that names the metric of each line, unless the titles name it."""
-    if _wide(roles) and any(map(metric_named, roles.measured)):
+    if any(map(metric_named, roles.measured)):
         return None
-    named = (c for c in free if _share(frame[c], lambda text: bool(metric_named(text))) == 1.0)
-    return next(named, None)
+    return next((c for c in free if _share(frame[c], _is_metric) == 1.0), None)
+
+
+def _is_metric(text: str) -> bool:
+    metric = metric_named(text)
+    return bool(metric) and (metric not in GENERAL or not without_metric(text))
 
 
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
     wide = _wide(roles)
-    if wide and 2 * sum(map(is_set, wide)) >= len(wide):  # the titles name the outlier sets
+    if wide and _mostly(wide, is_set):  # the titles name the outlier sets
         if roles.id is None and roles.ood is not None:
             roles.id, roles.ood = roles.ood, None
             return
@@ -131,11 +136,49 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
         return
-    untitled = _untitled(free)
+    untitled = [column for column in free if _is_untitled(column)]
     if roles.id is None and SECTION in sets:
         roles.id = SECTION
-    elif roles.ood is None and not wide and untitled:
-        roles.ood = untitled[0]
+    elif roles.ood is None and roles.id is None and not (wide and roles.detector):
+        weak = {plain(column): column for column in free}
+        named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
+        about = [column for column in free if _is_about_data(frame, column)] if wide else []
+        roles.ood = next(iter([*named, *untitled, *about]), None)
+
+
+def settle_sets(frame: pd.DataFrame, roles: Roles, chosen: Collection[str]) -> None:
+    """Say whether data sets are those that models are trained on, or outliers of one model."""
+    if roles.id is not None:
+        return
+    if roles.ood is None and roles.detector is not None and _wide(roles):
+        roles.sets = "id" if _are_trained_on(frame, roles, _wide(roles)) else "ood"
+    elif roles.ood is None or plain(roles.ood) in OOD_TITLES - SET_TITLES or roles.ood in chosen:
+        titled = [c for c in roles.factors if plain(c) in SET_TITLES and c not in chosen]
+        if roles.ood is not None and titled:
+            roles.id = titled[0]
+            roles.factors.remove(titled[0])
+    elif _are_trained_on(frame, roles, frame[roles.ood].unique().tolist()):
+        roles.id, roles.ood = roles.ood, None
+
+
+def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool:
+    """Whether each data set has models of its own: by the metrics, then by the detectors."""
+    metrics = {metric for metric, _ in roles.measured.values()}
+    if roles.metric is not None:
+        metrics = {metric_named(text) or "" for text in frame[roles.metric].unique()}
+    names = detector_names(frame, roles)
+    if metrics & _ONLY_OOD or any(map(is_posthoc, names)):
+        return False
+    if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or _mostly(names, is_model):
+        return True
+    return not _mostly(sets, is_set) and len(sets) > _CANDIDATES
+
+
+def detector_names(frame: pd.DataFrame, roles: Roles) -> list[str]:
+    """Return the names of what is compared."""
+    if roles.detector is not None:
+        return [str(name) for name in frame[roles.detector].unique()]
+    return _wide(roles) if are_detectors(roles) else []
 
 
 def _wide(roles: Roles) -> list[str]:
@@ -143,8 +186,18 @@ def _wide(roles: Roles) -> list[str]:
     return [what for _, what in roles.measured.values() if what]
 
 
-def _untitled(columns: Iterable[str]) -> list[str]:
-    return [c for c in columns if re.fullmatch(r"column \d+|unnamed: ?\d+|", c.lower())]
+def _is_untitled(column: str) -> bool:
+    return bool(re.fullmatch(r"column \d+|unnamed: ?\d+|", column.lower()))
+
+
+def _is_about_data(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column says of which data the numbers are, by its title or by known names."""
+    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    return not words.isdisjoint(DATA_WORDS) or _share(frame[column], is_set) >= 0.5
+
+
+def _mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:
+    return bool(names) and 2 * sum(map(test, names)) >= len(names)
 
 
 def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
@@ -157,5 +210,6 @@ def are_detectors(roles: Roles) -> bool:
     titles = _wide(roles)
     if roles.detector is not None or not titles:
         return False
-    mostly = 2 * sum(map(is_detector, titles)) >= len(titles)
-    return mostly or (roles.ood is not None and len(titles) > 1)
+    if _mostly(titles, is_detector) or _mostly(titles, is_model):
+        return True
+    return (roles.ood is not None or roles.id is not None) and len(titles) > 1

@@ -7,14 +7,13 @@ from collections.abc import Collection, Sequence
 
 from oodometer.factors import plain
 from oodometer.tables.cells import Rows, read_cell
+from oodometer.tables.measures import metric_named, without_metric
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
     is_set,
-    metric_named,
-    without_metric,
 )
 
 _HEADER_LINES = 3  # at most: groups of groups of columns

@@ -15,8 +15,10 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
-from oodometer.tables.names import REPEAT_WORD, SPREADS, is_average, metric_named
+from oodometer.tables.measures import MEASURES, Measure, metric_named
+from oodometer.tables.names import REPEAT_WORD
 from oodometer.tables.roles import Roles
+from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
 
 if TYPE_CHECKING:
@@ -27,7 +29,8 @@ RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "r
 _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
     ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
 )
-_ROW = "\0row"  # no title of a user's can be equal to this
+_NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have
+ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
@@ -54,6 +57,7 @@ class Long:
     frame: pd.DataFrame
     factors: Mapping[str, str]  # what may tell runs apart
     covariates: Mapping[str, str]  # numbers about the run
+    measures: Mapping[str, Measure]  # by the name of the metric
 
 
 def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
@@ -68,20 +72,25 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     if wide in stacked:
         stacked = _one_label_each(stacked, wide, notes)
     labels = [name for name in (wide, runs) if name and name in stacked]
-    titled = {name: name for name in labels if name not in ("ood", "detector")}
-    long = _with_labels(Long(stacked, titled, {}), frame, roles, notes)
+    titled = {name: name for name in labels if name not in _NAMED}
+    long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
     lines = long.frame
     if roles.metric is not None:
         lines = _named_metrics(lines, notes)
-    lines = one_unit(_without_means(lines, notes), notes)
-    return replace(long, frame=lines.drop(columns=[_ROW, PERCENT]))
+    measures = {str(name): _measure(str(name), roles) for name in lines["metric"].unique()}
+    lines, measures = one_unit(without_summaries(lines, notes), measures, notes)
+    return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
+
+
+def _measure(name: str, roles: Roles) -> Measure:
+    return MEASURES[name] if roles.metric is not None else roles.measure(name)
 
 
 def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
     """Say what the title of a column tells about its numbers: column of the long table -> level."""
     if not what:
         return {}
-    if wide in ("ood", "detector"):
+    if wide in _NAMED:
         if runs is None:
             return {wide: what}
         return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
@@ -104,7 +113,7 @@ def _measured(
             "fractions?"
         )
     lines: dict[str, list[object]] = {
-        _ROW: [*numbers],
+        ROW: [*numbers],
         "metric": [metric] * len(numbers),
         **{name: [label] * len(numbers) for name, label in labels.items()},
         "value": [cell.value for cell in numbers.values()],
@@ -121,8 +130,8 @@ def _stacked(columns: Sequence[_Measured]) -> pd.DataFrame:
     parts = [column.lines for column in columns]
     names = dict.fromkeys(name for part in parts for name in part)
     long = pd.DataFrame(
-        {n: [v for part in parts for v in part.get(n) or [np.nan] * len(part[_ROW])] for n in names}
-    ).astype({_ROW: int, "value": float, "spread": float, PERCENT: bool})
+        {n: [v for part in parts for v in part.get(n) or [np.nan] * len(part[ROW])] for n in names}
+    ).astype({ROW: int, "value": float, "spread": float, PERCENT: bool})
     if long.empty:
         raise UserError("All cells that should hold results are empty.")
     return long
@@ -161,7 +170,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
         notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
-    other = {"ood": "OOD"}.get(wide, NOT_GIVEN)
+    other = {"ood": "OOD", "id": ""}.get(wide, NOT_GIVEN)
     return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
 
 
@@ -177,12 +186,13 @@ def _what_is_wide(roles: Roles) -> str:
     repeat = _common_word(_REPEAT, titles)
     if repeat is not None:
         return repeat
-    if len(titles) > 1 and all(map(str.isdigit, titles)) and roles.ood is not None:
+    known = roles.ood is not None or roles.id is not None
+    if len(titles) > 1 and all(map(str.isdigit, titles)) and known:
         return "run"
     if are_detectors(roles):
         return "detector"
-    if roles.ood is None:
-        return "ood"
+    if roles.ood is None and (roles.id is None or roles.sets == "ood"):
+        return roles.sets
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
     used = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
     return "condition" if level is None or level in used else level
@@ -223,13 +233,13 @@ def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) ->
 def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Add to every number what its line says."""
     lines, factors, covariates = long.frame.copy(), dict(long.factors), dict(long.covariates)
-    rows = lines[_ROW].to_numpy()
+    rows = lines[ROW].to_numpy()
     names = {"detector": roles.detector, "id": roles.id, "ood": roles.ood}
     for role, column in names.items():
         if column is not None:
             lines[role] = _filled(frame, column, role, roles, notes)[rows]
     if "ood" not in lines:
-        lines["ood"] = "OOD"
+        lines["ood"] = "" if "id" in lines else "OOD"
     for column in roles.factors:
         name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
@@ -246,7 +256,7 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         lines["runs"] = np.nan_to_num(_numbers(frame[roles.runs])).astype(int)[rows]
     if roles.metric is not None:
         lines["metric"] = frame[roles.metric].to_numpy()[rows]
-    return Long(lines, factors, covariates)
+    return Long(lines, factors, covariates, {})
 
 
 def _free_name(column: str, lines: pd.DataFrame) -> str:
@@ -305,18 +315,3 @@ def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if long.empty:
         raise UserError(f"No metric is known among {', '.join(left_out)}.")
     return long
-
-
-def _without_means(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    for column in ("ood", "detector"):
-        means = long[column].isin([n for n in long[column].unique() if _is_statistic(str(n))])
-        if means.any() and not means.all():
-            names = ", ".join(dict.fromkeys(long.loc[means, column]))
-            notes.append(f"rows that are means of other rows were left out: {names}")
-            long = long[~means]
-    return long
-
-
-def _is_statistic(name: str) -> bool:
-    """Whether a line is computed from others: a mean, a spread, a gain."""
-    return is_average(name) or plain(name) in (*SPREADS, "δ", "delta", "gain", "improvement")

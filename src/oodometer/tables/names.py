@@ -1,4 +1,4 @@
-"""How people call things in results tables: detectors, roles of columns, metrics."""
+"""How people call things in results tables: detectors, data sets, roles of columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,36 @@ ID_TITLES = frozenset(
      "indistributiondataset", "source", "sourcedataset", "din", "idata", "iddata", "trainedon",
      "train", "trainset"}
 )  # fmt: skip
-OOD_TITLES = frozenset(
+# Data sets of either kind: those that classifiers are trained on, or outliers.
+SET_TITLES = frozenset(
+    {"dataset", "datasets", "datasetname", "datasetnames", "data", "dataname", "set", "setname",
+     "benchmark", "datensatz", "datensätze", "données", "jeudedonnées", "conjuntodedatos", "データ",
+     "データセット", "数据集", "데이터셋", "corpus"}
+)  # fmt: skip
+OOD_TITLES = SET_TITLES | frozenset(
     {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
-     "dataset", "datasets", "testset", "testdataset", "target", "targetdataset", "outlier",
-     "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset", "set",
-     "datensatz", "datensätze", "testdatensatz", "donnéesood", "données", "jeudedonnées",
-     "conjuntodedatos", "データ", "データセット", "数据集", "데이터셋", "outofdist", "oodtestset",
-     "test", "testedon", "benchmark", "oodbenchmark"}
+     "testset", "testdataset", "target", "targetdataset", "outlier",
+     "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset",
+     "testdatensatz", "donnéesood", "outofdist", "oodtestset", "test", "testedon", "oodbenchmark"}
+)  # fmt: skip
+# Titles of what may be compared, or be data: only where nothing else is.
+MODEL_TITLES = (
+    "classifiername", "classifier", "classifiers", "modelname", "modelid", "model", "models",
+    "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
+    "strategy", "approaches", "variant", "ablation", "kernel", "name",
+)  # fmt: skip
+ARCHITECTURE_TITLES = (
+    "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
+)  # fmt: skip
+WEAK_SET_TITLES = (
+    "category", "task", "problem", "domain", "environment", "scene", "object", "corruption",
+    "language", "game", "subset",
+)  # fmt: skip
+# Words of titles whose column says of which data the numbers are.
+DATA_WORDS = frozenset(
+    {"sample", "samples", "data", "dataset", "class", "classes", "image", "images", "subject",
+     "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
+     "task", "country", "language", "game", "environment", "set"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -45,27 +68,6 @@ RUN_COUNT_TITLES = frozenset(
      "nrepeats", "replicates", "count"}
 )  # fmt: skip
 
-# Metric -> how it is called, and whether higher is better. The first match wins.
-_METRICS: tuple[tuple[str, str, bool], ...] = (
-    (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", "", True),  # other points of the curve
-    (r"(?:^|_)(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", "", True),
-    (r"failure_?(?:detection_?)?auroc|auroc_?failure", "failure_auroc", True),
-    (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", "incorrect_auroc", True),
-    (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?", "correct_auroc", True),
-    (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", "aupr_out", True),
-    (r"au_?roc|roc_?auc|auc_?roc|^auc$|^au_?c(?=_|$)|(?:^|_)auc$", "auroc", True),
-    (r"aupr_?in|pr_?auc_?in|aupr_?id", "aupr_in", True),
-    (r"aupr|pr_?auc|average_?precision|^ap$", "aupr_out", True),
-    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", "fpr95", False),
-    (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", "tnr95", True),
-    (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", "detection_error", False),
-    (r"detection_?acc(?:uracy)?|dt_?acc", "detection_accuracy", True),
-    (r"ccr_?\d+", "", True),  # classification under a false positive rate: another question
-    (r"(?:^|_)(?:nll|ece|mce|brier(?:_score)?|r?mse|mae|(?:e_)?aurc|ausc|f1(?:_score)?|mcc|oscr|eer|"
-     r"precision|recall|specificity|sensitivity|latency|g?flops|throughput|fps)(?:_|$)", "", True),
-)  # fmt: skip
-HIGHER_IS_BETTER = {name: higher for _, name, higher in _METRICS if name}
-
 KNOWN_DETECTORS = frozenset(
     {"adascale", "adascalea", "adascalel", "ae", "aethreshold", "arpl", "ascood", "ash", "ashb",
      "ashp", "ashs", "augmix", "baseline",
@@ -85,6 +87,54 @@ KNOWN_DETECTORS = frozenset(
      "simplifiedhopfield", "temperaturescaling", "tempscale", "udg", "vae", "vim", "vos", "vra",
      "weightedenergy"}
 )  # fmt: skip
+# Families of classifiers and of detectors that are fitted to each data set anew.
+_MODELS = re.compile(
+    r"(?:wide|pre)?(?:res|dense|mobile|efficient|squeeze|shuffle|conv|reg|alex|google|le|u|vgg)net"
+    r"|inception|xception|vgg|vit|deit|swin|bert|roberta|deberta|distilbert|gpt|llama|mistral|clip"
+    r"|mlp|fcn|lstm|gru|rnn|svm|svc|randomforest|xgb|lightgbm|lgbm|catboost|adaboost|gradientboost"
+    r"|histgradient|logisticregression|naivebayes|decisiontree|transformer|autoencoder|tabnet|tabpfn"
+    r"|[a-z]{0,5}cnn|[a-z]lenet|rocket|minirocket|linearregression|ridge|lasso"
+)
+_FITTED = frozenset(
+    {"abod", "ae", "anogan", "autoencoder", "cblof", "cof", "copod", "dagmm", "deepsvdd", "ecod",
+     "fb", "featurebagging", "gaal", "gmm", "goad", "hbos", "iforest", "inne", "isolationforest",
+     "kde", "knn", "loda", "lof", "lscp", "lunar", "mcd", "mogaal", "mp", "neutral", "norma",
+     "ocsvm", "oneclasssvm", "pca", "rrcf", "slad", "sod", "sogaal", "sos", "suod", "vae", "xgbod",
+     "localoutlierfactor", "lstm", "cnn", "iforest1", "poly", "damp", "usad", "anomalytransformer"}
+)  # fmt: skip
+# Names of detectors that tables of other things hold, too.
+_GENERIC = frozenset(
+    {"ours", "baseline", "proposed", "ensemble", "dropout", "softmax", "augmix", "cutmix",
+     "cosine", "margin", "relation", "ml", "line", "gen", "scale", "deepensemble", "pixmix",
+     "conf", "residual", "entropy", "ae", "vae", "gmm", "knn", "mcdropout", "gaussianmixture"}
+)  # fmt: skip
+# Data sets that are used as outliers, and hardly for anything else.
+_OUTLIER_SETS = frozenset(
+    {"isun", "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "ninco", "ssbhard", "imageneto",
+     "openimageo", "textures", "texture", "inaturalist", "places365", "notmnist", "dtd", "uniform",
+     "gaussian", "gaussiannoise", "uniformnoise", "noise"}
+)  # fmt: skip
+# Words of titles that name some quantity; columns of several such are nothing to average.
+QUANTITIES = frozenset(
+    {"median", "iqr", "quantile", "percentile", "variance", "confidence", "uncertainty", "entropy",
+     "probability", "prob", "rate", "ratio", "error", "threshold", "count", "num", "number", "nb",
+     "length", "len", "min", "max", "minimum", "maximum", "std", "avg", "average", "mean", "total",
+     "age", "norm", "skew", "kurtosis", "density", "coverage", "correlation", "corr", "size",
+     "duration", "volume", "price", "distance", "temperature", "bytes"}
+)  # fmt: skip
+# Words that say which of several metrics, not on which data set.
+QUALIFIERS = frozenset(
+    {"clean", "robust", "standard", "natural", "adversarial", "certified", "train", "training",
+     "validation", "dev", "classification", "zero", "shot", "zeroshot", "fewshot", "linear",
+     "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro", "weighted",
+     "nominal", "benign"}
+)  # fmt: skip
+# Names of lines and columns that may be computed from the others; their numbers decide.
+SUMMARIES = frozenset(
+    {"wins", "win", "losses", "ties", "rank", "ranks", "ranking", "delta", "diff", "difference",
+     "gain", "improvement", "sum", "count", "best", "worst", "std", "stdev", "stddev", "sd",
+     "standarddeviation", "spread", "sigma", "median", "min", "max", "range", "variance", "var"}
+)  # fmt: skip
 # Lines of a table that are means of other lines.
 AVERAGES = frozenset(
     {"nearood", "farood", "average", "avg", "mean", "overall", "all", "averageood", "total",
@@ -94,17 +144,9 @@ AVERAGES = frozenset(
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
     r"(?:over|of|across|for|on|all|the|ood|id|near|far|out|outlier|sets?|data|datasets?|methods?|"
-    r"detectors?|outliers?|\d+)*"
+    r"detectors?|outliers?|perf|performance|scores?|results?|values?|accuracy|acc|auroc|auc|ranks?|"
+    r"ranking|tasks?|\d+)*"
 )
-_AROUND_METRICS = re.compile(
-    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
-)
-_REMARKS = re.compile(
-    r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
-    re.IGNORECASE,
-)
-# What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
-_NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
 MEANS = frozenset({"mean", "avg", "average", "mu"})
 SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
 OTHER_STATISTICS = frozenset(
@@ -130,70 +172,6 @@ KNOWN_SETS = frozenset(
 )  # fmt: skip
 
 
-def _joined(text: str) -> str:
-    return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
-
-
-def metric_named(title: str) -> str | None:
-    """Return the metric that a title is about; "" for one that is known but not read, else None.
-
-    >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
-    ('auroc', 'fpr95', '', None)
-    """
-    text = _joined(title)
-    for pattern, name, _ in _METRICS:
-        if re.search(pattern, text):
-            return name
-    return None
-
-
-def metrics_in(text: str) -> set[str]:
-    """Return the metrics that a text mentions.
-
-    >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10"))
-    ['fpr95']
-    """
-    words = _joined(text)
-    return {name for pattern, name, _ in _METRICS if name and re.search(pattern, words)}
-
-
-def without_metric(title: str) -> str:
-    """Return what a title says besides its metric.
-
-    >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
-    ('SVHN', 'svhn', '')
-    """
-    bare = _REMARKS.sub("", title)
-    metric = metric_named(title)
-    words = [
-        part
-        for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare)
-        if word
-        for part in _apart(word, metric)
-    ]
-    spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
-    for _, start, end in sorted(spans):  # the shortest part of the title that says as much
-        if metric_named(" ".join(words[start:end])) == metric:
-            words = words[:start] + words[end:]
-            break
-    said = [word for word in words if plain(word) or word in ("Ø", "∅")]
-    return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
-
-
-def _apart(word: str, metric: str | None) -> list[str]:
-    """Part a word such as SVHN.auroc, AUROC-SVHN or SVHNAUROC; FPR-95 and auroc.1 stay whole."""
-    best = [word]
-    shortest = len(word)
-    for cut in range(1, len(word)):
-        signed = word[cut] in ".-"
-        front, back = word[:cut], word[cut + signed :]
-        for named, other in ((front, back), (back, front)):
-            name = plain(other) and not _NO_NAME.match(other) if signed else is_set(other)
-            if name and len(named) < shortest and metric_named(named) == metric:
-                best, shortest = [front, back], len(named)
-    return best
-
-
 def is_set(name: str) -> bool:
     """Whether a name is that of a data set that people use.
 
@@ -210,7 +188,9 @@ def is_average(title: str) -> bool:
     (True, True, False)
     """
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
-    if plain(title) in AVERAGES or plain(last) in ("avg", "average", "mean", "moyenne"):
+    if plain(title) in AVERAGES or plain(last) in (
+        "avg", "average", "mean", "moyenne", "macro", "overall"
+    ):  # fmt: skip
         return True
     return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
 
@@ -232,3 +212,40 @@ def is_detector(name: str) -> bool:
     (True, True, False)
     """
     return plain(re.sub(r"[(\[].*", "", name)) in KNOWN_DETECTORS
+
+
+def is_model(name: str) -> bool:
+    """Whether a name is that of a classifier, or of a detector that is fitted to each data set.
+
+    >>> is_model("ResNet-18"), is_model("Time-CNN"), is_model("COPOD"), is_model("MSP")
+    (True, True, True, False)
+    """
+    bare = plain(name[:100])
+    return bare in _FITTED or bool(_MODELS.match(bare))
+
+
+def is_posthoc(name: str) -> bool:
+    """Whether a name is that of a detector for classifiers that are trained already.
+
+    >>> is_posthoc("Energy"), is_posthoc("IForest")
+    (True, False)
+    """
+    return is_detector(name) and plain(re.sub(r"[(\[].*", "", name)) not in _FITTED
+
+
+def is_surely_detector(name: str) -> bool:
+    """Whether a name is that of a detector, and of nothing else that tables compare.
+
+    >>> is_surely_detector("ODIN"), is_surely_detector("Ours")
+    (True, False)
+    """
+    return is_detector(name) and plain(re.sub(r"[(\[].*", "", name)) not in _GENERIC
+
+
+def is_outlier_set(name: str) -> bool:
+    """Whether a data set is known as outliers, and hardly for anything else.
+
+    >>> is_outlier_set("LSUN-C"), is_outlier_set("CIFAR-10")
+    (True, False)
+    """
+    return plain(name) in _OUTLIER_SETS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import by_title
+from oodometer.factors import Factor, by_title
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
@@ -18,12 +18,13 @@ from oodometer.tables.content import are_detectors
 from oodometer.tables.files import Table, texts
 from oodometer.tables.found import Found
 from oodometer.tables.long import Long, to_long
-from oodometer.tables.names import HIGHER_IS_BETTER, metric_named, metrics_in
+from oodometer.tables.measures import MEASURES, main_first, metric_named, metrics_in
 from oodometer.tables.paths import gather
-from oodometer.tables.roles import Roles, parse_columns, with_joined
+from oodometer.tables.roles import Roles, option, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
+from oodometer.tables.untitled import settle_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,9 +50,10 @@ def read_results(
 ) -> Reading:
     """Read one or several tables, or folders of them; `columns` corrects what would be guessed.
 
-    `columns` is such as ``detector=Method, ood=Test set, auroc=AUC, factor=Batch``; roles are
-    detector, id, ood, metric, runs, factor, covariate, ignore, and the names of metrics. `runs` is
-    how many stand behind each mean ± standard deviation, where no column says it.
+    `columns` is such as ``detector=Method, ood=Test set, auroc=AUC, repeat=Batch``; roles are
+    detector, id, ood, metric, runs, factor, repeat, condition, re_evaluation, part, covariate,
+    ignore, higher, lower, and the names of metrics. `runs` is how many stand behind each mean ±
+    standard deviation, where no column says it.
     """
     if runs is not None and runs < 2:
         raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
@@ -59,32 +61,47 @@ def read_results(
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
     frame = unfolded(frame, notes)
-    double = frame.duplicated()
-    if double.any():
-        notes.append(f"duplicate rows were left out: {int(double.sum())}")
-        frame = frame[~double].reset_index(drop=True)
     default, source = _default_metric(stem, table.about)
     frame = with_joined(columns, frame, titles)
     chosen = parse_columns(columns, frame, titles)
     roles = guess(frame, chosen, default)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
-    if roles.metric is None and not columns and not any(metric_named(t) for t in roles.measured):
-        better = "higher" if HIGHER_IS_BETTER[default] else "lower"
-        notes.append(
-            f"no column names a metric: numbers are read as {default}{source}, {better} is "
-            "better; --columns fpr95=COLUMN says otherwise"
-        )
-    factors = [column for column, role in chosen.items() if role == "factor"]
-    measured = find_runs(to_long(frame, roles, notes), notes, factors)
-    results = [
-        _results(replace(measured.long, frame=part), str(metric), runs, notes)
+    settle_metric(frame, roles, notes)
+    if default is not None and not any(map(metric_named, roles.measured)) and not chosen:
+        better = "higher" if MEASURES[default].higher else "lower"
+        notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+    measured = find_runs(to_long(frame, roles, notes), notes, roles)
+    results = {
+        str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
-    ]
-    results.sort(key=lambda part: part.metric != "auroc")
+    }
     return Reading(
-        tuple(results), _listing(roles, measured), tuple(dict.fromkeys(notes)), table.found
+        tuple(results[metric] for metric in _ordered(list(results), chosen, roles)),
+        _listing(roles, measured),
+        tuple(dict.fromkeys(notes)),
+        table.found,
     )
+
+
+def _ordered(metrics: list[str], chosen: Mapping[str, str], roles: Roles) -> list[str]:
+    """Put the main metric first: the one that the user names, else AUROC or accuracy; or ask."""
+    named = [roles.measured[column][0] for column in chosen if column in roles.measured]
+    ordered = main_first(metrics)
+    if named:
+        return sorted(ordered, key=lambda metric: metric != named[0])
+    rivals = [metric for metric in ordered if metric not in MEASURES]
+    if len(ordered) > 1 and ordered[0] in rivals:
+        columns = [c for c, (metric, _) in roles.measured.items() if metric in rivals[:3]]
+        options = " or ".join(
+            option(**{"higher" if roles.measure(roles.measured[c][0]).higher else "lower": c})
+            for c in columns
+        )
+        raise UserError(
+            f"{' and '.join(repr(c) for c in columns)} are different metrics: say which decides, "
+            f"with {options}."
+        )
+    return ordered
 
 
 def _table(
@@ -122,13 +139,13 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
     return (*used, *((column, f"not used: {why}") for column, why in runs.set_aside.items()))
 
 
-def _default_metric(stem: str, about: str) -> tuple[str, str]:
+def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, "the name of the file"), (about, "the text above the table")):
+    for text, source in ((stem, "name of the file"), (about, "text above the table")):
         named = metrics_in(text)
         if len(named) == 1:
-            return named.pop(), f" as {source} says"
-    return "auroc", ""
+            return named.pop(), source
+    return None, ""
 
 
 def _of_one_detector(
@@ -175,8 +192,8 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
     if other:
         return (
-            f"Column '{other[0]}' holds another kind of metric; known are "
-            f"{', '.join(HIGHER_IS_BETTER)}: --columns auroc=COLUMN says where one of them is."
+            f"Column '{other[0]}' holds another kind of metric: {option(higher=other[0])} or "
+            f"{option(lower=other[0])} says which is better."
         )
     return (
         f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
@@ -184,7 +201,7 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     )
 
 
-def _results(long: Long, metric: str, runs: int | None, notes: list[str]) -> Results:
+def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: list[str]) -> Results:
     """Return the results of one metric; `runs` stand behind each mean with a spread."""
     known = [name for name in ("detector", "id", "ood") if name in long.frame.columns]
     frame = long.frame[[*known, *long.factors, *long.covariates, "value"]].reset_index(drop=True)
@@ -201,4 +218,11 @@ def _results(long: Long, metric: str, runs: int | None, notes: list[str]) -> Res
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    return Results(frame, tuple(map(by_title, long.factors)), metric, HIGHER_IS_BETTER[metric])
+    factors = (_factor(name, title, roles) for name, title in long.factors.items())
+    measure = long.measures[metric]
+    return Results(frame, tuple(factors), metric, measure.higher, is_share=bool(measure.is_share))
+
+
+def _factor(name: str, title: str, roles: Roles) -> Factor:
+    """Return a factor of the kind that the user says, else of the one that its title says."""
+    return Factor(name, roles.kinds[title]) if title in roles.kinds else by_title(name)

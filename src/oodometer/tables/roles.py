@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, unknown
-from oodometer.tables.names import HIGHER_IS_BETTER
+from oodometer.factors import Kind
+from oodometer.tables.measures import MEASURES, Measure, measure_called
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SINGLE = ("detector", "id", "ood", "metric", "runs")  # roles that one column has
 SECTION = "section"  # title of a column for headings between the lines
-MANY = ("factor", "covariate", "ignore")  # roles that several may have
+KINDS: tuple[Kind, ...] = ("repeat", "condition", "re_evaluation", "part")
+MANY = ("factor", *KINDS, "covariate", "ignore", "higher", "lower")  # roles that several may have
+ALL = "*"  # instead of a column: all columns of numbers whose titles name no metric
+UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
 _PARTS = re.compile(r",(?=\s*\w+\s*=)|,\s*$")  # titles may hold commas
@@ -35,6 +39,14 @@ class Roles:
     factors: list[str] = field(default_factory=list)
     covariates: list[str] = field(default_factory=list)
     ignored: dict[str, str] = field(default_factory=dict)  # column -> why
+    chosen: set[str] = field(default_factory=set)  # factors that the user names
+    kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
+    sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
+    own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
+
+    def measure(self, name: str) -> Measure:
+        """Return a metric of this table by its name."""
+        return self.own[name] if name in self.own else MEASURES[name]
 
     def listing(self) -> list[tuple[str, str]]:
         """Every column with its role, as shown to the user."""
@@ -44,7 +56,7 @@ class Roles:
             for column, (metric, what) in self.measured.items()
         ]
         values += [(spread, f"spread of {column}") for column, spread in self.spreads.items()]
-        factors = [(column, "factor") for column in self.factors]
+        factors = [(column, self.kinds.get(column, "factor")) for column in self.factors]
         covariates = [(column, "about the run") for column in self.covariates]
         return [
             *named, *values, *factors, *covariates,
@@ -57,20 +69,22 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
 
     `titles` says which were changed on reading: a user may say what stands in the file.
     """
-    allowed = [*SINGLE, *MANY, *HIGHER_IS_BETTER]
+    allowed = [*SINGLE, *MANY, *(name.replace(" ", "_") for name in MEASURES)]
     chosen: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in _PARTS.split(text))):
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
-        if role not in allowed:
+        measure = None if role in (*SINGLE, *MANY) else measure_called(role)
+        if role not in allowed and measure is None:
             raise unknown("role of a column", role, allowed)
         column = titles.get(column, column)
-        if column not in frame.columns:
+        is_metric = measure is not None or role in ("higher", "lower")
+        if column not in frame.columns and not (column == ALL and is_metric):
             raise unknown("column", column, frame.columns)
         if role in SINGLE and role in chosen.values():
             raise UserError(f"--columns names two columns as {role}.")
-        chosen[column] = role
+        chosen[column] = role if measure is None else measure.name
     return chosen
 
 
@@ -88,3 +102,12 @@ def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd
         joined = [" + ".join(dict.fromkeys(filter(None, line))) for line in lines]
         frame = frame.drop(columns=parts).assign(**{name: joined})
     return frame
+
+
+def option(**chosen: str) -> str:
+    """Write the option that gives columns their roles, as a shell takes it.
+
+    >>> option(detector="Model ID", higher="acc")
+    '--columns "detector=Model ID, higher=acc"'
+    """
+    return f'--columns "{", ".join(f"{role}={column}" for role, column in chosen.items())}"'

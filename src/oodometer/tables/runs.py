@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
-from oodometer.factors import plain
+from oodometer.factors import by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.long import Long
+from oodometer.tables.long import ROW, Long
 from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, repeat_name
+from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
+_NUMBER = "\0number"  # of a repeat
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
@@ -30,19 +32,19 @@ class Runs:
     set_aside: Mapping[str, str]  # title of a column -> why it is not a factor
 
 
-def find_runs(long: Long, notes: list[str], chosen: Collection[str] = ()) -> Runs:
+def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     """Choose the columns that tell runs apart, and name them as protocols know them.
 
-    The columns `chosen` by the user, by their titles, stay factors unless they are constant.
+    The columns that the user chose stay factors unless they are constant.
     """
     long = replace(long, frame=_one_spelling(long.frame, notes))
     long = _with_named_repeats(_with_promoted_settings(long))
-    wanted = {name for name, title in long.factors.items() if title in chosen}
+    wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     long, reasons = _choose_factors(long, wanted, notes)
     if reasons:
         each = "; ".join(f"{column}: {why}" for column, why in reasons.items())
         notes.append(f"columns that do not distinguish runs were ignored ({each})")
-    return Runs(_once(_with_named_jobs(long), notes), reasons)
+    return Runs(_once(_with_named_jobs(long), roles, notes), reasons)
 
 
 def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -71,7 +73,7 @@ def _with_promoted_settings(long: Long) -> Long:
         if per_cell > 1:
             frame = frame.assign(**{name: frame[name].map("{:g}".format)})
             factors[name] = covariates.pop(name)
-    return Long(frame, factors, covariates)
+    return replace(long, frame=frame, factors=factors, covariates=covariates)
 
 
 def _with_named_repeats(long: Long) -> Long:
@@ -263,17 +265,44 @@ def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     return bool(many and numeric_share(levels) == 1.0)
 
 
-def _once(long: Long, notes: list[str]) -> Long:
-    """Take equal lines once; number lines that differ only in their value as runs."""
-    frame = long.frame.drop_duplicates()
+def _once(long: Long, roles: Roles, notes: list[str]) -> Long:
+    """Number lines that repeat a cell as runs; equal lines of one run are copies."""
+    frame = long.frame
     keys = ["detector", *_id(frame), "ood", "metric", *long.factors]
+    if any(_is_repeat(name, title, roles) for name, title in long.factors.items()):
+        copies = frame.duplicated([*keys, "value", "spread"])
+        if copies.any():
+            rows = len(frame.loc[copies, ROW].unique())
+            notes.append(f"duplicate rows were left out: {rows}")
+            frame = frame[~copies]
     if not frame.duplicated(keys).any():
-        return replace(long, frame=frame)
-    number = frame.groupby(keys, dropna=False).cumcount() + 1
-    notes.append(
-        f"rows that repeat a cell with another value: {int((number > 1).sum())}, read as "
-        "repeated runs, numbered in file order"
-    )
+        return replace(long, frame=frame.drop(columns=ROW))
+    number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
+    frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
     name = "run" if "run" not in long.factors else "repetition"
-    frame = frame.assign(**{name: number.astype(str)})
+    shared = _is_order_shared(frame, keys)
+    levels = frame[_NUMBER].astype(str)
+    frame[name] = levels if shared else frame["detector"] + " " + levels
+    notes.append(
+        f"rows that repeat a cell: {int((frame[_NUMBER] > 1).sum())}, read as repeated runs, "
+        + ("numbered in file order" if shared else "which detectors do not share")
+    )
+    frame = frame.drop(columns=[_NUMBER, ROW])
     return replace(long, frame=frame, factors={**long.factors, name: name})
+
+
+def _is_repeat(name: str, title: str, roles: Roles) -> bool:
+    return roles.kinds.get(title, by_title(name).kind) == "repeat"
+
+
+def _is_order_shared(frame: pd.DataFrame, keys: Sequence[str]) -> bool:
+    """Whether the order of lines says which repeats of two detectors belong together.
+
+    It does where detectors stand beside each other in one line, or where the whole table comes
+    again and again: all first lines before all second ones.
+    """
+    if frame.groupby(ROW)["detector"].nunique().max() > 1:
+        return True
+    order = frame.sort_values(ROW, kind="stable")[_NUMBER]
+    times = frame.groupby(list(keys), dropna=False)[_NUMBER].max()
+    return bool(order.is_monotonic_increasing and times.min() == times.max())

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, metric_named
+from oodometer.tables.measures import metric_named
+from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
+from oodometer.tables.measures import Measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,35 +21,55 @@ _ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
 Mask = NDArray[np.bool_]
 
 
-def one_unit(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Bring percent and fractions to fractions; where they are mixed, say which is which."""
+def one_unit(
+    long: pd.DataFrame, measures: Mapping[str, Measure], notes: list[str]
+) -> tuple[pd.DataFrame, dict[str, Measure]]:
+    """Bring percent and fractions to fractions; where they are mixed, say which is which.
+
+    Return also the metrics, of which each now is a share or not: others stay as they are.
+    """
     percent = long[PERCENT].to_numpy(dtype=bool, copy=True)
-    values = _rounded(long["value"].to_numpy(dtype=float))
-    _require_range(long, values)
-    for metric in long["metric"].unique():
-        here = (long["metric"] == metric).to_numpy()
+    numbers = long["value"].to_numpy(dtype=float)
+    of_metric = {name: (long["metric"] == name).to_numpy() for name in measures}
+    known = {
+        name: measure._replace(is_share=_is_share(measure, numbers[of_metric[name]]))
+        for name, measure in measures.items()
+    }
+    own_unit = np.isin(long["metric"], [name for name, m in known.items() if not m.is_share])
+    values = np.where(own_unit, numbers, _rounded(numbers))
+    percent &= ~own_unit
+    _require_range(long, np.where(own_unit, 0.0, values))
+    for metric in [name for name, measure in known.items() if measure.is_share]:
+        here = of_metric[metric]
         above = here & ~percent & (values > 1)
         below = here & ~percent & (values <= 1)
         if below.any() and (above.any() or (here & percent).any()):
-            numbers = f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are"
+            said = f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are"
             if metric.endswith("auroc"):
                 _require_apart(metric, values, above, below)
                 # No detector that anybody tabulates has an AUROC of 1 %.
-                notes.append(f"{numbers} fractions among percentages; each was read by its size")
+                notes.append(f"{said} fractions among percentages; each was read by its size")
             else:
                 _require_percent(long, metric, above, below, here & percent)
-                notes.append(f"{numbers} at most 1 and were read as percentages like the others")
+                notes.append(f"{said} at most 1 and were read as percentages like the others")
                 percent |= below
         percent |= above
     unit = np.where(percent, 100.0, 1.0)
     spreads = long["spread"].to_numpy(dtype=float) / unit
-    if (spreads > LARGEST_SPREAD).any():
-        worst = long.iloc[int(np.nanargmax(spreads))]
+    if (spreads[~own_unit] > LARGEST_SPREAD).any():
+        worst = long.iloc[int(np.nanargmax(np.where(own_unit, 0.0, spreads)))]
         raise UserError(
             f"{worst['detector']} has a spread of {worst['spread']:g} behind {worst['value']:g}, "
             "more than such numbers can have."
         )
-    return long.assign(value=values / unit, spread=spreads)
+    return long.assign(value=values / unit, spread=spreads), known
+
+
+def _is_share(measure: Measure, values: NDArray[np.float64]) -> bool:
+    """Whether numbers are fractions or percentages, where the name of the metric leaves it open."""
+    if measure.is_share is None:
+        return bool(len(values)) and values.min() >= 0 and values.max() <= 100
+    return measure.is_share
 
 
 def _rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,7 +87,7 @@ def _require_range(long: pd.DataFrame, values: NDArray[np.float64]) -> None:
         line = long.iloc[bad[0]]
         raise UserError(
             f"{line['metric']} of {line['value']:g} is neither a fraction nor a percentage: "
-            f"{line['detector']} on {line['ood']}."
+            f"{line['detector']} on {line['ood'] or line['id']}."
         )
 
 

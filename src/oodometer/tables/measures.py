@@ -1,0 +1,210 @@
+"""The metrics that titles of results tables name: how they are called, and which way is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from oodometer.factors import plain
+from oodometer.tables.names import is_detector, is_set
+
+
+class Measure(NamedTuple):
+    """A metric: its name here, whether higher is better, and whether it is a share of 1."""
+
+    name: str
+    higher: bool = True
+    is_share: bool | None = True  # fractions or percentages; None: as their numbers look
+
+
+class _Known(NamedTuple):
+    """How titles call a metric; the first that matches wins."""
+
+    pattern: re.Pattern[str]
+    measure: Measure
+    is_general: bool = False  # of classifiers and others; beside AUROC it is about the classifier
+
+
+def _words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|_)(?:{pattern})(?:_|$)")
+
+
+_NOT_READ = Measure("")  # known, but neither of detection nor comparable
+_DETECTION = (
+    (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", _NOT_READ),  # other points of the curve
+    (r"(?:^|_)(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", _NOT_READ),
+    (r"failure_?(?:detection_?)?auroc|auroc_?failure", Measure("failure_auroc")),
+    (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", Measure("incorrect_auroc")),
+    (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?",
+     Measure("correct_auroc")),
+    (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("aupr_out")),
+    (r"au_?c?_?roc|roc_?auc|^auc$|^au_?c(?=_|$)|(?:^|_)aucs?$", Measure("auroc")),
+    (r"aupr_?in|pr_?auc_?in|aupr_?id", Measure("aupr_in")),
+    (r"aupr|pr_?auc|(?<!mean_)average_?precision|^ap$", Measure("aupr_out")),
+    (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
+    (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
+    (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),
+    (r"detection_?acc(?:uracy)?|dt_?acc", Measure("detection_accuracy")),
+    (r"ccr_?\d+", _NOT_READ),  # classification under a false positive rate: another question
+    (r"(?:^|_)(?:latency|g?flops|throughput|fps)(?:_|$)", _NOT_READ),
+)  # fmt: skip
+# Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
+# for the main one: accuracy before the precision and the recall that accompany it.
+_GENERAL = (
+    (r"b(?:al(?:anced)?)?_?acc(?:uracy)?|uar", Measure("balanced accuracy")),
+    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|5|10)(?:_acc(?:uracy)?)?",
+     Measure("top-k accuracy")),
+    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?", Measure("accuracy")),
+    (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)",
+     Measure("F1")),
+    (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
+    (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
+    (r"dice_(?:scores?|coefficients?|similarity)|dsc", Measure("Dice")),
+    (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
+    (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
+    (r"oscr", Measure("OSCR")),
+    (r"ndcg(?:_?(?:at_)?\d+)?", Measure("NDCG")),
+    (r"mrr", Measure("MRR")),
+    (r"(?:exact_match|em)(?:_score)?", Measure("exact match")),
+    (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
+    (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
+    (r"nmi", Measure("NMI")),
+    (r"(?:sacre)?bleu(?:_?\d)?", Measure("BLEU", is_share=False)),
+    (r"rouge(?:_?(?:1|2|l|lsum))?", Measure("ROUGE", is_share=False)),
+    (r"psnr", Measure("PSNR", is_share=False)),
+    (r"ssim", Measure("SSIM", is_share=False)),
+    (r"precision(?:_?(?:at_)?\d+)?|ppv", Measure("precision")),
+    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate", Measure("recall")),
+    (r"specificity", Measure("specificity")),
+    (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?|misclassification(?:_rate)?",
+     Measure("error rate", higher=False)),
+    (r"eer|equal_error_rate", Measure("EER", higher=False)),
+    (r"wer|word_error_rate", Measure("WER", higher=False, is_share=False)),
+    (r"nll|neg(?:ative)?_log_?likelihood|log_?loss|cross_entropy(?:_loss)?",
+     Measure("NLL", higher=False, is_share=False)),
+    (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece|mce|ace",
+     Measure("calibration error", higher=False)),
+    (r"brier(?:_?scores?)?", Measure("Brier score", higher=False, is_share=False)),
+    (r"rmse|root_mean_squared?_error", Measure("RMSE", higher=False, is_share=False)),
+    (r"mse|mean_squared?_error", Measure("MSE", higher=False, is_share=False)),
+    (r"mae|mean_absolute_error", Measure("MAE", higher=False, is_share=False)),
+    (r"s?mape|mase|crps", Measure("forecast error", higher=False, is_share=False)),
+    (r"ppl|perplexity", Measure("perplexity", higher=False, is_share=False)),
+    (r"(?:e_)?aurc|ausc", Measure("AURC", higher=False, is_share=False)),
+    (r"fid|kid", Measure("FID", higher=False, is_share=False)),
+    (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
+                                                is_share=False)),
+    (r"(?:test_|val_|train_)?loss(?:es)?", Measure("loss", higher=False, is_share=False)),
+)  # fmt: skip
+_KNOWN = (
+    *(_Known(re.compile(pattern), measure) for pattern, measure in _DETECTION),
+    *(_Known(_words(pattern), measure, is_general=True) for pattern, measure in _GENERAL),
+)
+MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measure.name}
+GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
+PRECEDENCE = {name: place for place, name in enumerate(MEASURES)}
+_LONGEST = 200  # letters: a longer title names no metric
+_AROUND_METRICS = re.compile(
+    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
+)
+_REMARKS = re.compile(
+    r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
+    re.IGNORECASE,
+)
+# What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
+_NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+
+
+def metric_named(title: str) -> str | None:
+    """Return the metric that a title is about; "" for one that is known but not read, else None.
+
+    >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
+    ('auroc', 'fpr95', '', None)
+    >>> metric_named("Test Accuracy"), metric_named("balanced_acc"), metric_named("DICE")
+    ('accuracy', 'balanced accuracy', None)
+    """
+    if len(title) > _LONGEST:
+        return None
+    text = _joined(title)
+    for known in _KNOWN:
+        if known.pattern.search(text) and not (known.is_general and is_detector(title)):
+            return known.measure.name
+    return None
+
+
+def metrics_in(text: str) -> set[str]:
+    """Return the metrics of detection that a text mentions, or else the others.
+
+    >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
+    (['fpr95'], {'accuracy'})
+    """
+    words = _joined(text)
+    found = {known.measure.name for known in _KNOWN if known.pattern.search(words)} - {""}
+    return found - GENERAL or found
+
+
+def measure_called(name: str) -> Measure | None:
+    """Return the known metric of that name, in whatever case, or that such a title names.
+
+    >>> measure_called("AUROC").name, measure_called("rmse").higher, measure_called("charm")
+    ('auroc', False, None)
+    """
+    by_name = {plain(known): measure for known, measure in MEASURES.items()}
+    return by_name.get(plain(name)) or MEASURES.get(metric_named(name) or "")
+
+
+def without_metric(title: str) -> str:
+    """Return what a title says besides its metric.
+
+    >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
+    ('SVHN', 'svhn', '')
+    """
+    bare = _REMARKS.sub("", title)
+    metric = metric_named(title)
+    words = [
+        part
+        for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare)
+        if word
+        for part in _apart(word, metric)
+    ]
+    spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
+    for _, start, end in sorted(spans):  # the shortest part of the title that says as much
+        if metric_named(" ".join(words[start:end])) == metric:
+            words = words[:start] + words[end:]
+            break
+    said = [word for word in words if plain(word) or word in ("Ø", "∅")]
+    return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
+
+
+def _apart(word: str, metric: str | None) -> list[str]:
+    """Part a word such as SVHN.auroc, AUROC-SVHN or SVHNAUROC; FPR-95 and auroc.1 stay whole."""
+    best = [word]
+    shortest = len(word)
+    for cut in range(1, len(word)):
+        signed = word[cut] in ".-"
+        front, back = word[:cut], word[cut + signed :]
+        for named, other in ((front, back), (back, front)):
+            name = plain(other) and not _NO_NAME.match(other) if signed else is_set(other)
+            if name and len(named) < shortest and metric_named(named) == metric:
+                best, shortest = [front, back], len(named)
+    return best
+
+
+def main_first(metrics: Iterable[str]) -> list[str]:
+    """Order metrics: AUROC, then others of detection, then as they accompany each other.
+
+    >>> main_first(["precision", "accuracy", "recall"]), main_first(["fpr95", "auroc"])
+    (['accuracy', 'precision', 'recall'], ['auroc', 'fpr95'])
+    """
+    return sorted(metrics, key=lambda name: (name != "auroc", _precedence(name)))
+
+
+def _precedence(name: str) -> int:
+    """Return the place of a general metric, also of one such as "clean accuracy"; else 0."""
+    base = next((known for known in GENERAL if name.endswith(known)), name)
+    return PRECEDENCE[base] if base in GENERAL else 0

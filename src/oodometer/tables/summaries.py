@@ -1,0 +1,104 @@
+"""Lines and columns that are computed from others: found by their names and their arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.factors import plain
+from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model, is_set
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
+_SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
+Array = NDArray[np.float64]
+
+
+def without_summaries(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out what is a mean, a rank, a gain ... of the others, and say which."""
+    for axis in [name for name in ("id", "ood", "detector") if name in long.columns]:
+        names = [str(name) for name in long[axis].unique()]
+        if len(names) < 2:
+            continue
+        by_name = [n for n in names if _is_named_summary(n, axis, long)]
+        if len(by_name) == len(names):
+            continue
+        long = _left_out(long, axis, by_name, "rows that are means of other rows", notes)
+        long = _left_out(long, axis, _means_of_others(long, axis), "means of all others", notes)
+    return long
+
+
+def _left_out(
+    long: pd.DataFrame, axis: str, names: list[str], why: str, notes: list[str]
+) -> pd.DataFrame:
+    if not names:
+        return long
+    notes.append(f"{why} were left out: {', '.join(names)}")
+    return long[~long[axis].isin(names)].reset_index(drop=True)
+
+
+def _is_named_summary(name: str, axis: str, long: pd.DataFrame) -> bool:
+    """Whether a line is called like a summary, and its numbers do not contradict."""
+    if name.strip() in _SIGNS:
+        return True
+    if is_average(name):
+        # A detector may be called Mean: then its numbers are nobody's mean.
+        return axis != "detector" or not _is_detector_after_all(long, axis, name)
+    return plain(name) in SUMMARIES and not _is_detector_after_all(long, axis, name)
+
+
+def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
+    """Whether numbers are not computed from the others: no mean, and of their size elsewhere."""
+    names, table = _table(long, axis)
+    here = names == name
+    own, others = table[here][0], table[~here]
+    filled = ~np.isnan(own) & ~np.isnan(others).all(axis=0)
+    own, others = own[filled], others[:, filled]
+    if not len(own):
+        return False
+    if is_average(name):
+        far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
+        return len(own) >= _FEWEST and bool(far.all())
+    within = (np.nanmin(others, axis=0) <= own) & (own <= np.nanmax(others, axis=0))
+    return bool(within.mean() > 0.5)
+
+
+def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
+    """Return the levels of an axis, and a line of numbers for each; what repeats is averaged."""
+    others = [c for c in ("metric", "id", "ood", "detector") if c in long.columns and c != axis]
+    columns = long.groupby(others, sort=False, dropna=False).ngroup().to_numpy()
+    rows, names = long[axis].factorize()
+    shape = (len(names), columns.max() + 1)
+    flat = rows * shape[1] + columns
+    total = np.bincount(flat, long["value"].to_numpy(dtype=float), shape[0] * shape[1])
+    times = np.bincount(flat, minlength=shape[0] * shape[1])
+    means = np.divide(total, times, out=np.full(len(total), np.nan), where=times > 0)
+    return np.asarray(names, dtype=object), means.reshape(shape)
+
+
+def _means_of_others(long: pd.DataFrame, axis: str) -> list[str]:
+    """Return levels that are the exact mean of all others everywhere, though no name says so."""
+    names, table = _table(long, axis)
+    if len(table) <= _FEWEST or table.shape[1] < _FEWEST or np.isnan(table).any():
+        return []
+    means = (table.sum(axis=0) - table) / (len(table) - 1)
+    close = (np.abs(means - table) <= 0.01 * np.abs(means)).all(axis=1)
+    return [
+        str(name)
+        for name, own, mean in zip(names[close], table[close], means[close], strict=True)
+        if (np.abs(own - mean) <= _rounding(own)).all() and not _is_known(str(name))
+    ]
+
+
+def _is_known(name: str) -> bool:
+    return is_set(name) or is_detector(name) or is_model(name)
+
+
+def _rounding(values: Array) -> Array:
+    """Return a unit of the last decimal, by which means of rounded numbers may be off."""
+    places = max((len(f"{value:.10g}".partition(".")[2]) for value in values), default=0)
+    return np.full(len(values), 1.001 * 10.0**-places + 1e-12)

@@ -1,0 +1,222 @@
+"""Columns of results whose titles name no metric: measurements, not settings or other numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oodometer.errors import UserError
+from oodometer.factors import plain
+from oodometer.tables.cells import Cell, read_cell
+from oodometer.tables.content import detector_names
+from oodometer.tables.measures import Measure
+from oodometer.tables.names import (
+    MEANS,
+    NO_RESULTS,
+    OOD_TITLES,
+    OTHER_STATISTICS,
+    QUANTITIES,
+    REPEAT_TITLES,
+    SET_TITLES,
+    SPREADS,
+    SUMMARIES,
+    is_average,
+    is_detector,
+    is_model,
+    is_outlier_set,
+    is_set,
+    is_surely_detector,
+)
+from oodometer.tables.roles import (
+    ALL,
+    MEAN_OF_OTHERS,
+    OTHER_STATISTIC,
+    UNNAMED,
+    Roles,
+    option,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SETTINGS = re.compile(
+    r"^(lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
+    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
+    r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda)$"
+)
+_PERFORMANCE = frozenset({"perf", "performance", "performances"})
+_OTHER_QUANTITY = "another quantity"
+_SHOWN = 4  # columns that a question names
+_Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
+
+
+def untitled_results(
+    frame: pd.DataFrame, numeric: Sequence[str], roles: Roles, metric: str
+) -> None:
+    """Find columns of results that no title names: measurements rather than settings."""
+    cells = {column: _numbers(frame[column]) for column in numeric}
+    is_share = metric in (UNNAMED, *roles.own) or roles.measure(metric).is_share
+    bounded = bool(is_share) and metric not in roles.own
+    paired = _paired(cells)
+    measured = [c for c in _measurements(frame, cells, bounded) if c not in paired]
+    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
+        quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
+        roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
+        measured = [c for c in measured if c not in quantiles]
+    means = {column for column in measured if is_average(column)}
+    if len(means) < len(measured):
+        roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
+        measured = [column for column in measured if column not in means]
+    measured = _alike(measured, roles, asked=metric in roles.own)
+    measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
+    pairs = {mean: spread for mean, (_, spread) in paired.items()}
+    alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
+    for column in measured:
+        what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
+        roles.measured[column] = (metric, what)
+    for column, spread in pairs.items():
+        roles.measured[column] = (metric, paired[column][0])
+        roles.spreads[column] = spread
+    left = {c for c in numeric if plain(c) in SUMMARIES - SPREADS} - set(roles.measured)
+    roles.ignored |= dict.fromkeys(left, OTHER_STATISTIC)
+
+
+def _numbers(texts: pd.Series[str]) -> list[Cell]:
+    return [cell for text in texts if (cell := read_cell(text)) is not None]
+
+
+def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
+    """Find x_mean beside x_std: column of means -> x, column of spreads."""
+    found: dict[str, dict[str, str]] = {}
+    for column in cells:
+        words = [word for word in re.split(r"[\s_./\-()]+", column) if word]
+        for kind, names in (("mean", MEANS), ("spread", SPREADS)):
+            rest = [word for word in words if plain(word) not in names]
+            if rest and len(rest) == len(words) - 1:
+                found.setdefault(" ".join(rest), {})[kind] = column
+    return {pair["mean"]: (what, pair["spread"]) for what, pair in found.items() if len(pair) == 2}
+
+
+def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
+    """Leave out other quantities beside results; refuse columns that are unlike quantities."""
+    other = [column for column in measured if is_quantity(column)]
+    names = sum(is_set(c) or is_detector(c) or is_model(c) for c in measured)
+    if other and names >= 2:
+        roles.ignored |= dict.fromkeys(other, _OTHER_QUANTITY)
+        return [column for column in measured if column not in set(other)]
+    if len(measured) > 1 and 2 * len(other) >= len(measured) and not asked:
+        shown = ", ".join(f"'{column}'" for column in measured[:_SHOWN])
+        raise UserError(
+            f"No column names a metric, and {shown}{', …' * (len(measured) > _SHOWN)} are unlike "
+            "quantities, which cannot be averaged or compared with each other: name one that says "
+            f"which is better, such as {option(higher=measured[0])} or {option(lower=measured[0])}."
+        )
+    return measured
+
+
+def is_quantity(title: str) -> bool:
+    """Whether a title names some quantity, such as a median, rather than a set or a detector.
+
+    >>> is_quantity("id_median"), is_quantity("edl_rejection_rate_0.5"), is_quantity("SVHN")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title[:200])}
+    named = is_detector(title) or is_set(title) or plain(title) in MEANS
+    return not named and not words.isdisjoint(QUANTITIES)
+
+
+def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:
+    """Return columns that are called like summaries, but hold numbers like the results'."""
+    if len(measured) < 2:
+        return []
+    ends = [np.median([cell.value for cell in cells[column]]) for column in measured]
+    return [
+        column
+        for column in named
+        if min(ends) <= np.median([cell.value for cell in cells[column]]) <= max(ends)
+    ]
+
+
+def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str]:
+    """Return the columns that hold measurements, by their numbers or by names as titles."""
+    may = {c for c in cells if _may_measure(frame, c, cells[c], bounded)}
+    measured = {c for c in cells if _measures(c, cells[c], c in may)}
+    lowest = min((_lowest(cells[column]) for column in measured), default=10.0)
+    # Whole numbers may be percentages too: if the title is a name, or like the others in size.
+    whole = [c for c in cells if c in may and c not in measured]
+    alike = [c for c in whole if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest]
+    named = [c for c in whole if is_set(c) or is_detector(c)]
+    if not measured and not named and len(alike) < 2:
+        return []
+    found = {*measured, *alike, *named}
+    return [c for c in cells if c in found]
+
+
+def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
+    """Whether a column of numbers holds measurements rather than settings."""
+    if any(cell.spread is not None or cell.percent for cell in cells):
+        return True
+    fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
+    return may and (fine or plain(column) == "value")
+
+
+def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
+    title = plain(column)
+    within = not bounded or all(0 <= cell.value <= 100 for cell in cells)
+    known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
+    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
+    return within and not (known or gains or words & NO_RESULTS or _SETTINGS.match(title))
+
+
+def _lowest(cells: Sequence[Cell]) -> float:
+    return min(cell.value for cell in cells)
+
+
+def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
+    """Say what the numbers are that no title, caption or file name explains, or ask."""
+    columns = [c for c, (metric, _) in roles.measured.items() if metric == UNNAMED]
+    if not columns or UNNAMED in roles.own or roles.metric is not None:
+        return
+    names, sets = detector_names(frame, roles), _sets(frame, roles)
+    by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
+    of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
+    known = of_outliers or any(map(is_surely_detector, names))
+    if known and not any(map(is_quantity, columns)):
+        roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
+        notes.append(
+            "no column names a metric: numbers are read as auroc, higher is better; "
+            f"{option(fpr95=ALL)} says otherwise"
+        )
+        return
+    higher = _direction(frame, columns)
+    if higher is None:
+        shown = ", ".join(f"'{column}'" for column in columns[:2])
+        raise UserError(
+            f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
+            f"{option(accuracy=ALL)} (or another metric), {option(higher=ALL)} or "
+            f"{option(lower=ALL)} (which is better)."
+        )
+    roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
+    notes.append(
+        f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
+        f"say; {option(**{'lower' if higher else 'higher': ALL})} says otherwise"
+    )
+
+
+def _sets(frame: pd.DataFrame, roles: Roles) -> list[str]:
+    column = roles.ood or roles.id
+    named = [] if column is None else [str(name) for name in frame[column].unique()]
+    return named or [what for _, what in roles.measured.values() if what]
+
+
+def _direction(frame: pd.DataFrame, columns: Sequence[str]) -> bool | None:
+    """Return whether higher is better, as arrows or a mean called performance say, else None."""
+    for arrow, higher in (("↑", True), ("↓", False)):
+        if all(arrow in column for column in columns):
+            return higher
+    words = {plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column)}
+    return True if words & _PERFORMANCE else None
