@@ -123,7 +123,7 @@ def test_the_reading_says_where_everything_is_and_what_was_left_out():
     reading = dict(analyze(wide)[0].reading)
     assert reading["detectors"] == "2 (a column each): KNN, LOF"
     assert "AUROC (higher is better), 6 values" in reading["metric"]
-    means = pd.DataFrame({"method": ["a", "b"], "svhn": ["91.2±0.3", "93.1±0.2"]})
+    means = pd.DataFrame({"method": ["msp", "knn"], "svhn": ["91.2±0.3", "93.1±0.2"]})
     assert (
         "2 means ± standard deviation of 5 runs"
         in dict(analyze(means, runs=5)[0].reading)["metric"]

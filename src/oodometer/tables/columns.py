@@ -79,12 +79,12 @@ def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -
     by_content(frame, [column for column in rest if column in words], roles)
     known = {column for column, _ in roles.listing()}
     roles.factors += [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
-    settle_sets(frame, roles, chosen)
+    settle_sets(frame, roles)
     return roles
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
-    roles = Roles()
+    roles = Roles(chosen=set(chosen))
     for column, role in chosen.items():
         if role in SINGLE:
             setattr(roles, role, column)
@@ -102,7 +102,6 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
             roles.covariates.append(column)
         else:
             roles.factors.append(column)
-            roles.chosen.add(column)
             roles.kinds.update((column, kind) for kind in KINDS if kind == role)
     times = Counter(metric for metric, _ in roles.measured.values())
     roles.measured = {
@@ -220,7 +219,7 @@ def _statistic_of(
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
     """Return which statistic of a metric a title names, and what it is of."""
     words = without_metric(column).split()
-    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best"}))
+    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
     said = {plain(word) for word in words}
     if said & SPREADS:
         return "spread", what
@@ -304,7 +303,7 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
         if _is_other_statistic(column, numeric, all_titles) or (
-            roles.measured and title in SUMMARIES
+            roles.measured and title in SUMMARIES - SPREADS
         ):
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:

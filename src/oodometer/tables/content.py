@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
@@ -17,6 +17,7 @@ from oodometer.tables.names import (
     OOD_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
+    is_data,
     is_detector,
     is_model,
     is_posthoc,
@@ -64,10 +65,10 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
         return named
     if len(free) > 1:
         untitled = [column for column in free if _is_untitled(column)]
-        if len(untitled) == 1 and _mostly(wide, is_set):
+        if len(untitled) == 1 and _are_data(wide):
             return untitled[0]
         raise _which_column(frame, free, roles)
-    if wide and not _mostly(wide, is_set):
+    if len(wide) > 1 and not _are_data(wide):
         raise _which_axis(frame, free[0], roles)
     return free[0]
 
@@ -76,7 +77,7 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     """Return the column whose title says that it names models, where none names detectors."""
     wide = _wide(roles)
     titles = {plain(column): column for column in (*roles.factors, *free)}
-    allowed = (*MODEL_TITLES, *(() if wide and not _mostly(wide, is_set) else ARCHITECTURE_TITLES))
+    allowed = (*MODEL_TITLES, *(() if wide and not _are_data(wide) else ARCHITECTURE_TITLES))
     found = next((titles[title] for title in allowed if title in titles), None)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
@@ -139,21 +140,25 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     untitled = [column for column in free if _is_untitled(column)]
     if roles.id is None and SECTION in sets:
         roles.id = SECTION
-    elif roles.ood is None and roles.id is None and not (wide and roles.detector):
+    elif roles.ood is None and roles.id is None and not (len(wide) > 1 and roles.detector):
         weak = {plain(column): column for column in free}
         named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
         about = [column for column in free if _is_about_data(frame, column)] if wide else []
         roles.ood = next(iter([*named, *untitled, *about]), None)
 
 
-def settle_sets(frame: pd.DataFrame, roles: Roles, chosen: Collection[str]) -> None:
+def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     """Say whether data sets are those that models are trained on, or outliers of one model."""
     if roles.id is not None:
         return
     if roles.ood is None and roles.detector is not None and _wide(roles):
         roles.sets = "id" if _are_trained_on(frame, roles, _wide(roles)) else "ood"
-    elif roles.ood is None or plain(roles.ood) in OOD_TITLES - SET_TITLES or roles.ood in chosen:
-        titled = [c for c in roles.factors if plain(c) in SET_TITLES and c not in chosen]
+    elif (
+        roles.ood is None
+        or plain(roles.ood) in OOD_TITLES - SET_TITLES
+        or roles.ood in roles.chosen
+    ):
+        titled = [c for c in roles.factors if plain(c) in SET_TITLES and c not in roles.chosen]
         if roles.ood is not None and titled:
             roles.id = titled[0]
             roles.factors.remove(titled[0])
@@ -193,7 +198,14 @@ def _is_untitled(column: str) -> bool:
 def _is_about_data(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column says of which data the numbers are, by its title or by known names."""
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
-    return not words.isdisjoint(DATA_WORDS) or _share(frame[column], is_set) >= 0.5
+    return not words.isdisjoint(DATA_WORDS) or _share(frame[column], is_data) >= 0.5
+
+
+def _are_data(names: Sequence[str]) -> bool:
+    """Whether names are those of data sets: most of them, or several and none of a detector."""
+    known = sum(map(is_data, names))
+    others = sum(is_detector(name) or is_model(name) for name in names)
+    return 2 * known >= len(names) or known >= 3 > others == 0
 
 
 def _mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:

@@ -15,6 +15,7 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors
+from oodometer.tables.doubts import settled
 from oodometer.tables.measures import MEASURES, Measure, metric_named
 from oodometer.tables.names import REPEAT_WORD
 from oodometer.tables.roles import Roles
@@ -79,6 +80,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
         lines = _named_metrics(lines, notes)
     measures = {str(name): _measure(str(name), roles) for name in lines["metric"].unique()}
     lines, measures = one_unit(without_summaries(lines, notes), measures, notes)
+    lines = settled(lines, roles, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
 
 

@@ -117,10 +117,31 @@ _OUTLIER_SETS = frozenset(
 # Words of titles that name some quantity; columns of several such are nothing to average.
 QUANTITIES = frozenset(
     {"median", "iqr", "quantile", "percentile", "variance", "confidence", "uncertainty", "entropy",
-     "probability", "prob", "rate", "ratio", "error", "threshold", "count", "num", "number", "nb",
-     "length", "len", "min", "max", "minimum", "maximum", "std", "avg", "average", "mean", "total",
-     "age", "norm", "skew", "kurtosis", "density", "coverage", "correlation", "corr", "size",
-     "duration", "volume", "price", "distance", "temperature", "bytes"}
+     "probability", "prob", "rate", "ratio", "error", "threshold", "num", "number", "nb", "length",
+     "len", "min", "max", "minimum", "maximum", "std", "avg", "average", "mean", "total", "norm",
+     "skew", "kurtosis", "coverage", "correlation", "corr", "duration", "bytes"}
+)  # fmt: skip
+# Data sets of other fields, known by name: they tell which axis of a table holds data.
+_OTHER_SETS = frozenset(
+    {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
+     "boolq", "boston", "bottle", "breastw", "brightness", "btad", "cable", "caltech101",
+     "capsule", "cardio", "carpet", "cifar100c", "cifar10c", "citeseer", "cola", "collab",
+     "coloredmnist", "concrete", "contrast", "cora", "covertype", "dd", "defocusblur", "domainnet",
+     "ecg", "elastictransform", "electricity", "enzymes", "etth1", "etth2", "ettm1", "ettm2",
+     "exchange", "fgvcaircraft", "flowers102", "fog", "frost", "glass", "glassblur", "grid",
+     "gsm8k", "hazelnut", "hellaswag", "higgs", "humaneval", "ili", "imageneta", "imagenetsketch",
+     "imagenetv2", "imdb", "imdbbinary", "imdbmulti", "impulsenoise", "ionosphere", "iris",
+     "jpegcompression", "kin8nm", "kinetics400", "leather", "letter", "lympho", "mammography",
+     "mbpp", "metalnut", "mmlu", "mnli", "motionblur", "mrpc", "msl", "musk", "mutag", "mvtec",
+     "nab", "naval", "nci1", "nci109", "objectnet", "office31", "officehome", "ogbgmolhiv",
+     "ogbnarxiv", "optdigits", "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam",
+     "pendigits", "pill", "pima", "piqa", "pixelate", "powerplant", "proteins", "ptcfm", "ptcmr",
+     "pubmed", "qnli", "qqp", "redditbinary", "redditmulti12k", "redditmulti5k", "resisc45",
+     "rotatedmnist", "rte", "satellite", "satimage2", "screw", "shotnoise", "shuttle", "smap",
+     "smd", "snow", "speech", "squad", "squadv2", "sst2", "stanfordcars", "stsb", "sun397", "swat",
+     "terraincognita", "thyroid", "tile", "toothbrush", "traffic", "transistor", "trec",
+     "truthfulqa", "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc", "weather",
+     "wine", "winogrande", "wood", "yacht", "yelp", "zipper", "zoomblur"}
 )  # fmt: skip
 # Words that say which of several metrics, not on which data set.
 QUALIFIERS = frozenset(
@@ -179,6 +200,16 @@ def is_set(name: str) -> bool:
     (True, True, False)
     """
     return plain(name) in KNOWN_SETS
+
+
+def is_data(name: str) -> bool:
+    """Whether a name is that of a data set of any field, or of a corruption.
+
+    >>> is_data("CIFAR-10"), is_data("MUTAG"), is_data("shot_noise 3"), is_data("MSP")
+    (True, True, True, False)
+    """
+    bare = re.sub(r"\W*(?:[a-z]+\W+)?\d$", "", name[:100], flags=re.IGNORECASE)
+    return is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS
 
 
 def is_average(title: str) -> bool:

@@ -39,7 +39,7 @@ class Roles:
     factors: list[str] = field(default_factory=list)
     covariates: list[str] = field(default_factory=list)
     ignored: dict[str, str] = field(default_factory=dict)  # column -> why
-    chosen: set[str] = field(default_factory=set)  # factors that the user names
+    chosen: set[str] = field(default_factory=set)  # columns whose roles the user says
     kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
     sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows

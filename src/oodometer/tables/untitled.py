@@ -24,6 +24,7 @@ from oodometer.tables.names import (
     SPREADS,
     SUMMARIES,
     is_average,
+    is_data,
     is_detector,
     is_model,
     is_outlier_set,
@@ -97,13 +98,17 @@ def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
             rest = [word for word in words if plain(word) not in names]
             if rest and len(rest) == len(words) - 1:
                 found.setdefault(" ".join(rest), {})[kind] = column
-    return {pair["mean"]: (what, pair["spread"]) for what, pair in found.items() if len(pair) == 2}
+    return {
+        pair["mean"]: (what, pair["spread"])
+        for what, pair in found.items()
+        if len(pair) == 2 and not is_quantity(what)
+    }
 
 
 def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
     other = [column for column in measured if is_quantity(column)]
-    names = sum(is_set(c) or is_detector(c) or is_model(c) for c in measured)
+    names = sum(is_data(c) or is_detector(c) or is_model(c) for c in measured)
     if other and names >= 2:
         roles.ignored |= dict.fromkeys(other, _OTHER_QUANTITY)
         return [column for column in measured if column not in set(other)]
