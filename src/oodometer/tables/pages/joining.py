@@ -8,7 +8,8 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, numeric_share
 from oodometer.tables.grid import Grid
 from oodometer.tables.headers import KNOWN_TITLES
-from oodometer.tables.names import is_set, metric_named, metrics_in, without_metric
+from oodometer.tables.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.names import is_set
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.roles import SECTION
 from oodometer.tables.titles import undressed
