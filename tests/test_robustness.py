@@ -691,3 +691,68 @@ def test_one_run_is_not_said_to_have_a_variance():
     table = by_seed({"a": [0.9, 0.8, 0.7], "b": [0.7, 0.9, 0.8]}).tables[-1]
     assert table.rows[0][1:4] == ("90.000", "80.000", "70.000")
     assert "variance of a single run" in table.note
+
+
+def by_sets(value, *, sets=6, levels=("adam", "sgd", "rmsprop"), seeds=4, detectors="ab"):
+    """One value per detector, data set, optimizer and seed."""
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": "", "optimizer": o, "seed": seed,
+         "value": value(d, s, o)}
+        for d in detectors for s in range(sets) for o in levels for seed in range(seeds)
+    ]  # fmt: skip
+    return Results(pd.DataFrame(lines), ("optimizer", "seed"))
+
+
+def test_differences_between_data_sets_are_no_variation_over_a_factor():
+    """The variance over iterations is taken within data sets, and averaged over them."""
+    rng = np.random.default_rng(3)
+    base = [0.9, 0.5, 0.7, 0.6]
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": "", "iteration": i,
+         "value": base[s] - 0.2 * (d == "b") + rng.normal(0, 0.03 if d == "a" else 0.005)}
+        for d in "ab" for s in range(4) for i in range(5)
+    ]  # fmt: skip
+    finding = robustness_of(Results(pd.DataFrame(lines), ("iteration",)))
+    cells = pd.DataFrame(lines).groupby(["detector", "id"])["value"]
+    wanted = np.sqrt(cells.var(ddof=0).groupby("detector").mean())
+    wanted /= cells.mean().groupby("detector").mean()
+    found = {row[0]: row[1].value for row in finding.tables[0].rows}
+    assert found == pytest.approx(wanted.to_dict())
+    assert finding.claims[0].text.startswith("b varies least over iteration by AUROC on 4 data")
+    assert finding.claims[0].verdict == "holds"
+    assert any("within each data set" in caveat for caveat in finding.caveats)
+
+
+def test_other_conditions_are_averaged_before_a_factor_is_judged():
+    """Another width is no run of the same optimizer: it must not count as variation under it."""
+    rng = np.random.default_rng(4)
+    lines = [
+        {"detector": d, "ood": "far", "optimizer": o, "width": w, "seed": seed,
+         "value": 0.6 + 0.1 * w * (d == "a") + rng.normal(0, 0.01)}
+        for d in "ab" for o in ("adam", "sgd") for w in (1, 2, 3) for seed in range(4)
+    ]  # fmt: skip
+    frame = pd.DataFrame(lines)
+    finding = robustness_of(Results(frame, ("optimizer", "width", "seed")))
+    mean = frame.groupby(["detector", "optimizer", "seed"], as_index=False)["value"].mean()
+    plain = robustness_of(Results(mean.assign(ood="far"), ("optimizer", "seed")))
+    assert [row[1] for row in finding.tables[0].rows] == [
+        pytest.approx(row[1]) for row in plain.tables[0].rows
+    ]
+    assert any("averaged over width first" in caveat for caveat in finding.caveats)
+
+
+def test_runs_within_data_sets_do_not_make_a_lead():
+    """Detectors differ by data set, but neither is better, nor more robust, on average."""
+    held = 0
+    for world in range(60):
+        rng = np.random.default_rng(world)
+        shift = rng.normal(0, 0.05, (2, 5))
+        spread = rng.gamma(4, 0.002, (2, 5))
+
+        def value(detector, number, optimizer, shift=shift, spread=spread, rng=rng):
+            own = "ab".index(detector), number
+            return 0.7 + shift[own] + rng.normal(0, spread[own])
+
+        finding = robustness_of(by_sets(value, sets=5, seeds=8))
+        held += any(claim.verdict != "undecided" for claim in finding.claims)
+    assert held <= 60 * 0.05 + 2 * np.sqrt(60 * 0.05 * 0.95)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, K, compare_all
 from oodometer.protocols.common.words import LEVEL
@@ -71,6 +73,24 @@ def _by_pair(
     for (pair, _), comparison in comparisons.items():
         by_pair.setdefault(pair, []).append(comparison)
     return by_pair
+
+
+def mean_lead(metric: ScoredMetric, pair: Pair, one: str, other: str) -> Difference:
+    """Difference of two detectors' means over all levels of the factor.
+
+    Levels that share their units, because these are data sets or are re-evaluated, are averaged
+    within each unit; otherwise each level is a stratum of its own.
+    """
+    levels = metric.levels_of(pair)
+    both = [[metric.cells[pair, name, level] for level in levels] for name in (one, other)]
+    alike = all(runs.labels == both[0][0].labels for own in both for runs in own)
+    if alike and metric.has_shared_units:
+        means = [
+            Runs(own[0].labels, np.mean([runs.values for runs in own], axis=0), own[0].spreads)
+            for own in both
+        ]
+        return mean_difference([(means[0], means[1])])
+    return mean_difference(list(zip(*both, strict=True)))
 
 
 def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:

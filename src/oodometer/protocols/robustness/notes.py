@@ -26,7 +26,18 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
             f"Runs that differ only in {listing(metric.re_evaluations)} are re-evaluations of the "
             "same training run: their mean counts as one run."
         )
-    if any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
+    if metric.others:
+        lines.append(
+            f"Values are averaged over {listing(metric.others)} first, so that it does not count "
+            f"as variation under one {metric.factor}."
+        )
+    if metric.within is not None:
+        lines.append(
+            f"The variance over {metric.factor} is taken within each data set, then averaged over "
+            "data sets, which weigh the same. Each data set is one case: intervals and tests are "
+            "for other data sets like these."
+        )
+    elif any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
         lines.append(
             f"Some cells have fewer than three runs per {metric.factor}: their intervals treat the "
             f"levels of {metric.factor} as a sample, and are not for other runs."
@@ -90,6 +101,7 @@ def missing(metric: ScoredMetric) -> tuple[str, ...]:
 def facts(metric: ScoredMetric) -> tuple[tuple[str, str], ...]:
     """What was done."""
     per_level = sorted(set(metric.wanted.values()))
+    outliers = {pair.ood for pair in metric.pairs if pair.ood}
     id_sets = list(dict.fromkeys(pair.id for pair in metric.pairs if pair.id))
     lines = [
         ("metric", metric_label(metric)),
@@ -97,8 +109,9 @@ def facts(metric: ScoredMetric) -> tuple[tuple[str, str], ...]:
         ("levels", ", ".join(level for level in metric.levels if level) or "none"),
         ("runs per level", "–".join(map(str, dict.fromkeys((per_level[0], per_level[-1]))))),
         ("detectors", str(len(metric.detectors))),
-        ("outlier sets", str(len({pair.ood for pair in metric.pairs}))),
+        *((("outlier sets", str(len(outliers))),) if outliers else ()),
         ("moments in", unit(metric)),
         ("epsilon", metric.epsilon),
     ]
-    return ((("in-distribution data", ", ".join(id_sets)),) if id_sets else ()) + tuple(lines)
+    named = ", ".join(id_sets) if len(id_sets) <= SHOWN else str(len(id_sets))
+    return ((("in-distribution data", named),) if id_sets else ()) + tuple(lines)

@@ -24,7 +24,7 @@ from oodometer.protocols.robustness.comparisons import (
     compare_by_metric,
     compare_means,
     compare_scores,
-    mean_difference,
+    mean_lead,
 )
 from oodometer.protocols.robustness.notes import caveats, facts, missing
 from oodometer.protocols.robustness.scored import Score, ScoredMetric, arrange, conditions
@@ -42,6 +42,7 @@ from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 from oodometer.stats.mixture import Epsilon
 
+MANY_SETS = 8  # beyond, moments and single runs on each of several data sets are not shown
 MORE_FACTORS = 4  # beside the first, whose scores are shown without claims
 METRICS = ("fpr95", "detection_error", "auroc", "aupr_out", "aupr_in")  # as the paper's tables
 
@@ -77,9 +78,15 @@ def robustness_of(
     equations as printed, or as the published tables were computed. Abdelzad, Czarnecki and Salay
     2020.
     """
-    metric = arrange(first, factor, epsilon)
-    metrics = [metric, *(arrange(other, metric.factor or None, epsilon) for other in others)]
+    each = arrange(first, factor, epsilon)  # by data set
+    metrics = [
+        one.over_data_sets()
+        for one in (each, *(arrange(other, each.factor or None, epsilon) for other in others))
+    ]
+    metric = metrics[0]
+    by_level = metric.within is None
     varied = len(metric.levels) > 1
+    few = len(each.pairs) <= MANY_SETS
     more = [name for name in conditions(first) if factor is None and name != metric.factor]
     return Finding(
         protocol="robustness",
@@ -88,16 +95,26 @@ def robustness_of(
         "and is it the same on every outlier set?",
         claims=tuple(_claims(metrics) if varied else _claim_nothing_varied(metric)),
         tables=(
-            *((score_table(metric), *level_tables(metric)) if varied else ()),
-            *(score_table(arrange(first, name, epsilon), name) for name in more[:MORE_FACTORS]),
+            *((score_table(metric),) if varied else ()),
+            *((score_table(each, "sets"),) if varied and few and not by_level else ()),
+            *(level_tables(metric) if varied and by_level else ()),
+            *(
+                score_table(arrange(first, name, epsilon).over_data_sets(), name)
+                for name in more[:MORE_FACTORS]
+            ),
             *(metric_tables(metrics) if varied else ()),
-            *(t for f in metrics[1:] if varied for t in level_tables(f, f.results.metric)),
-            *moment_tables(metric),
+            *(
+                table
+                for one in metrics[1:]
+                if varied and by_level
+                for table in level_tables(one, one.results.metric)
+            ),
+            *(moment_tables(each) if few or by_level else ()),
         ),
-        series=(score_map(metric), run_strips(metric)) if varied else (),
+        series=(score_map(each), *((run_strips(each),) if few else ())) if varied else (),
         caveats=caveats(metric) if varied else (),
-        missing=missing(metric),
-        facts=facts(metric),
+        missing=missing(each),
+        facts=facts(each),
     )
 
 
@@ -227,9 +244,7 @@ def _claim_best_mean(metric: ScoredMetric, comparisons: Sequence[Comparison]) ->
     )  # of all others, on all sets
 
     def has_better_mean(pair: Pair, one: str, other: str) -> bool:
-        levels = metric.levels_of(pair)
-        cells = [(metric.cells[pair, one, lv], metric.cells[pair, other, lv]) for lv in levels]
-        lead = mean_difference(cells)
+        lead = mean_lead(metric, pair, one, other)
         return sign * lead.value < 0.0 and lead.p_value * tests < SIGNIFICANT
 
     for pair, comparison in compared:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
+from oodometer.protocols.common.words import count
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
@@ -71,6 +73,8 @@ class ScoredMetric:
     cells: Mapping[tuple[Pair, str, str], Runs]  # pair, detector, level
     unit: str  # "percent", or "as given"
     re_evaluations: tuple[str, ...] = ()  # factors whose levels are averaged
+    others: tuple[str, ...] = ()  # conditions whose levels are averaged
+    within: ScoredMetric | None = None  # by data set, if these are the cases: see `over_data_sets`
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:
@@ -107,6 +111,11 @@ class ScoredMetric:
         return self.factor if self.factor in later else ""
 
     @property
+    def has_shared_units(self) -> bool:
+        """Whether all levels come from the same training runs, or from the same data sets."""
+        return bool(self._shared_runs) or self.within is not None
+
+    @property
     def is_over_repeats(self) -> bool:
         """Whether the factor is a repeat: then another level is as good as this one."""
         return self.factor in names(self.results.factors, "repeat")
@@ -122,6 +131,10 @@ class ScoredMetric:
     @cached_property
     def detector_scores(self) -> dict[tuple[Pair, str], Score]:
         """Score of each detector on each pair, a mixture over levels; only where it is whole."""
+        if self.within is not None:
+            return {
+                (self.pairs[0], name): self._blocked(name) for name in self.whole(self.pairs[0])
+            }
         return {
             (pair, detector): self._score(
                 [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)],
@@ -167,6 +180,59 @@ class ScoredMetric:
             moments=mixed,
             heaviest=_heaviest(weights(variances, self.epsilon), variances),
         )
+
+    def _blocked(self, detector: str) -> Score:
+        """Score of the mean and the variance over levels within data sets, which weigh the same."""
+        assert self.within is not None, "asked of several data sets only"
+        shared = self.cells[self.pairs[0], detector, self.levels[0]].labels
+        by_set: dict[str, list[Moments]] = {name: [] for name in shared}
+        for pair in self.within.pairs:
+            if pair.id in by_set:
+                by_set[pair.id].append(self.within.detector_scores[pair, detector].moments)
+        means = np.array([np.mean([m.mean for m in by_set[name]]) for name in shared])
+        variances = np.array([np.mean([m.variance for m in by_set[name]]) for name in shared])
+        others = _all_but_each(len(shared))
+        mixed = Moments(means.mean(), variances.mean())
+        kept = Moments(means[others].mean(axis=1), variances[others].mean(axis=1))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self._number(kept))
+        return Score(
+            value=float(self._number(mixed)),
+            units=tuple(("data set", name) for name in shared),
+            logs=logs,
+            strata=np.array([len(shared)]),
+            moments=mixed,
+            heaviest=0.0,
+        )
+
+    def over_data_sets(self) -> ScoredMetric:
+        """The same with data sets as the cases, where there are several.
+
+        Variances over levels are taken within each set, so that differences between sets count for
+        nothing, and averaged; a set that some detector lacks counts for nobody.
+        """
+        usual = [
+            name
+            for name in self.detectors
+            if 2 * sum(not self.lacking(pair, name) for pair in self.pairs) >= len(self.pairs)
+        ]
+        gaps = {p.id for p in self.pairs for name in usual if self.lacking(p, name)}
+        fewer = {p.id for p in self.pairs if len(self.levels_of(p)) < len(self.levels)}
+        ids = [name for name in dict.fromkeys(p.id for p in self.pairs) if name not in gaps | fewer]
+        if len(ids) < SEVERAL or len(usual) < 1:
+            return self
+        place = Pair("", count(len(ids), "data set"))
+        cells = {}
+        for detector in usual:
+            for level in self.levels:
+                values = [
+                    np.mean([self.cells[pair, detector, level].moments.mean
+                             for pair in self.pairs if pair.id == name])
+                    for name in ids
+                ]  # fmt: skip
+                runs = Runs(tuple(ids), np.array(values), np.zeros(len(ids)))
+                cells[place, detector, level] = runs
+        return replace(self, pairs=(place,), cells=cells, within=self)
 
     def _number(self, moments: Moments) -> Floats:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
@@ -237,11 +303,9 @@ def arrange(
         Factor(f.name, "condition" if f.name == chosen else f.kind) for f in everything.factors
     ]
     cells = everything.scaled(100.0 if is_share else 1.0).over(*names(kinds, "re_evaluation"))
-    runs = _runs_by_level(cells, chosen, names(kinds, "repeat", "condition"))
-    re_evaluations = names(kinds, "re_evaluation")
-    varied = {
-        name for name in re_evaluations if len({r[name] for r in everything.runs.values()}) > 1
-    }
+    others = tuple(name for name in names(kinds, "condition") if name != chosen)
+    runs = _runs_by_level(_over_others(cells, chosen, others), chosen)
+    varied = [n for n in names(kinds) if len({r[n] for r in everything.runs.values()}) > 1]
     return ScoredMetric(
         results,
         chosen,
@@ -250,17 +314,40 @@ def arrange(
         tuple(dict.fromkeys(pair for pair, _, _ in runs)),
         runs,
         "percent" if is_share else "as given",
-        tuple(name for name in re_evaluations if name in varied),
+        tuple(name for name in names(kinds, "re_evaluation") if name in varied),
+        tuple(name for name in others if name in varied),
     )
 
 
-def _runs_by_level(
-    cells: Cells, factor: str, trained: Sequence[str]
-) -> dict[tuple[Pair, str, str], Runs]:
+def _over_others(cells: Cells, factor: str, others: Sequence[str]) -> Cells:
+    """The mean over other conditions, of those under which every level of the factor was run.
+
+    Where levels share none, of all that each has: such conditions are nested in the factor.
+    """
+    if not others:
+        return cells
+    runs = list(cells.runs.values())
+    levels, level = _numbered([(own.get(factor, ""),) for own in runs])
+    contexts, context = _numbered([tuple(own[name] for name in others) for own in runs])
+    present = np.zeros((len(cells.pairs), levels, contexts), dtype=bool)
+    present[cells.pair, level[cells.run], context[cells.run]] = True
+    measured = np.asarray(present.any(axis=2))[:, :, None]  # levels, on each pair
+    shared = ~np.asarray((measured & ~present).any(axis=1))
+    nested = ~np.asarray(shared.any(axis=1))
+    return cells.at(shared[cells.pair, context[cells.run]] | nested[cells.pair]).over(*others)
+
+
+def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:
+    """How many distinct keys there are, and the number of each."""
+    known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    return len(known), np.array([known[key] for key in keys], dtype=np.intp)
+
+
+def _runs_by_level(cells: Cells, factor: str) -> dict[tuple[Pair, str, str], Runs]:
     """Runs of each pair, detector and level of the factor, in the order of their labels."""
     levels = [own.get(factor, "") for own in cells.runs.values()]
     labels = [
-        ", ".join(f"{name}={own[name]}" for name in trained if name != factor)
+        ", ".join(f"{name}={level}" for name, level in own.items() if name != factor)
         for own in cells.runs.values()
     ]
     columns: dict[tuple[Pair, str], list[int]] = {}
