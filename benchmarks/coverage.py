@@ -2,7 +2,8 @@
 
     python benchmarks/coverage.py [PART] [simulations]
 
-PART: means, areas, shares, one_factor, tests, correlations, wins, places, power or all.
+PART: means, areas, shares, one_factor, tests, correlations, wins, places, power, leaderboard or
+all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from few_runs import leaderboards
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
@@ -389,6 +391,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "wins": wins,
     "places": placed,
     "power": promised_power,
+    "leaderboard": leaderboards,
 }
 
 

@@ -1,0 +1,266 @@
+"""Worlds of detectors and few runs with a known answer: level, coverage and power of leaderboards.
+
+Part `leaderboard` of coverage.py, which prints the tables of docs/statistics.md. Every world makes
+values (worlds, detectors, runs) and says their true means, the unit of gaps (the standard
+deviation of a usual detector) and the bounds of values. All detectors are equally good where the
+true means are 0; otherwise coverage of the true differences is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, stdtr, stdtrit
+
+from oodometer.stats.leaderboard import from_values, leaderboard
+from oodometer.stats.pairwise import shared_over_runs
+from oodometer.stats.sharing import pair_variances
+from oodometer.stats.summary import UNBOUNDED
+
+Floats = NDArray[np.float64]
+Shape = tuple[int, int, int]
+UNIT = (0.0, 1.0)
+DETECTORS = (18, 8, 4)
+RUNS = (3, 5, 10)
+GAP = 4.0  # standard deviations
+STEP = 500  # worlds at once
+
+
+class World(NamedTuple):
+    """Values of detectors in runs, what they estimate, the unit of gaps and the bounds."""
+
+    values: Floats
+    truth: Floats | float = 0.0
+    unit: float = 1.0
+    bounds: tuple[float, float] = UNBOUNDED
+
+
+Make = Callable[[np.random.Generator, Shape], World]
+
+
+def _deviations(rng: np.random.Generator, shape: Shape, spread: float) -> Floats:
+    """Standard deviations of detectors, whose logarithms scatter by `spread`."""
+    return np.exp(spread * rng.normal(size=(*shape[:2], 1)))
+
+
+def _unequal(spread: float) -> Make:
+    return lambda rng, shape: World(_deviations(rng, shape, spread) * rng.normal(size=shape))
+
+
+def _skewed(spread: float, sign: float = 1.0) -> Make:
+    return lambda rng, shape: World(
+        sign * _deviations(rng, shape, spread) * (1.0 - rng.exponential(size=shape))
+    )
+
+
+def _failing(drop: float) -> Make:
+    """Each detector fails in one run of ten, on its own."""
+    return lambda rng, shape: World(
+        rng.normal(size=shape) - drop * ((rng.random(shape) < 0.1) - 0.1)
+    )
+
+
+def _failing_runs(drop: float) -> Make:
+    """One run in ten fails for all detectors, by differing amounts."""
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        failed = rng.random((shape[0], 1, shape[2])) < 0.1
+        return World(rng.normal(size=shape) - drop * failed * rng.uniform(0.0, 2.0, size=shape))
+
+    return make
+
+
+def _families(number: int, share: float, spread: float = 0.0) -> Make:
+    """Families of detectors that move together: `share` of their variance."""
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        worlds, detectors, runs = shape
+        family = rng.normal(size=(worlds, number, runs))[:, np.arange(detectors) % number]
+        mixed = math.sqrt(share) * family + math.sqrt(1.0 - share) * rng.normal(size=shape)
+        return World(_deviations(rng, shape, spread) * mixed)
+
+    return make
+
+
+def _one_cause(rng: np.random.Generator, shape: Shape) -> World:
+    """One cause moves all detectors, each by as much as it likes."""
+    loads = 2.0 * rng.normal(size=(*shape[:2], 1))
+    return World(rng.normal(size=shape) + loads * rng.normal(size=(shape[0], 1, shape[2])))
+
+
+def _near_one(middle: float, spread: float, common: float = 0.0) -> Make:
+    """AUROCs whose logits are normal around one place, with a part common to all detectors."""
+    drawn = expit(middle + spread * np.random.default_rng(9).normal(size=400_001))
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        own = math.sqrt(1.0 - common) * rng.normal(size=shape)
+        shared = math.sqrt(common) * rng.normal(size=(shape[0], 1, shape[2]))
+        values = expit(middle + spread * (own + shared))
+        return World(values, float(drawn.mean()), float(drawn.std()), UNIT)
+
+    return make
+
+
+def _spread_out(low: float, high: float, spread: float) -> Make:
+    """AUROCs whose logits vary alike around places from low to high."""
+    points, weights = np.polynomial.hermite_e.hermegauss(40)
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        places = np.broadcast_to(np.linspace(low, high, shape[1])[:, None], (*shape[:2], 1))
+        places = rng.permuted(places, axis=1)
+        truth = (expit(places + spread * points) * weights).sum(axis=-1) / weights.sum()
+        return World(expit(places + spread * rng.normal(size=shape)), truth, 0.1 * spread, UNIT)
+
+    return make
+
+
+def _linear(low: float, high: float, spread: float) -> Make:
+    """AUROCs from low to high that all vary alike."""
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        truth = rng.permuted(np.broadcast_to(np.linspace(low, high, shape[1]), shape[:2]), axis=1)
+        values = np.clip(truth[:, :, None] + spread * rng.normal(size=shape), 0.0, 1.0)
+        return World(values, truth, spread, UNIT)
+
+    return make
+
+
+def _declared_varies(factor: float) -> Make:
+    """The declared detector varies more than all others."""
+
+    def make(rng: np.random.Generator, shape: Shape) -> World:
+        values = rng.normal(size=shape)
+        values[:, 0] *= factor
+        return World(values)
+
+    return make
+
+
+WORLDS: dict[str, Make] = {
+    "equal standard deviations (SD)": lambda rng, shape: World(rng.normal(size=shape)),
+    "SD differ by e^0.3": _unequal(0.3),
+    "SD differ by e^0.5": _unequal(0.5),
+    "SD differ by e": _unequal(1.0),
+    "heavy tails (t, 5 df)": lambda rng, shape: World(
+        math.sqrt(0.6) * rng.standard_t(5, size=shape)
+    ),
+    "skewed to the left (exponential)": _skewed(0.0),
+    "skewed to the right": _skewed(0.0, -1.0),
+    "skewed to the left, SD differ by e^0.5": _skewed(0.5),
+    "a detector fails in 1 of 10 runs, by 5 SD": _failing(5.0),
+    "... by 20 SD": _failing(20.0),
+    "1 of 10 runs fails for all, by about 5 SD": _failing_runs(5.0),
+    "... by about 20 SD": _failing_runs(20.0),
+    "2 families, correlation 0.5": _families(2, 0.5),
+    "2 families, correlation 0.9": _families(2, 0.9),
+    "4 families, correlation 0.8, SD differ by e^0.5": _families(4, 0.8, 0.5),
+    "one cause moves all, differently": _one_cause,
+    "AUROC about 0.95, logits ± 0.6": _near_one(3.0, 0.6),
+    "AUROC about 0.99, logits ± 1": _near_one(5.0, 1.0),
+    "AUROC about 0.95, half of it common": _near_one(3.0, 0.6, 0.5),
+    "AUROC from 0.73 to 0.99, logits ± 0.3": _spread_out(1.0, 5.0, 0.3),
+    "AUROC from 0.6 to 0.98, all ± 0.004": _linear(0.6, 0.98, 0.004),
+    "declared detector: twice the SD of others": _declared_varies(2.0),
+    "declared detector: three times": _declared_varies(3.0),
+}
+
+
+class Rates(NamedTuple):
+    """Shares of simulated worlds."""
+
+    wrong: float  # any difference of the declared detector is significant, though there is none
+    excluded: float  # the declared detector, as good as any, is found to be behind
+    covered: float  # intervals of one difference
+    found: float  # of differences of 4 standard deviations
+    found_alone: float  # the same, each by its own variance, with Holm's correction
+
+
+def rates(make: Make, detectors: int, runs: int, simulations: int) -> Rates:
+    """Simulate the comparisons of one declared detector."""
+    rng = np.random.default_rng(15)
+    totals: list[tuple[float, ...]] = []
+    others = detectors - 1
+    for _ in range(max(1, simulations // STEP)):
+        values, truth, unit, bounds = make(rng, (STEP, detectors, runs))
+        shared = shared_over_runs(values, bounds)
+        error = np.sqrt(shared.variance[:, 0, 1:] / runs)
+        df = shared.df[:, 0, 1:]
+        means = values.mean(axis=-1) - truth
+        gaps = means[:, :1] - means[:, 1:]
+        family = -stdtrit(df, 0.025 / others) * error
+        alone = np.sqrt(pair_variances(values)[:, 0, 1:] / runs)
+        p_values = 2.0 * stdtr(runs - 1, -np.abs(gaps + GAP * unit) / alone)
+        totals.append(
+            (
+                float((np.abs(gaps) > family).any(axis=1).mean()),
+                float((-gaps > -stdtrit(df, 0.05 / others) * error).any(axis=1).mean()),
+                float((np.abs(gaps) <= -stdtrit(df, 0.025) * error).mean()),
+                float((np.abs(gaps + GAP * unit) > family).mean()),
+                float(_holm_found(p_values)),
+            )
+        )
+    return Rates(*np.mean(totals, axis=0).tolist())
+
+
+def _holm_found(p_values: Floats) -> float:
+    """Share of tests that Holm's method finds, of families in rows."""
+    many = p_values.shape[1]
+    steps = np.sort(p_values, axis=1) * (many - np.arange(many))
+    return float((np.maximum.accumulate(steps, axis=1) < 0.05).mean())
+
+
+def _percent(shares: list[float], digits: int = 1) -> str:
+    return ", ".join(f"{100.0 * share:.{digits}f}" for share in shares)
+
+
+def leaderboards(simulations: int) -> None:
+    """Print two tables in Markdown: declared comparisons per world, and who is called behind."""
+    head = [f"wrong, k = {k}" for k in DETECTORS]
+    print("\n| world |", " | ".join([*head, "best excluded", "covered", "found", "alone"]), "|")
+    print("|---" * (len(head) + 5) + "|")
+    for name, make in WORLDS.items():
+        cells = {k: [rates(make, k, n, simulations) for n in RUNS] for k in DETECTORS}
+        every = [one for row in cells.values() for one in row]
+        covered = [one.covered for one in every]
+        print(
+            f"| {name} |",
+            " | ".join(
+                [
+                    *(_percent([one.wrong for one in cells[k]]) for k in DETECTORS),
+                    _percent([max(one.excluded for one in every)]),
+                    f"{100 * min(covered):.0f} to {100 * max(covered):.0f}",
+                    _percent([one.found for one in cells[18]], 0),
+                    _percent([one.found_alone for one in cells[18]], 0),
+                ]
+            ),
+            "|",
+            flush=True,
+        )
+    called_behind(simulations // 4)
+
+
+def called_behind(simulations: int) -> None:
+    """Print how often detectors as good as the best are called behind."""
+    print("\n| as good as the best | runs | any of them called behind | a named one | ranks hold |")
+    print("|---|---|---|---|---|")
+    for detectors, tied in ((4, 4), (8, 8), (18, 18), (18, 9), (18, 2), (18, 1)):
+        for runs in (3, 10):
+            rng = np.random.default_rng(16)
+            truth = np.zeros(detectors)
+            truth[tied:] = -1.0 - 3.0 * rng.random(detectors - tied)
+            anyone = named = held = 0
+            for _ in range(simulations):
+                values = truth[:, None] + rng.normal(size=(detectors, runs))
+                found = leaderboard(from_values(values))
+                best = [found.can_be_best[found.order.index(row)] for row in range(tied)]
+                anyone += not all(best)
+                named += not best[0]
+                low, high = found.ranks[found.order.index(0)]
+                held += low == 1 and high >= tied
+            shares = [anyone / simulations, named / simulations, held / simulations]
+            print(f"| {tied} of {detectors} | {runs} |", end=" ")
+            print(" | ".join(f"{100 * share:.1f}" for share in shares), "|", flush=True)
