@@ -2,8 +2,8 @@
 
     python benchmarks/coverage.py [PART] [simulations]
 
-PART: means, areas, shares, one_factor, tests, correlations, wins, places, power, leaderboard or
-all.
+PART: means, areas, shares, one_factor, tests, correlations, wins, places, power, leaderboard,
+scored or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -25,6 +25,7 @@ from oodometer.stats import Placements, against_best, auroc_difference, holm, me
 from oodometer.stats.agreement import spearman, tau_b
 from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
+from oodometer.stats.leaderboard import from_scores, leaderboard
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
 from oodometer.stats.power import runs_needed, t_test_power
 from oodometer.stats.ranks import places
@@ -381,6 +382,52 @@ def promised_power(simulations: int) -> None:
         show(f"{effect}, {wanted}: {runs}", [t_test_power(runs, effect), *found])
 
 
+def scored_leaderboards(simulations: int) -> None:
+    """Print, in Markdown, the level and power of comparisons of scores over training runs."""
+    print("\n| 8 detectors, scores | runs | wrong | best excluded | found | alone |")
+    print("|---|---|---|---|---|---|")
+    for name, area, spreads, size, retraining in (
+        ("AUROC 0.9, 200 samples", 0.9, (0.3,) * 8, 200, True),
+        ("AUROC 0.9, 1,000 samples", 0.9, (0.3,) * 8, 1000, True),
+        ("AUROC 0.97, 100 samples", 0.97, (0.3,) * 8, 100, True),
+        ("AUROC 0.9, runs hardly differ", 0.9, (0.05,) * 8, 200, True),
+        (
+            "AUROC 0.9, SD from 0.05 to 0.6",
+            0.9,
+            (0.1, 0.05, 0.05, 0.1, 0.2, 0.3, 0.6, 0.6),
+            200,
+            True,
+        ),
+        ("these very models, AUROC 0.9", 0.9, (0.0,) * 8, 200, False),
+        ("these very models, AUROC 0.99, 50 samples", 0.99, (0.0,) * 8, 50, False),
+    ):
+        for runs in (3, 5):
+            rng = np.random.default_rng(17)
+            counts = np.zeros(4)
+            for number in range(simulations):
+                drawn = scores(rng, runs, size, area, spreads)
+                placed = [Placements.of_runs(one) for one in drawn]
+                ours = number % 8
+                found = leaderboard(from_scores(placed, retraining=retraining), declared=ours)
+                counts[0] += any(one.p_value < 0.05 for one in found.ours)
+                counts[1] += not found.can_be_best[found.declared or 0]
+                ahead = [(low, high + 4.0 * max(spreads)) for low, high in drawn[ours]]
+                placed[ours] = Placements.of_runs(ahead)
+                found = leaderboard(from_scores(placed, retraining=retraining), declared=ours)
+                counts[2] += np.mean([one.p_value < 0.05 for one in found.ours]) * 8 / 7
+                others = [one for row, one in enumerate(placed) if row != ours]
+                alone = [auroc_difference(placed[ours], one).p_value for one in others]
+                counts[3] += np.mean(holm(alone) < 0.05)
+            shares = counts / simulations
+            cells = [f"{100 * share:.1f}" for share in shares[: 4 if retraining else 2]]
+            print(
+                f"| {name} | {runs} |",
+                " | ".join(cells + ["–"] * (4 - len(cells))),
+                "|",
+                flush=True,
+            )
+
+
 PARTS: dict[str, Callable[[int], None]] = {
     "means": means,
     "areas": areas,
@@ -392,6 +439,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "places": placed,
     "power": promised_power,
     "leaderboard": leaderboards,
+    "scored": scored_leaderboards,
 }
 
 

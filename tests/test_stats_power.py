@@ -116,3 +116,26 @@ def test_refusals():
     ):
         with pytest.raises(UserError, match=message):
             call()
+
+
+@pytest.mark.parametrize(("runs", "effect", "prior"), [(3, 2.5, 8.0), (5, 1.2, 4.0)])
+def test_shared_variances_have_the_power_of_the_moderated_t_test(runs, effect, prior):
+    """Smyth's world: variances scatter as prior / chi-squared(prior)."""
+    rng = np.random.default_rng(3)
+    spreads = np.sqrt(prior / rng.chisquare(prior, size=40_000))
+    drawn = effect * spreads[:, None] + spreads[:, None] * rng.normal(size=(40_000, runs))
+    variances = (prior + (runs - 1) * drawn.var(axis=1, ddof=1)) / (prior + runs - 1)
+    ratios = drawn.mean(axis=1) / np.sqrt(variances / runs)
+    found = (np.abs(ratios) > scipy.stats.t.isf(0.025, runs - 1 + prior)).mean()
+    # The effect is relative to each true deviation, the moderated one only close to it.
+    assert t_test_power(runs, effect, prior=prior) == pytest.approx(found, abs=0.04)
+    assert t_test_power(runs, effect, prior=prior) > t_test_power(runs, effect) + 0.1
+
+
+def test_shared_variances_need_fewer_runs():
+    a, b = [0.3, 0.1, 0.2], [0.1, 0.0, 0.2]
+    alone = runs_needed(a, b, comparisons=17)
+    spread = float(np.std(np.subtract(a, b), ddof=1))
+    shared = runs_needed(a, b, comparisons=17, shared=(spread, 8.0))
+    assert shared.runs < alone.runs and shared.spread == spread
+    assert runs_needed(a, b, comparisons=17, shared=(spread, 0.0)) == alone

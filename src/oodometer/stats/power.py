@@ -32,18 +32,25 @@ class RunsNeeded(NamedTuple):
     spread: float  # its standard deviation over runs
 
 
-def t_test_power(runs: int, effect: float, *, level: float = 0.95, comparisons: int = 1) -> float:
+def t_test_power(
+    runs: int,
+    effect: float,
+    *,
+    level: float = 0.95,
+    comparisons: int = 1,
+    prior: float = 0.0,
+) -> float:
     """Chance that a paired two-sided t test finds a standardized mean difference `effect`.
 
     1 - T(t) + T(-t), where T is the noncentral t distribution with n - 1 degrees of freedom and
     noncentrality effect sqrt(n), and t the quantile at (1 - level) / (2 comparisons) (Bonferroni).
     `effect` is the mean difference over its standard deviation over runs, which is taken to be
-    normal.
+    normal. `prior`: degrees of freedom that other detectors add (`sharing`).
 
     >>> round(t_test_power(34, 0.5), 3)
     0.808
     """
-    freedom = runs - 1.0
+    freedom = runs - 1.0 + prior
     quantile = -float(stdtrit(freedom, (1.0 - level) / (2.0 * comparisons)))
     centrality = abs(effect) * math.sqrt(runs)
     below = float(nctdtr(freedom, centrality, quantile))
@@ -61,6 +68,7 @@ def runs_needed(
     level: float = 0.95,
     power: float = 0.8,
     comparisons: int = 1,
+    shared: tuple[float, float] | None = None,
 ) -> RunsNeeded:
     """Runs needed to tell a from b if the difference and its spread are as observed.
 
@@ -69,6 +77,8 @@ def runs_needed(
     number of runs can be promised to suffice, and `high` is None. Runs are paired; two at least.
     Differences that are the same in every run give 2, the fewest that show a spread. All this is
     for a t test; permutation tests cannot reject below 1 + log2(comparisons / (1 - level)) runs.
+    `shared`: standard deviation of the difference and degrees of freedom that other detectors add,
+    where variances are shared (`sharing`).
     """
     check_level(level)
     check_count(comparisons, "comparisons")
@@ -80,7 +90,8 @@ def runs_needed(
     if first.size < 2:
         raise UserError("a and b have one run each: at least two are needed to see a spread.")
     differences = first - second
-    effect, spread = float(differences.mean()), float(differences.std(ddof=1))
+    effect = float(differences.mean())
+    spread, prior = shared or (float(differences.std(ddof=1)), 0.0)
     rounding = 1e-12 * float(np.abs([first, second]).max())
     if abs(effect) <= rounding:
         effect = 0.0
@@ -88,12 +99,13 @@ def runs_needed(
         runs = 2 if effect else None
         return RunsNeeded(runs, runs, runs, effect, 0.0)
     size = first.size
-    smaller, larger = _standardised_interval(abs(effect) / spread, size, level)
+    smaller, larger = _standardised_interval(abs(effect) / spread, size, prior, level)
 
     def needed(standardised: float) -> int | None:
         return _smallest(
             lambda runs: (
-                t_test_power(runs, standardised, level=level, comparisons=comparisons) >= power
+                t_test_power(runs, standardised, level=level, comparisons=comparisons, prior=prior)
+                >= power
             )
         )
 
@@ -120,7 +132,9 @@ def _smallest(enough: Callable[[int], bool]) -> int | None:
     return high
 
 
-def _standardised_interval(standardised: float, size: int, level: float) -> tuple[float, float]:
+def _standardised_interval(
+    standardised: float, size: int, prior: float, level: float
+) -> tuple[float, float]:
     """Ends between which mean / standard deviation of the population lies (Hedges & Olkin 1985)."""
     observed = standardised * math.sqrt(size)
     tail = 0.5 - 0.5 * level
@@ -130,7 +144,7 @@ def _standardised_interval(standardised: float, size: int, level: float) -> tupl
         for _ in range(80):
             middle = 0.5 * (low + high)
             # The larger the noncentrality, the less likely is a value below the observed.
-            if float(nctdtr(size - 1.0, middle, observed)) > chance:
+            if float(nctdtr(size - 1.0 + prior, middle, observed)) > chance:
                 low = middle
             else:
                 high = middle
