@@ -174,6 +174,37 @@ def test_check_tells_what_is_wrong(tmp_path, refused):
     assert "none.py' does not exist" in refused("check", "none.py:mine")
 
 
+def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, refused):
+    head = '@om.detector(paper="Me 2026b", needs={"%s"})\ndef %s(train):\n    """%s."""\n'
+    (tmp_path / "several.py").write_text(
+        "import oodometer as om\n"
+        + head % ("inputs", "of_inputs", "Reads inputs")
+        + "    return lambda test: test.inputs.sum(1)\n"
+        + head % ("logits", "largest_logit", "Minus the largest logit")
+        + "    return lambda test: -test.logits.amax(1)\n"
+        + head % ("layers", "first_layer", "Reads a layer by number")
+        + "    return lambda test: test.layers[0].sum(1)\n"
+        + head % ("features", "of_pixels", "Reads what does not exist")
+        + "    return lambda test: test.pixels.sum(1)\n"
+    )
+    done = oodometer("check", "several.py", folder=tmp_path)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1 and not done.stderr
+    assert lines[0].startswith("several.py:of_inputs is not valid: Unknown need of detector")
+    assert "Known: features, head, labels, layers, logits, " in lines[0]
+    assert "several.py:largest_logit: 18 of 18 checks passed" in lines
+    sentence = "layers are read by name, and these outputs have 'early', 'late'."
+    assert f"runs failed for first_layer: There is no layer 0: {sentence}" in lines
+    (line,) = [line for line in lines if line.startswith("runs failed for of_pixels: ")]
+    assert "read outputs.pixels, which does not exist: outputs have logits, " in line
+    good = oodometer("check", "several.py:largest_logit", folder=tmp_path)
+    assert (
+        good.returncode == 0 and good.stdout == "several.py:largest_logit: 18 of 18 checks passed\n"
+    )
+    done = oodometer("check", "several.py:of_inputs", folder=tmp_path)
+    assert done.returncode == 2 and "Unknown need of detector 'of_inputs' 'inputs'." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -196,7 +227,7 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_written(here, argume
     ("detector", "sentence"),
     [
         ("knn(k=5)", "give only the name, knn."),
-        ("mine.py", "'mine.py' is a file: name the detector in it, mine.py:NAME."),
+        ("mine.py", "mine.py' does not exist."),
         ("mine", "file.py:name,"),
     ],
 )

@@ -1,5 +1,6 @@
 """A user's own classifier: saved outputs of any framework, or a model with its weights."""
 
+import html
 import importlib
 
 import numpy as np
@@ -72,6 +73,20 @@ def test_what_is_missing_limits_the_detectors_and_is_said(made):
     assert "vim and vra (features were not saved)" in told
     assert "odin and rankfeat (needs the model itself, not saved outputs" in told
     assert "weighted_energy (labels were not saved)" in told
+
+
+def test_every_note_is_in_the_report(made, tmp_path):
+    for name in ("train", "id", "far"):
+        arrays = {"feats": made[name]["features"], "W": made["train"]["weight"].T}
+        np.savez(f"{name}.npz", **arrays, b=made["train"]["bias"])
+    done = run("--outputs", "train=train.npz", "id=id.npz", "far=far.npz", "--out", "out",
+               "--detectors", "energy,score_svm,knn")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    notes = [line[6:] for line in done.stderr.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 3, "names, a transposed weight, and a detector that learns from outliers"
+    report = html.unescape((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    for note in notes:
+        assert note in report
 
 
 def test_networks_that_only_studies_train_are_not_asked_for(made):

@@ -17,6 +17,7 @@ from torch import Tensor
 from oodometer.outputs import View
 from oodometer.registry import Detector, Scorer
 from oodometer.testing import CHECKS, WHOLE_CHECKS, assert_detector, check_detector
+from oodometer.testing.checks import Broken
 
 Build = Callable[..., Scorer]
 
@@ -382,3 +383,31 @@ def test_an_incomplete_card_is_caught() -> None:
     nameless.__doc__ = "Energy."
     with pytest.raises(AssertionError, match=r"card failed .* 'unpublished' needs a year"):
         assert_detector(undated)
+
+
+@pytest.mark.parametrize(
+    ("paper", "dated"),
+    [
+        ("You 2026", True),
+        ("You 2026b, arXiv:0000.00000", True),
+        ("You (2026)", True),
+        ("You, 1998.", True),
+        ("You, arXiv:2003.01234", False),
+        ("You, doi:10.1109/TPAMI.2013.83", False),
+        ("You 20261", False),
+        ("You 2026bc", False),
+        ("You 2126", False),
+        ("You", False),
+    ],
+)
+def test_a_paper_has_a_year_as_citations_print_it(paper, dated):
+    def largest(train: View) -> Scorer:
+        """Minus the largest logit."""
+        return lambda test: -test.logits.amax(1)
+
+    card = Detector("largest", largest, paper, {"logits"}, {})
+    if dated:
+        WHOLE_CHECKS["card"](card)
+    else:
+        with pytest.raises(Broken, match=r"needs a year, such as 2026 or 2026b\."):
+            WHOLE_CHECKS["card"](card)

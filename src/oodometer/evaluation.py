@@ -329,5 +329,6 @@ def _conclude(table: ScoreTable, notes: _Notes) -> Evaluation:
             "other detectors; the scores are in the score table"
         )
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
-    findings = tuple(score_protocol(name)(table, np.random.default_rng(0)) for name in asked)
-    return Evaluation(table, findings, tuple(notes.texts))
+    first, *others = (score_protocol(name)(table, np.random.default_rng(0)) for name in asked)
+    noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))
+    return Evaluation(table, (noted, *others), tuple(notes.texts))

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from types import MappingProxyType, ModuleType
@@ -242,6 +243,9 @@ class Detector:
 
 DETECTORS: dict[str, Detector] = {}
 BROKEN_PLUGINS: dict[str, str] = {}  # entry points that could not be loaded, and why
+# Detectors of imported modules whose cards are invalid: module, name -> what is wrong
+_INVALID: dict[tuple[str, str], UserError] = {}
+_importing: ContextVar[bool] = ContextVar("importing detectors by name", default=False)
 
 
 def detector(
@@ -265,6 +269,15 @@ def detector(
     """
 
     def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
+        try:
+            register(build)
+        except UserError as problem:
+            if not _importing.get():
+                raise
+            _INVALID[build.__module__, build.__name__] = problem  # the others of its file count
+        return build
+
+    def register(build: Callable[..., Scorer]) -> None:
         name = build.__name__
         known = DETECTORS.get(name)
         # The same function again is a notebook cell run twice; another one would hide the first.
@@ -283,7 +296,6 @@ def detector(
             only_by_name,
             tuple(reads),
         )
-        return build
 
     return add
 
@@ -314,11 +326,24 @@ def find(name: str | Callable[..., Scorer]) -> Detector:
         if name not in DETECTORS:
             raise unknown("detector", name, DETECTORS)
         return DETECTORS[name]
-    module = import_module(f"Detectors in '{module_name}'", module_name)
-    here = {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
+    here = detectors_in(module_name)
     if function not in here:
         raise unknown(f"detector in '{module_name}':", function, here)
-    return here[function]
+    found = here[function]
+    if isinstance(found, UserError):
+        raise found
+    return found
+
+
+def detectors_in(module_name: str) -> dict[str, Detector | UserError]:
+    """Import a module or a file; return its detectors, or what is wrong with their cards."""
+    token = _importing.set(True)
+    try:
+        module = import_module(f"Detectors in '{module_name}'", module_name)
+    finally:
+        _importing.reset(token)
+    here = {name: bad for (place, name), bad in _INVALID.items() if place == module.__name__}
+    return here | {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
 
 
 def _belongs(card: Detector, module: ModuleType) -> bool:

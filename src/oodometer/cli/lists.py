@@ -6,13 +6,16 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oodometer.cli.common import app, console
 from oodometer.cli.studies import STUDIES
 from oodometer.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from oodometer.registry import Detector
 
 
 @app.command("list")
@@ -55,12 +58,14 @@ def list_known(
 
 @app.command()
 def check(
-    detector: Annotated[str, typer.Argument(help="Name, package.module:name, or file.py:name.")],
+    detector: Annotated[
+        str,
+        typer.Argument(help="Name, package.module:name, file.py:name, or file.py for all in it."),
+    ],
 ) -> None:
     """Run the conformance tests that every detector must pass."""
     import oodometer.detectors  # noqa: F401 - importing registers them
-    from oodometer.registry import DETECTORS
-    from oodometer.testing import check_detector
+    from oodometer.registry import DETECTORS, detectors_in, find
 
     name, bracket, _ = detector.partition("(")
     if bracket:
@@ -69,16 +74,31 @@ def check(
             f"only the name, {name.strip()}."
         )
     if detector.endswith(".py"):
-        raise UserError(f"'{detector}' is a file: name the detector in it, {detector}:NAME.")
-    if ":" not in detector and detector not in DETECTORS:
-        raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
-    results = check_detector(detector)
+        here = detectors_in(detector)
+        if not here:
+            raise UserError(f"'{detector}' has no detector: decorate a function with @om.detector.")
+        passed = [_check(f"{detector}:{name}", card) for name, card in here.items()]
+    else:
+        if ":" not in detector and detector not in DETECTORS:
+            raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
+        passed = [_check(detector, find(detector))]
+    if not all(passed):
+        raise typer.Exit(1)
+
+
+def _check(name: str, card: Detector | UserError) -> bool:
+    """Print what the tests find; an invalid card is what they find."""
+    from oodometer.testing import check_detector
+
+    if isinstance(card, UserError):
+        typer.echo(f"{name} is not valid: {card}")
+        return False
+    results = check_detector(card)
     failed = [result for result in results if result.outcome == "failed"]
     for result in failed:
         typer.echo(str(result))
-    typer.echo(f"{detector}: {len(results) - len(failed)} of {len(results)} checks passed")
-    if failed:
-        raise typer.Exit(1)
+    typer.echo(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
+    return not failed
 
 
 def _list_detectors() -> list[dict[str, object]]:

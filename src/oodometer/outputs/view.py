@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from torch import Tensor
 
 from oodometer.errors import UserError
-from oodometer.needs import LAYERS, OUTLIERS, Need, in_text
+from oodometer.needs import LAYERS, OUTLIERS, PLAIN, Need, in_text
 from oodometer.outputs.refusal import RefusedError
 
 if TYPE_CHECKING:
     from oodometer.outputs.outputs import Head, Outputs
 
 Shared = TypeVar("Shared")
+
+
+class NotAnOutputError(UserError, AttributeError, KeyError):
+    """A detector read what no outputs have."""
+
+    __str__ = BaseException.__str__  # not that of KeyError, which quotes the sentence
+
+
+class _Layers(dict[str, Tensor]):
+    """Layers by name; a name that is not there is answered with those that are."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise NotAnOutputError(
+            f"There is no layer {name!r}: layers are read by name, and these outputs have "
+            f"{', '.join(map(repr, self))}."
+        )
 
 
 class View:
@@ -87,7 +103,7 @@ class View:
         self._require_declared(LAYERS)
         if not self._outputs.layers:
             raise self._lacking(LAYERS, "layers")
-        return self._outputs.layers
+        return _Layers(self._outputs.layers)
 
     @property
     def validation(self) -> tuple[View, View]:
@@ -145,6 +161,14 @@ class View:
         if key not in known:
             known[key] = compute()
         return cast("Shared", known[key])
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # Python asks for some of these
+            raise AttributeError(name)
+        raise NotAnOutputError(
+            f"Detector '{self._reader}' read outputs.{name}, which does not exist: outputs have "
+            f"{', '.join((*PLAIN, 'layers', 'validation', 'probe(), model() and runs()'))}."
+        )
 
     def __len__(self) -> int:
         return len(self._outputs)

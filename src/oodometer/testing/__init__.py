@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 
 import oodometer.detectors  # noqa: F401 - registers the built-in ones
 from oodometer.calls import Setting, setting_text
+from oodometer.errors import describe
 from oodometer.registry import Detector, Scorer, find
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
 from oodometer.testing.toys import answering, toy_outputs
@@ -102,7 +103,7 @@ def _result(
     except Broken as found:
         problem = str(found)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's detector
-        problem = f"{type(error).__name__}: {error}"
+        problem = describe(error)
     else:
         return CheckResult(detector.name, name, settings, "passed", promise)
     reason = EXCEPTIONS.get((detector.name, name))

@@ -28,6 +28,9 @@ from oodometer.testing.toys import (
     wide_outputs,
 )
 
+# A year as author-year citations print it, and not a part of an arXiv number or of a DOI.
+_YEAR = re.compile(r"(?<![\w:./-])(19|20)\d\d[a-z]?(?!\w|\.\d)")
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
@@ -240,8 +243,10 @@ def dead_units(trial: Trial) -> None:
 def card(detector: Detector) -> None:
     """Says what it is: a summary, a dated reference, what it reads."""
     _require(bool(detector.summary.strip()), "the docstring needs a first line.")
-    dated = re.search(r"\b(19|20)\d\d\b", detector.paper)
-    _require(dated is not None, f"the paper '{detector.paper}' needs a year.")
+    _require(
+        bool(_YEAR.search(detector.paper)),
+        f"the paper '{detector.paper}' needs a year, such as 2026 or 2026b.",
+    )
     _require(bool(detector.needs), "a detector that needs nothing cannot detect anything.")
 
 
