@@ -9,6 +9,7 @@ from oodometer.tables import read_results
 from oodometer.tables.files import read_file
 from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.latex_cells import latex_rows, latex_text
+from oodometer.tables.pages.text import text_tables
 
 CLINC = """
 | Method | Test NLL | OOD AUROC |
@@ -260,3 +261,75 @@ def test_large_and_hostile_pages_take_seconds():
 def test_rows_of_latex_without_environment():
     assert latex_rows("a & b \\\\ c & \\textbf{1} \\\\") == [["a", "b"], ["c", "\\textbf{1}"]]
     assert latex_rows("a & b\nc & 1\n") == [["a", "b"], ["c", "1"]]
+
+
+TEXT = """Why OOD detection is hard
+
+We compare two detectors, and three data sets, with many seeds.
+Table 1 shows that all is well, in 2 of 3 cases.
+
+Table 1: AUROC of two detectors, ID is CIFAR-10
+
+{table}
+
+The lead is small. More can be found in the appendix.
+"""
+COPIED = {
+    "tabs": "Method\tSVHN\tLSUN\tTextures\nMSP\t91.2\t92.3\t90.1\nDeep KNN (ours)\t93.1\t-\t92.5",
+    "aligned": "Method            SVHN   LSUN   Textures\nMSP               91.2   92.3   90.1\n"
+    "Deep KNN (ours)   93.1   -      92.5",
+    "single spaces": "Method SVHN LSUN Textures\nMSP 91.2 92.3 90.1\nDeep KNN (ours) 93.1 - 92.5",
+    "single spaces, heading": "Method SVHN LSUN Textures\nPost-hoc methods\nMSP 91.2 92.3 90.1\n"
+    "Deep KNN (ours) 93.1 - 92.5",
+    "commas": "Method,SVHN,LSUN,Textures\nMSP,91.2,92.3,90.1\nDeep KNN (ours),93.1,-,92.5",
+}
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_tables_copied_from_a_paper(tmp_path, name):
+    found = read_results(page(tmp_path, TEXT.format(table=COPIED[name]), "paper.txt"))
+    frame = found.results[0].frame.set_index(["detector", "ood"])["value"].round(4)
+    assert frame.to_dict() == {
+        ("MSP", "SVHN"): 0.912, ("Deep KNN (ours)", "SVHN"): 0.931, ("MSP", "LSUN"): 0.923,
+        ("MSP", "Textures"): 0.901, ("Deep KNN (ours)", "Textures"): 0.925,
+    }  # fmt: skip
+    assert [t.name for t in found.found] == ["AUROC of two detectors, ID is CIFAR-10"]
+
+
+def test_two_header_lines_of_copied_text(tmp_path):
+    table = "SVHN LSUN\nMethod FPR95 ↓ AUROC ↑ FPR95 ↓ AUROC ↑\n"
+    table += "MSP 40.1 91.2 ± 0.3 41 92\nMax Logit 39 93 38 94"
+    found = read_results(page(tmp_path, TEXT.format(table=table), "paper.txt"))
+    assert means(found) == {"MSP": 0.916, "Max Logit": 0.935}
+    assert found.results[0].ood == ("SVHN", "LSUN")
+
+
+def test_captions_above_and_below_text_tables():
+    one, two = COPIED["tabs"], COPIED["commas"]
+    above = find_text(f"Table 1: a\n\n{one}\n\nTable 2: b\n\n{two}\n\nThe end.")
+    assert above == ["a", "b"]
+    below = find_text(f"{one}\n\nTable 1: a\n\nSome prose.\n\n{two}\nTable 2: b")
+    assert below == ["a", "b"]
+
+
+def find_text(text):
+    return [table.levels[8] for table in text_tables(text)]
+
+
+def test_a_result_log_with_blocks_below_headings(tmp_path):
+    text = "".join(
+        f"-------- Dataset: OfficeHome, model selection: {how}\n"
+        f"Algorithm   A              C              Avg\n"
+        f"ERM         8{n}.1 +/- 0.1   82.2 +/- 0.1   8{n}.6\n"
+        f"MA          8{n}.2 +/- 0.1   83.2 +/- 0.1   8{n}.7\n\n"
+        for n, how in enumerate(("training-domain", "oracle"))
+    )
+    ((_, read),) = read_file(page(tmp_path, f"Total records: 8160\n\n{text}", "log.txt")).items()
+    assert read.frame.iloc[-1].tolist()[:3] == ["MA", "81.2+/-0.1", "83.2+/-0.1"]
+    assert set(read.frame.iloc[:, -1]) == {"training-domain", "oracle"}
+
+
+def test_a_heading_in_the_middle_of_a_line_is_one(tmp_path):
+    text = "Type\tKNN\tMSP\n\tSVHN\t\na\t91\t92\nb\t93\t94\n\tLSUN\t\na\t81\t82\nb\t83\t84\n"
+    ((_, read),) = read_file(page(tmp_path, text, "t.tsv")).items()
+    assert read.frame["section"].tolist() == ["SVHN", "SVHN", "LSUN", "LSUN"]

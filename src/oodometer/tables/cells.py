@@ -103,14 +103,29 @@ def read_cell(text: str) -> Cell | None:
     )
 
 
-def numeric_share(texts: Iterable[str]) -> float:
-    """Return the share of cells that are numbers, of those that are not gaps; 0 if all are gaps."""
+def holds_numbers(text: str) -> bool:
+    """Whether a cell holds a number, or several with a slash between.
+
+    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "n/a", "MSP")]
+    [True, True, False, False]
+    """
+    parts = text.split("/") if "/" in text else [text]
+    numbers = [part for part in parts if read_cell(part.strip()) is not None]
+    return bool(numbers) and all(p in numbers or is_gap(p) for p in parts)
+
+
+def numeric_share(texts: Iterable[str], *, pairs: bool = False) -> float:
+    """Return the share of cells that are numbers, of those that are not gaps; 0 if all are gaps.
+
+    With `pairs`, cells that hold several numbers count, too.
+    """
     given = list(texts)
     some = given[:: 1 + len(given) // _LOOKED_AT]
     filled = [text for text in some if not is_gap(text)]
     if not filled and len(some) < len(given):
         filled = [text for text in given if not is_gap(text)]
-    return sum(read_cell(text) is not None for text in filled) / len(filled) if filled else 0.0
+    counts = holds_numbers if pairs else read_cell
+    return sum(map(bool, map(counts, filled))) / len(filled) if filled else 0.0
 
 
 def _number(text: str) -> float:

@@ -19,6 +19,7 @@ from oodometer.tables.grid import Grid, read_grid
 from oodometer.tables.json_lines import json_lines
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
+from oodometer.tables.pages.text import is_page, text_tables
 from oodometer.tables.workbooks import is_workbook, workbook_grids
 
 if TYPE_CHECKING:
@@ -63,14 +64,24 @@ def read_file(path: Path) -> dict[str, Table]:
     start = text.lstrip()[:200].casefold()
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
         return {"": Table(_from_json(text, file))}
-    tables = find_tables(text)
-    if tables:
-        return {"": _framed(*choose(tables, str(file), wanted))}
-    if start.startswith(("<!doctype html", "<html")):
+    if start.startswith(("<!doctype html", "<html")) and not find_tables(text):
         raise UserError(f"'{file}' is a web page without a table.")
-    if wanted not in ("", "1"):
+    return {"": _of_text(text, file, wanted)}
+
+
+def _of_text(text: str, file: Path, wanted: str) -> Table:
+    """Read the tables of a page, or a text that is nothing but a table."""
+    tables = find_tables(text) or (text_tables(text) if is_page(text) else [])
+    if not tables and wanted in ("", "1"):
+        try:
+            return _framed(read_grid(text, f"'{file}'"))
+        except UserError:
+            tables = text_tables(text) if "\n\n" in text.strip() else []
+            if not tables:
+                raise
+    if not tables:
         raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
-    return {"": _framed(read_grid(text, f"'{file}'"))}
+    return _framed(*choose(tables, str(file), wanted))
 
 
 def _content(file: Path, suffix: str) -> bytes:

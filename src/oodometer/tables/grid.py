@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import Rows, is_gap, numeric_share, read_cell
+from oodometer.tables.cells import Rows, holds_numbers, is_gap, numeric_share, read_cell
 from oodometer.tables.headers import (
     header_depth,
     is_turned,
@@ -71,7 +71,7 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     body = _without_remarks(body, numeric, width, notes)
     if not body:
         raise UserError(f"{where} has a header and no lines below it.")
-    titles = with_carried(titles)
+    titles = _numbered_labels(with_carried(titles), numeric)
     _require_different(titles, where)
     _carry_down(titles, body, numeric, notes)
     return Grid(titles, [_padded(row, len(titles)) for row in body], notes, about)
@@ -170,6 +170,17 @@ def _require_different(titles: Sequence[str], where: str) -> None:
         raise UserError(f"{where} has {times} columns called '{title}'.")
 
 
+def _numbered_labels(titles: Sequence[str], numeric: Sequence[int]) -> list[str]:
+    """Number equal titles of names, as one above two columns leaves them."""
+    seen: Counter[str] = Counter()
+    named = []
+    for column, title in enumerate(titles):
+        seen[title] += 1
+        again = seen[title] > 1 and column not in numeric
+        named.append(f"{title} {seen[title]}" if again else title)
+    return named
+
+
 def _padded(row: list[str], width: int) -> list[str]:
     return row if len(row) == width else (row + [""] * width)[:width]
 
@@ -190,7 +201,7 @@ def _numeric_columns(rows: Rows, width: int) -> list[int]:
     return [
         column
         for column in range(width)
-        if numeric_share([row[column] for row in below if len(row) > column]) > 0.5
+        if numeric_share([row[column] for row in below if len(row) > column], pairs=True) > 0.5
     ]
 
 
@@ -210,7 +221,7 @@ def _sections(
     labels: Counter[tuple[str, ...]] = Counter()
     for row, head in zip(rows, heads, strict=True):
         if head:
-            section = row[0]
+            section = " ".join(filter(None, row))
         else:
             lines.append([*_padded(row, width), section])
             labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
@@ -221,7 +232,13 @@ def _sections(
 
 
 def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
-    return bool(width > 2 and numeric and sum(map(bool, row)) == 1 and row[0])
+    """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
+    filled = [column for column, cell in enumerate(row) if cell]
+    if width < 3 or not numeric or not filled:
+        return False
+    if filled == [0]:
+        return True
+    return all(column in numeric and not holds_numbers(row[column]) for column in filled)
 
 
 def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list[str]) -> Rows:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from oodometer.factors import plain
-from oodometer.tables.cells import Rows, read_cell
+from oodometer.tables.cells import Rows, holds_numbers, read_cell
 from oodometer.tables.measures import metric_named, without_metric
 from oodometer.tables.names import (
     DETECTOR_TITLES,
@@ -66,7 +66,7 @@ def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
     depth = 1
     while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
         cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
-        words = [cell for cell in cells if cell and read_cell(cell) is None]
+        words = [cell for cell in cells if cell and not holds_numbers(cell)]
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
         if not named and not _numbers_repeats(rows, depth, numeric):
             break
@@ -123,16 +123,18 @@ def with_carried(titles: Sequence[str]) -> list[str]:
     if len(times) == len(titles):
         return list(titles)
     whole: list[str] = []
-    group = metric = ""  # what the last title with two parts said
-    for title in titles:
+    group = metric = single = ""  # what the last title with two parts said; the last single one
+    for column, title in enumerate(titles):
         named, rest = metric_named(title), without_metric(title)
         if named is not None and rest:
             group, metric = rest, named
         twice = times[title] > 1
         if twice and named is not None and not rest and group:
             title = f"{group} {title}"
-        elif twice and named is None and metric:
-            title = f"{metric} {title}"
+        elif twice and named is None and (metric or single):
+            title = f"{metric or single} {title}"
+        elif not twice and column:
+            single = title
         whole.append(title)
     return whole
 
@@ -143,7 +145,8 @@ def _header_columns(header: Rows, results: Collection[int], width: int) -> list[
     columns = []
     for column in range(width):
         cells = [(row[column] if column < len(row) else "") for row in header]
-        cells = [cell.removeprefix("#").strip() for cell in cells]
+        if column == 0:  # the sign of a comment before the first title
+            cells = [cell.removeprefix("#").strip() for cell in cells]
         for level, cell in enumerate(cells):
             if cell:
                 groups[level:] = [""] * (len(header) - level)

@@ -21,6 +21,7 @@ _DRESSES = (
     (re.compile(r"\\(?:cite[a-z]*|footnote|label)\{[^{}]*\}"), ""),
     (re.compile(r"\\[a-zA-Z]+\{([^{}]*)\}"), r"\1"),  # \textbf{Avg.}
     (re.compile(r"\*\*(.+?)\*\*"), r"\1"),
+    (re.compile(r"^\*([^*]+)\*$"), r"\1"),
     (re.compile(r"^`(.+)`$"), r"\1"),
     (re.compile(r"</?(?:b|i|u|em|strong|sub|sup|span)(?:\s[^<>]*)?>"), ""),
 )

@@ -132,7 +132,8 @@ def _all_said(table: PageTable) -> str:
 
 
 def _has_numbers(grid: Grid) -> bool:
-    return any(numeric_share(cells) > 0.5 for cells in zip(*grid.rows, strict=True))
+    columns = zip(*grid.rows, strict=True)
+    return any(numeric_share(cells, pairs=True) > 0.5 for cells in columns)
 
 
 def _names_results(candidate: Candidate) -> bool:
@@ -180,7 +181,8 @@ def _question(
     if alike:
         numbers = ",".join(str(c.found.number) for c in alike)
         more = f", or several with the same columns, such as '{file}#{numbers}'"
+    what = "results" if _names_results(candidates[0]) else "numbers"
     return (
-        f"'{file}' holds {len(candidates)} tables with results: {_listed(candidates)}; name one, "
+        f"'{file}' holds {len(candidates)} tables with {what}: {_listed(candidates)}; name one, "
         f"such as '{file}#{first}'{more}."
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html.parser import HTMLParser
+from itertools import pairwise
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows
@@ -47,6 +47,7 @@ class _Table:
 
     def __init__(self) -> None:
         self.rows: list[list[Span]] = []
+        self.groups = [0]  # the lines with which head, body and foot begin
         self.caption = ""
         self.cell: Span | None = None  # as its tag says
 
@@ -90,6 +91,9 @@ class _Reader(HTMLParser):
                 spans = dict(attrs)
                 columns = min(max(_number(spans.get("colspan")), 1), _MOST_COLUMNS)
                 table.cell = Span("", columns, _number(spans.get("rowspan")))
+        elif self._tables and tag in ("thead", "tbody", "tfoot"):
+            self._end_cell()
+            self._tables[-1].groups.append(len(self._tables[-1].rows))
         elif tag in ("sub", "sup"):
             self._script = tag
         elif tag in _BLOCKS or tag in _HEADINGS:
@@ -143,7 +147,7 @@ class _Reader(HTMLParser):
         table = self._tables.pop()
         self._texts.pop()
         captions = {CAPTION: table.caption} if table.caption else None
-        self._outline.table(_laid_out(table.rows), captions)
+        self._outline.table(_laid_out(table), captions)
 
 
 def _script(kind: str, said: str, behind_number: bool) -> str:
@@ -158,32 +162,31 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.strip().isdecimal() and len(text) < 9 else 1
 
 
-def _laid_out(table: Sequence[Sequence[Span]]) -> Rows:
-    """Put every cell where a browser shows it; one of several lines stands in each."""
-    lines = [row for row in table if row]
+def _laid_out(table: _Table) -> Rows:
+    """Put every cell where a browser shows it; one of several lines stands in each of its group."""
+    starts = sorted({*table.groups, len(table.rows)})
+    ends = {line: end for start, end in pairwise(starts) for line in range(start, end)}
     covered: dict[int, tuple[int, Span]] = {}  # column -> lines that are left, cell
     laid: list[list[Span]] = []
     cells = 0
-    for number, row in enumerate(lines):
+    for number, row in enumerate(table.rows):
         waiting = list(reversed(row))
         shown: list[Span] = []
         column, last = 0, max(covered, default=-1)
         while waiting or column <= last:
             if column in covered:
                 left, span = covered.pop(column)
-                if left > 1:
-                    covered[column] = left - 1, span
             elif waiting:
                 span = waiting.pop()
-                left = min(span.lines or _MOST_LINES, len(lines) - number)
-                if left > 1:
-                    covered[column] = left - 1, span
+                left = min(span.lines or _MOST_LINES, ends[number] - number)
             else:
-                span = Span("")
+                left, span = 1, Span("")
+            if left > 1:
+                covered[column] = left - 1, span
             shown.append(span)
             column += span.columns
             cells += span.columns
             if cells > _MOST_CELLS:
                 raise UserError(f"A table of the page has more than {_MOST_CELLS:,} cells.")
         laid.append(shown)
-    return expanded(laid)
+    return expanded([row for row in laid if row])

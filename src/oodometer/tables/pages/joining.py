@@ -35,8 +35,9 @@ def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
     if not _are_told_apart(columns, grids):
         return None
     notes = list(dict.fromkeys(note for grid in grids for note in grid.notes))
-    about = {grid.about for grid in grids}
-    return Grid(titles, rows, notes, about.pop() if len(about) == 1 else "")
+    about = {grid.about: metrics_in(grid.about) for grid in grids}
+    alike = len({frozenset(metrics) for metrics in about.values()}) == 1
+    return Grid(titles, rows, notes, next(iter(about)) if alike else "")
 
 
 def _with_common_titles(grids: Sequence[Grid]) -> tuple[list[Grid], list[str]]:
@@ -138,7 +139,9 @@ def _without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     given = [row for row in words if row]
     first = min(_common(given), min(map(len, given)) - 1)  # a word of each is left
     last = _common([row[:first:-1] for row in given])
-    bare = [" ".join(row[first : len(row) - last]) for row in words]
+    if any(text.count("(") != text.count(")") for text in _cut(words, first, last)):
+        first = last = 0
+    bare = _cut(words, first, last)
     start = given[0][:first]
     title = " ".join(start).rstrip(" :=–—-")
     if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):
@@ -146,6 +149,10 @@ def _without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     if start and all(text.replace(".", "").isdigit() for text in bare if text):
         bare = [f"{start[-1]} {text}" if text else "" for text in bare]
     return "", bare
+
+
+def _cut(rows: Sequence[Sequence[str]], first: int, last: int) -> list[str]:
+    return [" ".join(row[first : len(row) - last]) for row in rows]
 
 
 def _common(rows: Sequence[Sequence[str]]) -> int:

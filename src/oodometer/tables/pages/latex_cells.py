@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import accumulate
 
 from oodometer.tables.cells import Rows, read_cell
 from oodometer.tables.pages.outline import Span, expanded
@@ -60,7 +62,7 @@ def latex_rows(body: str, macros: Mapping[str, str] | None = None) -> Rows:
         cells = [_span(cell, macros or {}) for cell in row]
         if any(cell.text for cell in cells):
             spans.append(cells)
-    return _filled(expanded(spans), spans)
+    return expanded(_filled(spans))
 
 
 def _rows(body: str) -> list[list[str]]:
@@ -124,19 +126,25 @@ def _silenced(cell: str) -> str:
     return cell
 
 
-def _filled(rows: Rows, spans: list[list[Span]]) -> Rows:
+def _filled(spans: list[list[Span]]) -> list[list[Span]]:
     """Write what a cell says into the empty cells below or above it that it covers, too."""
+    starts = [dict(zip(_starts(row), range(len(row)), strict=True)) for row in spans]
+    filled = [list(row) for row in spans]
     for number, row in enumerate(spans):
-        column = 0
-        for cell in row:
+        for column, cell in zip(_starts(row), row, strict=True):
             step = 1 if cell.lines > 0 else -1
             for line in range(number + step, number + cell.lines, step):
-                if not 0 <= line < len(rows):
+                place = starts[line].get(column) if 0 <= line < len(spans) else None
+                if place is None:
                     break
-                for place in range(column, min(column + cell.columns, len(rows[line]))):
-                    rows[line][place] = rows[line][place] or cell.text
-            column += cell.columns
-    return rows
+                if not spans[line][place].text:
+                    filled[line][place] = replace(spans[line][place], text=cell.text)
+    return filled
+
+
+def _starts(row: list[Span]) -> list[int]:
+    """Return the column in which each cell begins."""
+    return [0, *accumulate(cell.columns for cell in row)][:-1]
 
 
 def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:

@@ -94,7 +94,7 @@ class _Page:
         if CAPTIONED.match(line):
             self._pass_caption(_bare(line))
             return
-        heading = None if self._fenced else _heading(line, self._below())
+        heading = None if self._fenced else heading_of(line, self._below())
         if heading:
             self.outline.heading(*heading)
             self._caption = ""
@@ -149,7 +149,7 @@ class _Page:
             self._caption = ""
 
 
-def _heading(line: str, below: str) -> tuple[int, str] | None:
+def heading_of(line: str, below: str = "") -> tuple[int, str] | None:
     """Return the level and the text of a heading, or of what serves as one: a line in bold."""
     marked = _HEADING.fullmatch(line)
     if marked:

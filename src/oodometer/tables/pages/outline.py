@@ -91,7 +91,10 @@ class Span:
 
 
 def expanded(spans: Sequence[Sequence[Span]]) -> Rows:
-    """Write what a cell says into all columns that it covers, unless these are all: a heading."""
+    """Write what a cell says into all columns that it covers, unless these are all: a heading.
+
+    Columns in which no cell begins are none.
+    """
     width = max((sum(cell.columns for cell in row) for row in spans), default=0)
     rows: Rows = []
     for row in spans:
@@ -101,4 +104,16 @@ def expanded(spans: Sequence[Sequence[Span]]) -> Rows:
             more = "" if whole else cell.text
             cells += [cell.text, *[more] * (cell.columns - 1)]
         rows.append(cells)
-    return rows
+    begun = _begun(spans)
+    return [[cell for n, cell in enumerate(row) if n in begun] for row in rows]
+
+
+def _begun(spans: Sequence[Sequence[Span]]) -> set[int]:
+    """Return the columns in which a cell begins: others are only covered."""
+    begun: set[int] = set()
+    for row in spans:
+        column = 0
+        for cell in row:
+            begun.add(column)
+            column += cell.columns
+    return begun

@@ -1,0 +1,206 @@
+"""Tables of plain text: in files with prose and captions, or copied from a paper."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
+from oodometer.tables.pages.markdown import CAPTIONED, heading_of
+from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
+
+_JOINED = re.compile(r"\s*(±|\+/-)\s*|(?<=[\d%])\s+(?=\(±?[\d.]+%?\))|\s+(?=[↑↓](?:\s|$))")
+_DECORATION = re.compile(r"^[-=*_~\s]+|[-=*_~\s]+$")
+_MOST_HEADER = 3  # lines
+_LONGEST_HEADING = 160  # characters; more is prose
+
+
+class _Block(NamedTuple):
+    """Lines of a table: the first and the last one, how many are whole, and their cells."""
+
+    first: int
+    last: int
+    whole: int
+    rows: Rows
+
+
+def text_tables(text: str) -> list[PageTable]:
+    """Return all tables of a text: lines that fall into the same number of cells."""
+    outline = Outline()
+    caption = ""
+    parts = [(lines, _table(lines)) for lines in _paragraphs(text)]
+    for number, (lines, block) in enumerate(parts):
+        table_follows = number + 1 < len(parts) and parts[number + 1][1] is not None
+        if block is None and len(lines) == 1 and heading_of(lines[0]):
+            outline.heading(*heading_of(lines[0]) or (BOLD, ""))
+            continue
+        for line in lines[: block.first if block else len(lines)]:
+            if CAPTIONED.match(line):
+                if outline.is_after_table and block is None and not table_follows:
+                    outline.caption_below(line)
+                else:
+                    caption = line
+            elif block and len(line) < _LONGEST_HEADING:
+                outline.heading(BOLD, _DECORATION.sub("", line))
+            else:
+                outline.say(line)
+        if block is not None:
+            outline.table(block.rows, {CAPTION: caption} if caption else None)
+            caption = ""
+            for line in lines[block.last + 1 :]:
+                if CAPTIONED.match(line):
+                    outline.caption_below(line)
+    return outline.tables
+
+
+def is_page(text: str) -> bool:
+    """Whether a text says that it is more than a table: captions, fences, headings."""
+    return any(
+        CAPTIONED.match(line) or line.startswith(("```", "## ", "### "))
+        for line in text.splitlines()
+    )
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Yield lines between blank ones, fences and headings."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        ends = not line.strip() or line.lstrip().startswith(("```", "~~~"))
+        heading = not ends and heading_of(line) is not None
+        if (ends or heading) and lines:
+            yield lines
+            lines = []
+        if heading:
+            yield [line]
+        elif not ends and not _only_draws(line):
+            lines.append(line)
+    if lines:
+        yield lines
+
+
+def _only_draws(line: str) -> bool:
+    return set(" \t-=_+|") >= set(line)
+
+
+def _table(lines: Sequence[str]) -> _Block | None:
+    """Return the lines that are a table, cut by what makes most of them alike."""
+    if len(lines) < 2:
+        return None
+    if 2 * sum("\t" in line for line in lines) > len(lines):
+        return _cut(lines, _by("\t"), most_uneven=0.2)
+    blocks = [_cut(lines, split) for split in _SPLITS]
+    found = [block for block in (*blocks, _named(lines)) if block is not None]
+    return max(found, key=lambda block: block.whole, default=None)
+
+
+def _by(delimiter: str) -> Callable[[str], list[str]]:
+    return lambda line: [cell.strip() for cell in line.rstrip("\n").split(delimiter)]
+
+
+def _by_spaces(line: str) -> list[str]:
+    return re.split(r"\s{2,}", _JOINED.sub(_close, line.strip()))
+
+
+def _close(found: re.Match[str]) -> str:
+    return found[1] or ""
+
+
+_SPLITS: tuple[Callable[[str], list[str]], ...] = (_by(";"), _by(","), _by_spaces)
+
+
+def _cut(
+    lines: Sequence[str], split: Callable[[str], list[str]], most_uneven: float = 0.0
+) -> _Block | None:
+    """Return the most lines with the same number of cells; single texts may stand between."""
+    cells = [split(line) for line in lines]
+    widths = Counter(len(row) for row in cells if len(row) > 1)
+    if not widths:
+        return None
+    width = widths.most_common(1)[0][0]
+    whole = [n for n, row in enumerate(cells) if len(row) == width]
+    first, last = whole[0], whole[-1]
+    inside = cells[first : last + 1]
+    uneven = sum(len(row) not in (1, width) for row in inside)
+    if uneven > most_uneven * len(inside) or not _has_results([cells[n] for n in whole]):
+        return None
+    header = _header_above(cells[:first], lines, width) if split is _by_spaces else []
+    return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _header_above(above: Rows, lines: Sequence[str], width: int) -> Rows:
+    """Return lines above that have fewer cells, spread over as many columns each."""
+    header: Rows = []
+    for row, line in zip(
+        reversed(above[-_MOST_HEADER:]), reversed(lines[: len(above)]), strict=False
+    ):
+        if not 1 < len(row) < width or CAPTIONED.match(line):
+            break
+        header.insert(0, _spread(row, width))
+    return header
+
+
+def _spread(row: Sequence[str], width: int) -> list[str]:
+    """Put titles above columns: one each, or each above as many of the results."""
+    for names in (1, 0):
+        titles = row[names:]
+        if titles and (width - 1) % len(titles) == 0:
+            each = (width - 1) // len(titles)
+            return [*(row[:names] or [""]), *(title for title in titles for _ in range(each))]
+    return [*[""] * (width - len(row)), *row]
+
+
+def _has_results(rows: Rows) -> bool:
+    """Whether most cells behind the first of a line, below the first line, are numbers."""
+    cells = [cell for row in rows[1:] for cell in row[1:] if not is_gap(cell)]
+    return bool(cells) and 2 * sum(map(holds_numbers, cells)) > len(cells)
+
+
+def _named(lines: Sequence[str]) -> _Block | None:
+    """Return lines of numbers behind names of one or several words, with single spaces between."""
+    words = [_JOINED.sub(_close, line.strip()).split() for line in lines]
+    counts = [_numbers_at_end(row) for row in words]
+    often = Counter(count for count in counts if count)
+    if not often:
+        return None
+    width = often.most_common(1)[0][0]
+    whole = [n for n, count in enumerate(counts) if count >= width and len(words[n]) > width]
+    if len(whole) < 2 or whole[0] == 0:
+        return None
+    first, last = whole[0], whole[-1]
+    between = [n for n in range(first, last + 1) if n not in set(whole)]
+    if any(counts[n] for n in between) or 2 * len(between) > len(whole):
+        return None
+    rows = [
+        [" ".join(row[: len(row) - width]), *row[len(row) - width :]]
+        if n in set(whole)
+        else [" ".join(row)]
+        for n, row in enumerate(words[first : last + 1], start=first)
+    ]
+    header: Rows = []
+    for row in reversed(words[max(0, first - _MOST_HEADER) : first]):
+        if CAPTIONED.match(" ".join(row)) or not 0 < len(row) <= 2 * width + 2:
+            break
+        header.insert(0, _titles(row, width + 1))
+        if len(row) > width:
+            break
+    if not header:
+        return None
+    return _Block(first - len(header), last, len(whole), [*header, *rows])
+
+
+def _numbers_at_end(row: Sequence[str]) -> int:
+    count = 0
+    for word in reversed(row):
+        if read_cell(word) is None and not is_gap(word):
+            break
+        count += 1
+    return count
+
+
+def _titles(row: Sequence[str], width: int) -> list[str]:
+    """Return the titles of a line: the last words, one for each column of numbers."""
+    if len(row) >= width:
+        return [" ".join(row[: len(row) - width + 1]), *row[len(row) - width + 1 :]]
+    return _spread(row, width)
