@@ -178,16 +178,25 @@ def _named(lines: Sequence[str]) -> _Block | None:
         else [" ".join(row)]
         for n, row in enumerate(words[first : last + 1], start=first)
     ]
-    header: Rows = []
-    for row in reversed(words[max(0, first - _MOST_HEADER) : first]):
-        if CAPTIONED.match(" ".join(row)) or not 0 < len(row) <= 2 * width + 2:
-            break
-        header.insert(0, _titles(row, width + 1))
-        if len(row) > width:
-            break
+    header = _header_of_words(words[:first], width)
     if not header:
         return None
-    return _Block(first - len(header), last, len(whole), [*header, *rows])
+    start = first - len(header)
+    return _Block(start, last, len(whole), [*header, *rows])
+
+
+def _header_of_words(above: Rows, width: int) -> Rows:
+    """Return the line with a title for each number, what follows it, and groups above it."""
+    near = range(len(above) - 1, max(-1, len(above) - 1 - _MOST_HEADER), -1)
+    fits = (n for n in near if width <= len(above[n]) <= 2 * width + 2)
+    main = next((n for n in fits if not CAPTIONED.match(" ".join(above[n]))), None)
+    if main is None:
+        return []
+    header = [_titles(above[main], width + 1), *([" ".join(row)] for row in above[main + 1 :])]
+    groups = above[main - 1] if main else []
+    if 1 < len(groups) < width and width % len(groups) == 0:
+        header.insert(0, _spread(["", *groups], width + 1))
+    return header
 
 
 def _numbers_at_end(row: Sequence[str]) -> int:
