@@ -97,9 +97,12 @@ def _compared(results: Results) -> str:
             f"{listed([*map(shortened, cases.left_out)])}"
         )
     if lacking := cases.incomplete + cases.unbalanced:
-        used = len(cases.cells.pair)
-        cells = "sets" if len(cases.cells.runs) == 1 else "combinations of run and set"
-        parts.append(f"the {used} of {used + lacking} {cells} that every compared detector has")
+        cell = [*results.keys, *results.factor_names]
+        cell.remove("detector")
+        total = len(results.frame[cell].drop_duplicates())
+        varied = " and ".join(["combinations of set", *results.factor_names])
+        cells = varied if results.factor_names else "sets"
+        parts.append(f"the {total - lacking} of {total} {cells} that every compared detector has")
     return "; ".join(parts)
 
 
