@@ -41,9 +41,6 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long = _with_named_repeats(_with_promoted_settings(long))
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     long, reasons = _choose_factors(long, wanted, notes)
-    if reasons:
-        each = "; ".join(f"{column}: {why}" for column, why in reasons.items())
-        notes.append(f"columns that do not distinguish runs were ignored ({each})")
     return Runs(_once(_with_named_jobs(long), roles, notes), reasons)
 
 
