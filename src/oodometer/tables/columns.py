@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError
@@ -22,6 +23,7 @@ from oodometer.tables.names import (
     QUALIFIERS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
+    SPLITS,
     SPREADS,
     SUMMARIES,
     is_average,
@@ -52,6 +54,10 @@ _TITLES = {  # of columns that have a role of their own
     "ood": OOD_TITLES,
 }
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
+_TRAINING_WORDS = frozenset(
+    {"train", "training", "pretrain", "pretraining", "upstream", "source", "id", "iid", "model",
+     "size", "type"}
+)  # fmt: skip
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -68,7 +74,8 @@ def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -
     rest = _metrics(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
-    unnamed = chosen.get(ALL, default or UNNAMED)
+    said = chosen.get(ALL)
+    unnamed = default or UNNAMED if said is None else said if said in MEASURES else UNNAMED
     if not given:
         unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured:
@@ -259,17 +266,23 @@ def _choose_means(roles: Roles, means: _Named) -> None:
 
 def _name_qualified(roles: Roles, spreads: _Named) -> None:
     """Take clean and robust accuracy for two metrics, not for one on two data sets."""
-    times = Counter(metric for metric, what in roles.measured.values() if not is_set(what))
+    known = {key for key in roles.measured.values() if key[0] not in roles.own}
+    names: dict[tuple[str, str], str] = {}
+    for metric, what in known:
+        others = [w for m, w in known if m == metric and w != what]
+        of_sets = sum(bool(w) and not _is_qualifier(w, QUALIFIERS) for w in others) > 1
+        alone = metric in GENERAL and not is_set(what) and not others
+        if what and (alone or _is_qualifier(what, SPLITS if of_sets else QUALIFIERS)):
+            name = f"{what.casefold()} {metric}" if others else metric
+            names[metric, what] = name
+            if others:
+                roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
-        for column, (metric, what) in list(columns.items()):
-            words = [plain(word) for word in re.split(r"[\W_]+", what) if word]
-            alone = times[metric] == 1 and metric in GENERAL and not is_set(what)
-            if words and (alone or all(word in QUALIFIERS for word in words)):
-                name = metric
-                if metric in GENERAL:
-                    name = f"{what.casefold()} {metric}"
-                    roles.own[name] = MEASURES[metric]._replace(name=name)
-                columns[column] = (name, "")
+        columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _is_qualifier(what: str, words: Collection[str]) -> bool:
+    return all(plain(word) in words for word in re.split(r"[\W_]+", what) if word)
 
 
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
@@ -312,8 +325,11 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.factors.append(column)
         elif title == "id" and _names_lines(frame, column, all_titles):
             roles.ignored[column] = "row names"
-        elif role := _role_named(frame[column], title, all_titles, numeric, roles):
-            setattr(roles, role, column)
+        elif role := _role_named(frame[column], column, all_titles, numeric, roles):
+            if role == "metric" and roles.chosen & set(roles.measured):
+                roles.ignored[column] = "--columns names the metric"
+            else:
+                setattr(roles, role, column)
         else:
             rest.append(column)
     return rest
@@ -328,17 +344,30 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
 
 
 def _role_named(
-    texts: Iterable[str], title: str, titles: Collection[str], numeric: bool, roles: Roles
+    texts: Iterable[str], column: str, titles: AbstractSet[str], numeric: bool, roles: Roles
 ) -> str | None:
     """Return the role that the title of a column names, if no other column has it."""
+    title = plain(column)
     named = [role for role, known in _TITLES.items() if title in known]
+    if not named and _names_data_sets(column) and not numeric and titles.isdisjoint(OOD_TITLES):
+        named = ["ood"]
     role = next((role for role in named if getattr(roles, role) is None), None)
-    if role in (None, "metric"):
+    if role == "metric":
+        names = set(texts)
+        known = sum(metric_named(name) is not None for name in names)
+        return role if 2 * known >= len(names) else None
+    if role is None:
         return role
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None
     return None if role == "ood" and not _is_first(title, titles) else role
+
+
+def _names_data_sets(column: str) -> bool:
+    """Whether a title such as downstream_dataset says that a column names data sets to test on."""
+    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    return bool(words & {"dataset", "datasets", "数据集"}) and words.isdisjoint(_TRAINING_WORDS)
 
 
 def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> bool:

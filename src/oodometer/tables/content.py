@@ -53,14 +53,15 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     if best is not None and known[best] >= 0.5:
         return best
     wide = _wide(roles)
+    if are_numbers(wide):
+        return _beside_numbers(frame, free, roles)
     if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
         return None
     named = _by_model_title(frame, free, roles)
-    free = [
-        column
-        for column in free
-        if not _is_about_data(frame, column) and len(frame[column].unique()) > 1
-    ]
+    free = [column for column in free if len(frame[column].unique()) > 1]
+    if _are_data(wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
+        return named or free[0]  # whatever its title, such as "ID / OOD data set"
+    free = [column for column in free if not _is_about_data(frame, column)]
     if named is not None or not free:
         return named
     if len(free) > 1:
@@ -73,10 +74,24 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     return free[0]
 
 
+def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column of names beside columns that are numbered: runs of each."""
+    named = _by_model_title(frame, free, roles)
+    free = [column for column in free if not _is_about_data(frame, column)]
+    if named is not None or not free or roles.ood or roles.id:
+        return named or next(iter(free), None)
+    unnamed = _unnamed(roles)
+    raise UserError(
+        f"Columns are numbered like runs: does '{free[0]}' name detectors or models, or data sets? "
+        f"Use {option(detector=free[0], **unnamed)} or {option(id=free[0], **unnamed)}."
+    )
+
+
 def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column whose title says that it names models, where none names detectors."""
     wide = _wide(roles)
     titles = {plain(column): column for column in (*roles.factors, *free)}
+    titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
     allowed = (*MODEL_TITLES, *(() if wide and not _are_data(wide) else ARCHITECTURE_TITLES))
     found = next((titles[title] for title in allowed if title in titles), None)
     if found in roles.factors:
@@ -126,7 +141,9 @@ def _is_metric(text: str) -> bool:
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
-    wide = _wide(roles)
+    wide = [] if are_numbers(_wide(roles)) else _wide(roles)
+    if roles.detector and len(free) == 1 and not wide and _wide(roles) and not roles.id:
+        roles.ood = roles.ood or free[0]
     if wide and _mostly(wide, is_set):  # the titles name the outlier sets
         if roles.id is None and roles.ood is not None:
             roles.id, roles.ood = roles.ood, None
@@ -151,8 +168,9 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     """Say whether data sets are those that models are trained on, or outliers of one model."""
     if roles.id is not None:
         return
-    if roles.ood is None and roles.detector is not None and _wide(roles):
-        roles.sets = "id" if _are_trained_on(frame, roles, _wide(roles)) else "ood"
+    wide = _wide(roles)
+    if roles.ood is None and roles.detector is not None and wide and not are_numbers(wide):
+        roles.sets = "id" if _are_trained_on(frame, roles, wide) else "ood"
     elif (
         roles.ood is None
         or plain(roles.ood) in OOD_TITLES - SET_TITLES
@@ -217,10 +235,20 @@ def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
     return sum(map(test, distinct)) / len(distinct) if distinct else 0.0
 
 
+def are_numbers(titles: Sequence[str]) -> bool:
+    """Whether titles merely number columns, from 0 or 1 on.
+
+    >>> are_numbers(["0", "1", "2"]), are_numbers(["10", "50"]), are_numbers([])
+    (True, False, False)
+    """
+    first = [*map(str, range(len(titles)))], [*map(str, range(1, len(titles) + 1))]
+    return len(titles) > 1 and list(titles) in first
+
+
 def are_detectors(roles: Roles) -> bool:
     """Whether the titles of wide columns name detectors: known ones, or nothing else does."""
     titles = _wide(roles)
-    if roles.detector is not None or not titles:
+    if roles.detector is not None or not titles or are_numbers(titles):
         return False
     if _mostly(titles, is_detector) or _mostly(titles, is_model):
         return True

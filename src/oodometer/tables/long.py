@@ -14,9 +14,9 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
-from oodometer.tables.content import are_detectors
+from oodometer.tables.content import are_detectors, are_numbers
 from oodometer.tables.doubts import settled
-from oodometer.tables.measures import MEASURES, Measure, metric_named
+from oodometer.tables.measures import MEASURES, Measure, main_first, metric_named
 from oodometer.tables.names import REPEAT_WORD
 from oodometer.tables.roles import Roles
 from oodometer.tables.summaries import without_summaries
@@ -78,7 +78,9 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     lines = long.frame
     if roles.metric is not None:
         lines = _named_metrics(lines, notes)
-    measures = {str(name): _measure(str(name), roles) for name in lines["metric"].unique()}
+    metrics = main_first(str(name) for name in lines["metric"].unique())
+    metrics.sort(key=lambda name: name not in roles.main)
+    measures = {name: _measure(name, roles) for name in metrics}
     lines, measures = one_unit(without_summaries(lines, notes), measures, notes)
     lines = settled(lines, roles, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
@@ -189,7 +191,7 @@ def _what_is_wide(roles: Roles) -> str:
     if repeat is not None:
         return repeat
     known = roles.ood is not None or roles.id is not None
-    if len(titles) > 1 and all(map(str.isdigit, titles)) and known:
+    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
         return "run"
     if are_detectors(roles):
         return "detector"

@@ -33,7 +33,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 _NOT_READ = Measure("")  # known, but neither of detection nor comparable
 _DETECTION = (
     (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", _NOT_READ),  # other points of the curve
-    (r"(?:^|_)(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", _NOT_READ),
+    (r"^(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", _NOT_READ),
     (r"failure_?(?:detection_?)?auroc|auroc_?failure", Measure("failure_auroc")),
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", Measure("incorrect_auroc")),
     (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?",
@@ -52,9 +52,14 @@ _DETECTION = (
 # Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
 # for the main one: accuracy before the precision and the recall that accompany it.
 _GENERAL = (
-    (r"b(?:al(?:anced)?)?_?acc(?:uracy)?|uar", Measure("balanced accuracy")),
-    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|5|10)(?:_acc(?:uracy)?)?",
+    (r"top_?1_?err(?:or)?", Measure("error rate", higher=False)),
+    (r"top_?5_?err(?:or)?", Measure("top-5 error", higher=False)),
+    (r"b(?:al(?:anced)?)?_?acc(?:uracy)?", Measure("balanced accuracy")),
+    (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
+     Measure("top-5 accuracy")),
+    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?",
      Measure("top-k accuracy")),
+    (r"prec(?:_at)?_?1", Measure("accuracy")),
     (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?", Measure("accuracy")),
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)",
      Measure("F1")),
@@ -66,7 +71,9 @@ _GENERAL = (
     (r"oscr", Measure("OSCR")),
     (r"ndcg(?:_?(?:at_)?\d+)?", Measure("NDCG")),
     (r"mrr", Measure("MRR")),
-    (r"(?:exact_match|em)(?:_score)?", Measure("exact match")),
+    (r"exact_match(?:_score)?", Measure("exact match")),
+    (r"vus_?pr", Measure("VUS-PR")),
+    (r"vus_?roc", Measure("VUS-ROC")),
     (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
     (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
     (r"nmi", Measure("NMI")),
@@ -83,7 +90,7 @@ _GENERAL = (
     (r"wer|word_error_rate", Measure("WER", higher=False, is_share=False)),
     (r"nll|neg(?:ative)?_log_?likelihood|log_?loss|cross_entropy(?:_loss)?",
      Measure("NLL", higher=False, is_share=False)),
-    (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece|mce|ace",
+    (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece|mce",
      Measure("calibration error", higher=False)),
     (r"brier(?:_?scores?)?", Measure("Brier score", higher=False, is_share=False)),
     (r"rmse|root_mean_squared?_error", Measure("RMSE", higher=False, is_share=False)),
@@ -103,10 +110,11 @@ _KNOWN = (
 )
 MEASURES = {known.measure.name: known.measure for known in _KNOWN if known.measure.name}
 GENERAL = frozenset(known.measure.name for known in _KNOWN if known.is_general)
-PRECEDENCE = {name: place for place, name in enumerate(MEASURES)}
+_PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])} | {"accuracy": 0}
 _LONGEST = 200  # letters: a longer title names no metric
 _AROUND_METRICS = re.compile(
-    r"%|at|in|out|test|val|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
+    r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
+    r"|percent|pct"
 )
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
@@ -117,7 +125,8 @@ _NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])"
 
 
 def _joined(text: str) -> str:
-    return re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+    words = re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+    return re.sub(r"_(?:percent|pct|percentage)(?=_|$)", "", words)
 
 
 def metric_named(title: str) -> str | None:
@@ -201,10 +210,19 @@ def main_first(metrics: Iterable[str]) -> list[str]:
     >>> main_first(["precision", "accuracy", "recall"]), main_first(["fpr95", "auroc"])
     (['accuracy', 'precision', 'recall'], ['auroc', 'fpr95'])
     """
-    return sorted(metrics, key=lambda name: (name != "auroc", _precedence(name)))
+    return sorted(metrics, key=_place)
 
 
-def _precedence(name: str) -> int:
-    """Return the place of a general metric, also of one such as "clean accuracy"; else 0."""
-    base = next((known for known in GENERAL if name.endswith(known)), name)
-    return PRECEDENCE[base] if base in GENERAL else 0
+def _place(name: str) -> tuple[bool, int, bool]:
+    base = base_metric(name)
+    return base != "auroc", _PRECEDENCE[base] if base in GENERAL else 0, base != name
+
+
+def base_metric(name: str) -> str:
+    """Return the metric behind a qualified one.
+
+    >>> base_metric("clean accuracy"), base_metric("balanced accuracy"), base_metric("regret")
+    ('accuracy', 'balanced accuracy', 'regret')
+    """
+    known = [metric for metric in MEASURES if name == metric or name.endswith(f" {metric}")]
+    return max(known, key=len, default=name)

@@ -32,22 +32,24 @@ OOD_TITLES = SET_TITLES | frozenset(
 )  # fmt: skip
 # Titles of what may be compared, or be data: only where nothing else is.
 MODEL_TITLES = (
-    "classifiername", "classifier", "classifiers", "modelname", "modelid", "model", "models",
+    "modelfullname", "classifiername", "classifier", "classifiers", "modelname", "modelid", "model",
+    "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
-    "strategy", "approaches", "variant", "ablation", "kernel", "name",
+    "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset",
 )  # fmt: skip
 ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
 )  # fmt: skip
 WEAK_SET_TITLES = (
-    "category", "task", "problem", "domain", "environment", "scene", "object", "corruption",
-    "language", "game", "subset",
+    "category", "categories", "task", "tasks", "problem", "domain", "environment", "scene",
+    "object", "corruption", "language", "game", "subset",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
     {"sample", "samples", "data", "dataset", "class", "classes", "image", "images", "subject",
      "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
-     "task", "country", "language", "game", "environment", "set"}
+     "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
+     "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -65,7 +67,7 @@ REPEAT_WORD = "|".join(sorted(REPEAT_TITLES, key=len, reverse=True))  # in regul
 RUN_COUNT_TITLES = frozenset(
     {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
      "numberofseeds", "trials", "ntrials", "numtrials", "repetitions", "repeats",
-     "nrepeats", "replicates", "count"}
+     "nrepeats", "replicates", "count", "folds", "nfolds", "numfolds"}
 )  # fmt: skip
 
 KNOWN_DETECTORS = frozenset(
@@ -144,11 +146,15 @@ _OTHER_SETS = frozenset(
      "wine", "winogrande", "wood", "yacht", "yelp", "zipper", "zoomblur"}
 )  # fmt: skip
 # Words that say which of several metrics, not on which data set.
-QUALIFIERS = frozenset(
-    {"clean", "robust", "standard", "natural", "adversarial", "certified", "train", "training",
-     "validation", "dev", "classification", "zero", "shot", "zeroshot", "fewshot", "linear",
-     "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro", "weighted",
-     "nominal", "benign"}
+SPLITS = frozenset(
+    {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
+     "p", "imagelevel", "pixellevel", "level"}
+)  # fmt: skip
+QUALIFIERS = SPLITS | frozenset(
+    {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
+     "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
+     "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
+     "weighted", "nominal", "benign"}
 )  # fmt: skip
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(
@@ -158,7 +164,8 @@ SUMMARIES = frozenset(
 )  # fmt: skip
 # Lines of a table that are means of other lines.
 AVERAGES = frozenset(
-    {"nearood", "farood", "average", "avg", "mean", "overall", "all", "averageood", "total",
+    {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
+     "all", "averageood", "total",
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
@@ -209,7 +216,10 @@ def is_data(name: str) -> bool:
     (True, True, True, False)
     """
     bare = re.sub(r"\W*(?:[a-z]+\W+)?\d$", "", name[:100], flags=re.IGNORECASE)
-    return is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS
+    if is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS:
+        return True
+    parts = re.split(r"\s+(?:vs\.?\s+|[→/|]\s*)?|\s*→\s*", name[:100].strip())
+    return len(parts) > 1 and all(map(is_set, parts))  # an ID set with an outlier set
 
 
 def is_average(title: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title
 from oodometer.results import Results
-from oodometer.tables.cells import is_gap, read_cell
+from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import OTHER_METRIC, guess
 from oodometer.tables.content import are_detectors
+from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.files import Table, texts
 from oodometer.tables.found import Found
 from oodometer.tables.long import Long, to_long
-from oodometer.tables.measures import MEASURES, main_first, metric_named, metrics_in
+from oodometer.tables.measures import (
+    GENERAL,
+    MEASURES,
+    base_metric,
+    main_first,
+    metric_named,
+    metrics_in,
+)
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, option, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 
+_SHOWN = 3  # readings that a question names
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
@@ -62,11 +71,15 @@ def read_results(
     frame, titles = tidied(table.frame)
     frame = unfolded(frame, notes)
     default, source = _default_metric(stem, table.about)
+    if default is None:
+        default, frame = metric_of_names(frame)
+        source = "names of the files"
     frame = with_joined(columns, frame, titles)
     chosen = parse_columns(columns, frame, titles)
     roles = guess(frame, chosen, default)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
+    frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if default is not None and not any(map(metric_named, roles.measured)) and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
@@ -77,28 +90,27 @@ def read_results(
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
     return Reading(
-        tuple(results[metric] for metric in _ordered(list(results), chosen, roles)),
+        tuple(results[metric] for metric in _ordered(list(results), roles)),
         _listing(roles, measured),
         tuple(dict.fromkeys(notes)),
         table.found,
     )
 
 
-def _ordered(metrics: list[str], chosen: Mapping[str, str], roles: Roles) -> list[str]:
+def _ordered(metrics: list[str], roles: Roles) -> list[str]:
     """Put the main metric first: the one that the user names, else AUROC or accuracy; or ask."""
-    named = [roles.measured[column][0] for column in chosen if column in roles.measured]
     ordered = main_first(metrics)
-    if named:
-        return sorted(ordered, key=lambda metric: metric != named[0])
-    rivals = [metric for metric in ordered if metric not in MEASURES]
-    if len(ordered) > 1 and ordered[0] in rivals:
-        columns = [c for c, (metric, _) in roles.measured.items() if metric in rivals[:3]]
+    if roles.main:
+        return sorted(ordered, key=lambda metric: metric != roles.main[0])
+    base = base_metric(ordered[0])
+    rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
+    if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
         options = " or ".join(
-            option(**{"higher" if roles.measure(roles.measured[c][0]).higher else "lower": c})
-            for c in columns
+            option(**{"higher" if roles.measure(metric).higher else "lower": column})
+            for column, metric in list(rivals.items())[:_SHOWN]
         )
         raise UserError(
-            f"{' and '.join(repr(c) for c in columns)} are different metrics: say which decides, "
+            f"{' and '.join(repr(c) for c in rivals)} are different metrics: say which decides, "
             f"with {options}."
         )
     return ordered
@@ -168,11 +180,32 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
     """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
         raise UserError(_why_no_results(roles, frame))
+    used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
+    for column in [c for c in frame.columns if c not in used and metric_named(c)]:
+        pairs = [text for text in frame[column] if _PAIR.fullmatch(text)]
+        if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
+            raise UserError(
+                f"Cells of column '{column}', such as '{pairs[0]}', hold two numbers: give each a "
+                f"column of its own, or leave it out with {option(ignore=column)}."
+            )
     if roles.detector is None and not are_detectors(roles):
-        raise UserError(
-            f"No column names the detector; the columns are {', '.join(frame.columns)}: say which "
-            "with --columns detector=COLUMN."
-        )
+        raise UserError(_why_no_detector(roles, frame))
+
+
+def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
+    """Name the columns that may hold what is compared."""
+    taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
+    free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
+    free = [c for c in free if numeric_share(frame[c]) <= 0.5] or free
+    if not free:
+        return "No column names the detector, and nothing differs between the rows: add a column."
+    data = [c for c in (roles.ood, roles.id) if c in free]
+    of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
+    options = " or ".join(option(detector=column) for column in free[:_SHOWN])
+    return (
+        f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
+        f"compare; else say which column tells what is compared, with {options}."
+    )
 
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:

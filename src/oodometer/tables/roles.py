@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -43,6 +43,11 @@ class Roles:
     kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
     sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
+
+    @property
+    def main(self) -> list[str]:
+        """The metrics of the columns that the user says."""
+        return [metric for column, (metric, _) in self.measured.items() if column in self.chosen]
 
     def measure(self, name: str) -> Measure:
         """Return a metric of this table by its name."""
@@ -98,10 +103,15 @@ def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd
         for title in parts:
             if title not in frame.columns:
                 raise unknown("column", title, frame.columns)
-        lines = frame[parts].to_numpy().tolist()
-        joined = [" + ".join(dict.fromkeys(filter(None, line))) for line in lines]
-        frame = frame.drop(columns=parts).assign(**{name: joined})
+        frame = joined_column(frame, parts, name)
     return frame
+
+
+def joined_column(frame: pd.DataFrame, parts: Sequence[str], name: str) -> pd.DataFrame:
+    """Replace columns by one of that name that holds the texts of all."""
+    lines = frame[list(parts)].to_numpy().tolist()
+    joined = [" + ".join(dict.fromkeys(filter(None, line))) for line in lines]
+    return frame.drop(columns=list(parts)).assign(**{name: joined})
 
 
 def option(**chosen: str) -> str:

@@ -215,9 +215,16 @@ def _levels(frame: pd.DataFrame, column: str) -> int:
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
+    given = frame.loc[frame[column] != NOT_GIVEN, column]
+    if 2 * len(given.unique()) > len(given) and _is_decimal(given.unique()):
+        return False  # a measurement
     empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
     levels = frame.groupby("detector")[column].nunique()
     return bool((empty == 1).any() and (empty < 1).any() and (levels[empty == 0] > 1).any())
+
+
+def _is_decimal(levels: Iterable[str]) -> bool:
+    return any("." in level for level in levels) and numeric_share(levels) == 1.0
 
 
 def _with_parameter(frame: pd.DataFrame, column: str) -> pd.DataFrame:

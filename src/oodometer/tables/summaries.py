@@ -83,14 +83,23 @@ def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:
 def _means_of_others(long: pd.DataFrame, axis: str) -> list[str]:
     """Return levels that are the exact mean of all others everywhere, though no name says so."""
     names, table = _table(long, axis)
-    if len(table) <= _FEWEST or table.shape[1] < _FEWEST or np.isnan(table).any():
+    if len(table) <= _FEWEST or table.shape[1] < _FEWEST:
         return []
-    means = (table.sum(axis=0) - table) / (len(table) - 1)
-    close = (np.abs(means - table) <= 0.01 * np.abs(means)).all(axis=1)
+    given = ~np.isnan(table)
+    filled = np.where(given, table, 0.0)
+    others = given.sum(axis=0) - given
+    means = (filled.sum(axis=0) - filled) / np.maximum(others, 1)
+    checked = given & (others >= _FEWEST)
+    wrong = given & ~checked & (others > 0) | checked & (
+        np.abs(means - table) > 0.01 * np.abs(means)
+    )
+    close = (checked.sum(axis=1) >= _FEWEST) & ~wrong.any(axis=1)
     return [
         str(name)
-        for name, own, mean in zip(names[close], table[close], means[close], strict=True)
-        if (np.abs(own - mean) <= _rounding(own)).all() and not _is_known(str(name))
+        for name, own, mean, here in zip(
+            names[close], table[close], means[close], checked[close], strict=True
+        )
+        if (np.abs(own - mean)[here] <= _rounding(own[here])).all() and not _is_known(str(name))
     ]
 
 

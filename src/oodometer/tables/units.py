@@ -26,43 +26,52 @@ def one_unit(
 ) -> tuple[pd.DataFrame, dict[str, Measure]]:
     """Bring percent and fractions to fractions; where they are mixed, say which is which.
 
-    Return also the metrics, of which each now is a share or not: others stay as they are.
+    Return also the metrics, of which each now is a share or not: others stay as they are. A metric
+    beside the first that cannot be read is left out.
     """
+    import pandas as pd
+
+    parts, known = [], {}
+    for name, measure in measures.items():
+        part = long[long["metric"] == name]
+        numbers = part["value"].to_numpy(dtype=float)
+        known[name] = measure._replace(is_share=_is_share(measure, numbers))
+        try:
+            parts.append(_as_shares(part, name, notes) if known[name].is_share else part)
+        except UserError as problem:
+            if not parts:
+                raise
+            del known[name]
+            notes.append(f"{name} was left out: {str(problem).rstrip('.')}")
+    return pd.concat(parts, ignore_index=True), known
+
+
+def _as_shares(long: pd.DataFrame, metric: str, notes: list[str]) -> pd.DataFrame:
+    """Bring the numbers of one metric to fractions."""
     percent = long[PERCENT].to_numpy(dtype=bool, copy=True)
-    numbers = long["value"].to_numpy(dtype=float)
-    of_metric = {name: (long["metric"] == name).to_numpy() for name in measures}
-    known = {
-        name: measure._replace(is_share=_is_share(measure, numbers[of_metric[name]]))
-        for name, measure in measures.items()
-    }
-    own_unit = np.isin(long["metric"], [name for name, m in known.items() if not m.is_share])
-    values = np.where(own_unit, numbers, _rounded(numbers))
-    percent &= ~own_unit
-    _require_range(long, np.where(own_unit, 0.0, values))
-    for metric in [name for name, measure in known.items() if measure.is_share]:
-        here = of_metric[metric]
-        above = here & ~percent & (values > 1)
-        below = here & ~percent & (values <= 1)
-        if below.any() and (above.any() or (here & percent).any()):
-            said = f"{metric}: {int(below.sum())} of {int(here.sum())} numbers are"
-            if metric.endswith("auroc"):
-                _require_apart(metric, values, above, below)
-                # No detector that anybody tabulates has an AUROC of 1 %.
-                notes.append(f"{said} fractions among percentages; each was read by its size")
-            else:
-                _require_percent(long, metric, above, below, here & percent)
-                notes.append(f"{said} at most 1 and were read as percentages like the others")
-                percent |= below
-        percent |= above
-    unit = np.where(percent, 100.0, 1.0)
+    values = _rounded(long["value"].to_numpy(dtype=float))
+    _require_range(long, values)
+    above = ~percent & (values > 1)
+    below = ~percent & (values <= 1)
+    if below.any() and (above.any() or percent.any()):
+        said = f"{metric}: {int(below.sum())} of {len(long)} numbers are"
+        if metric.endswith("auroc"):
+            _require_apart(metric, values, above, below)
+            # No detector that anybody tabulates has an AUROC of 1 %.
+            notes.append(f"{said} fractions among percentages; each was read by its size")
+        else:
+            _require_percent(long, metric, above, below, percent)
+            notes.append(f"{said} at most 1 and were read as percentages like the others")
+            percent |= below
+    unit = np.where(percent | above, 100.0, 1.0)
     spreads = long["spread"].to_numpy(dtype=float) / unit
-    if (spreads[~own_unit] > LARGEST_SPREAD).any():
-        worst = long.iloc[int(np.nanargmax(np.where(own_unit, 0.0, spreads)))]
+    if (spreads > LARGEST_SPREAD).any():
+        worst = long.iloc[int(np.nanargmax(spreads))]
         raise UserError(
             f"{worst['detector']} has a spread of {worst['spread']:g} behind {worst['value']:g}, "
             "more than such numbers can have."
         )
-    return long.assign(value=values / unit, spread=spreads), known
+    return long.assign(value=values / unit, spread=spreads)
 
 
 def _is_share(measure: Measure, values: NDArray[np.float64]) -> bool:

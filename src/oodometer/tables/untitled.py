@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,13 @@ _SETTINGS = re.compile(
     r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
     r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda)$"
 )
+_SPLIT = re.compile(
+    r"(?<![^\W_])(?:train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?)(?![^\W_])", re.I
+)
+_MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
 _PERFORMANCE = frozenset({"perf", "performance", "performances"})
 _OTHER_QUANTITY = "another quantity"
+_CLEAR = 0.5  # correlation of ranks with means that settles which is better
 _SHOWN = 4  # columns that a question names
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 
@@ -71,12 +77,14 @@ def untitled_results(
     if len(means) < len(measured):
         roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
         measured = [column for column in measured if column not in means]
+    _require_one_split(measured)
     measured = _alike(measured, roles, asked=metric in roles.own)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
     for column in measured:
-        what = "" if alone or plain(column) == "value" else column.strip(" ↑↓")
+        bare = _MEAN_AND_SPREAD.sub("", column).strip(" ↑↓")
+        what = "" if alone or plain(column) == "value" else bare
         roles.measured[column] = (metric, what)
     for column, spread in pairs.items():
         roles.measured[column] = (metric, paired[column][0])
@@ -122,13 +130,27 @@ def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
     return measured
 
 
+def _require_one_split(measured: Sequence[str]) -> None:
+    """Ask which split counts, where columns are those of training, validation and test."""
+    splits = {c: _SPLIT.search(c) for c in measured}
+    named = [c for c, found in splits.items() if found]
+    rest = {_SPLIT.sub("", c) for c in named}
+    test = next((c for c in named if "test" in c.casefold()), named[-1]) if named else ""
+    if len(named) > 1 and len(rest) < len(named):
+        raise UserError(
+            f"{', '.join(map(repr, named[:_SHOWN]))} are results on different parts of the data: "
+            f"say which count, such as {option(higher=test)} or {option(lower=test)}."
+        )
+
+
 def is_quantity(title: str) -> bool:
     """Whether a title names some quantity, such as a median, rather than a set or a detector.
 
     >>> is_quantity("id_median"), is_quantity("edl_rejection_rate_0.5"), is_quantity("SVHN")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title[:200])}
+    bare = _MEAN_AND_SPREAD.sub("", title[:200])
+    words = {plain(word) for word in re.split(r"[\W_]+", bare)}
     named = is_detector(title) or is_set(title) or plain(title) in MEANS
     return not named and not words.isdisjoint(QUANTITIES)
 
@@ -153,19 +175,41 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     # Whole numbers may be percentages too: if the title is a name, or like the others in size.
     whole = [c for c in cells if c in may and c not in measured]
     alike = [c for c in whole if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest]
-    named = [c for c in whole if is_set(c) or is_detector(c)]
+    named = [c for c in whole if is_data(c) or is_detector(c)]
     if not measured and not named and len(alike) < 2:
         return []
     found = {*measured, *alike, *named}
+    if len(measured) >= _SHOWN:  # numbers of the size of many others are like them
+        sizes = [cell.value for column in measured for cell in cells[column]]
+        low, high = min(sizes), max(sizes)
+        found |= {c for c in whole if all(low <= n.value <= high for n in cells[c])}
+    if measured:  # negative ones, which will be asked about
+        largest = max(cell.value for column in measured for cell in cells[column])
+        found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
     return [c for c in cells if c in found]
+
+
+def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest: float) -> bool:
+    """Whether numbers are like those of other columns, but for some that are negative."""
+    negative = sum(cell.value < 0 for cell in cells)
+    alike = 0 < 2 * negative < len(cells) and max(abs(cell.value) for cell in cells) <= largest
+    return alike and _may_measure(frame, column, cells, bounded=False)
 
 
 def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
     """Whether a column of numbers holds measurements rather than settings."""
     if any(cell.spread is not None or cell.percent for cell in cells):
         return True
+    if _repeats(cells):
+        return False
     fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
     return may and (fine or plain(column) == "value")
+
+
+def _repeats(cells: Sequence[Cell]) -> bool:
+    """Whether numbers are levels of a setting: few, and each of them equally often."""
+    times = Counter(cell.value for cell in cells)
+    return 1 < len(times) <= len(cells) / 2 and len(set(times.values())) == 1
 
 
 def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
@@ -197,7 +241,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
             f"{option(fpr95=ALL)} says otherwise"
         )
         return
-    higher = _direction(frame, columns)
+    higher = _direction(frame, columns, roles)
     if higher is None:
         shown = ", ".join(f"'{column}'" for column in columns[:2])
         raise UserError(
@@ -218,10 +262,27 @@ def _sets(frame: pd.DataFrame, roles: Roles) -> list[str]:
     return named or [what for _, what in roles.measured.values() if what]
 
 
-def _direction(frame: pd.DataFrame, columns: Sequence[str]) -> bool | None:
-    """Return whether higher is better, as arrows or a mean called performance say, else None."""
+def _direction(frame: pd.DataFrame, columns: Sequence[str], roles: Roles) -> bool | None:
+    """Return whether higher is better, as arrows, titles or ranks say, else None."""
     for arrow, higher in (("↑", True), ("↓", False)):
         if all(arrow in column for column in columns):
             return higher
     words = {plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column)}
-    return True if words & _PERFORMANCE else None
+    return True if words & _PERFORMANCE else _by_ranks(frame, columns, roles.id or roles.ood)
+
+
+def _by_ranks(frame: pd.DataFrame, columns: Sequence[str], names: str | None) -> bool | None:
+    """Return whether higher is better, as a row of ranks says: those with low ranks are best."""
+    if names is None or len(columns) < _SHOWN:
+        return None
+    ranked = frame[names].map(lambda name: "rank" in plain(name)[-5:])
+    if ranked.sum() != 1:
+        return None
+    ranks = [_mean(frame.loc[ranked, column]) for column in columns]
+    means = [_mean(frame.loc[~ranked, column]) for column in columns]
+    together = float(np.corrcoef(ranks, means)[0, 1])
+    return together < 0 if abs(together) > _CLEAR else None
+
+
+def _mean(texts: pd.Series[str]) -> float:
+    return float(np.mean([cell.value for cell in _numbers(texts)] or [np.nan]))
