@@ -223,7 +223,7 @@ def _are_data(names: Sequence[str]) -> bool:
     """Whether names are those of data sets: most of them, or several and none of a detector."""
     known = sum(map(is_data, names))
     others = sum(is_detector(name) or is_model(name) for name in names)
-    return 2 * known >= len(names) or known >= 3 > others == 0
+    return 0 < len(names) <= 2 * known or known >= 3 > others == 0
 
 
 def _mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:
