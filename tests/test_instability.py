@@ -401,3 +401,61 @@ def test_what_another_factor_does_is_not_shown_as_the_seeds():
     assert pictures["moves-seed"]["high"] - pictures["moves-seed"]["low"] == pytest.approx(0.002)
     wide = pictures["moves-optimizer"]
     assert (wide["low"], wide["high"]) == pytest.approx((0.801, 0.901))
+
+
+def test_on_several_data_sets_a_factor_is_judged_by_the_mean_over_them():
+    """The winner changes with the seed on every set, but not on the mean over sets."""
+    rng = np.random.default_rng(2)
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": "", "seed": 10 * s + seed,
+         "value": 0.6 + 0.01 * (d == "a") + 0.01 * s + rng.normal(0, 0.02)}
+        for d in "ab" for s in range(20) for seed in range(6)
+    ]  # fmt: skip
+    finding = instability_of(Results(pd.DataFrame(lines), ("seed",)))
+    said = [claim.text for claim in finding.claims]
+    assert said[0] == "Changing only the seed never changes the best detector on the mean of 20 " \
+        "data sets."  # fmt: skip
+    assert any(text.startswith("Changing only the seed changes the best detector on 1") and
+               text.endswith("of 20 data sets.") for text in said)  # fmt: skip
+    (spread,) = [table for table in finding.tables if table.name.startswith("spread-")]
+    frame = pd.DataFrame(lines).assign(number=lambda own: own["seed"] % 10)
+    means = frame.pivot_table(index="detector", columns="number", values="value")
+    assert [row[:3] for row in spread.rows] == [
+        (name, pytest.approx(row.mean()), pytest.approx(row.std()))
+        for name, row in means.iterrows()
+    ]
+
+
+def test_conditions_that_are_nested_in_data_sets_are_averaged_within_them():
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": "", "noise": noise, "level": level,
+         "value": 0.9 - 0.1 * s - (noise == "N") * (0.1 if d == "a" else 0.02)}
+        for d in "ab" for s in range(3) for noise in ("clean", "N")
+        for level in (["none"] if noise == "clean" else [f"{s}-{n}" for n in range(1 + 2 * s)])
+    ]  # fmt: skip
+    finding = instability_of(Results(pd.DataFrame(lines), ("noise", "level")))
+    tables = {table.name: table for table in finding.tables}
+    rows = tables["levels-noise-the mean of 3 data sets"].rows
+    assert rows == (("clean", pytest.approx(0.8), pytest.approx(0.8)),
+                    ("N", pytest.approx(0.7), pytest.approx(0.78)))  # fmt: skip
+
+
+def test_epochs_add_no_evidence_that_a_condition_changes_the_winner():
+    """Three training runs under each optimizer, evaluated at ten epochs: still three."""
+    flipped = 0
+    for world in range(60):
+        rng = np.random.default_rng(world)
+        lines = []
+        for optimizer in ("adam", "sgd"):
+            for seed in range(3):
+                own = rng.normal(0, 0.02, 2)  # of the training run: shared by its epochs
+                lines += [
+                    {"detector": d, "ood": "far", "optimizer": optimizer, "seed": seed,
+                     "epoch": epoch, "value": 0.7 + own["ab".index(d)] + rng.normal(0, 0.001)}
+                    for d in "ab" for epoch in range(10)
+                ]  # fmt: skip
+        finding = instability_of(
+            Results(pd.DataFrame(lines), ("optimizer", "seed", "epoch")), ["optimizer"]
+        )
+        flipped += any(verdict == "flips" for verdict, _ in claims(finding))
+    assert flipped <= 60 * 0.05 + 2 * np.sqrt(60 * 0.05 * 0.95)

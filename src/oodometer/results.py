@@ -90,6 +90,11 @@ class Results:
         return tuple(self.frame["detector"].unique().tolist())
 
     @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Data sets that something was trained on, in the order of their first line."""
+        return tuple(self.frame["id"].unique().tolist()) if "id" in self.frame.columns else ("",)
+
+    @cached_property
     def ood(self) -> tuple[str, ...]:
         """Outlier sets, in the order of their first line."""
         return tuple(self.frame["ood"].unique().tolist())

@@ -205,7 +205,7 @@ def _units(whole: Cells) -> list[tuple[Cells, Unit, int]]:
     if len(cells.ids) >= SEVERAL:
         found.append((cells, "data set", 0))
     if not found or names(cells.factors, "repeat"):
-        runs = _retrained(cells)
+        runs = retrained(cells)
         if runs is not None and len(runs.training_runs) > 1:
             # A repeat that is averaged over other conditions has fewer cells, but none is left out.
             gone = cells.values.shape[1] - runs.values.shape[1]
@@ -216,7 +216,7 @@ def _units(whole: Cells) -> list[tuple[Cells, Unit, int]]:
     return [(whole, "part", 0) if single else (cells, "outlier set", 0)]
 
 
-def _retrained(cells: Cells) -> Cells | None:
+def retrained(cells: Cells) -> Cells | None:
     """Training runs on the same sets: crossed with all data sets, or numbered within each."""
     crossed = cells.crossed()
     if len(crossed.ids) == len(cells.ids):

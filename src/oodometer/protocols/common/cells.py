@@ -134,6 +134,24 @@ class Cells:
         shared = np.asarray(self.present[usual].all(axis=0))
         return (self.at(shared) if shared.any() else self).over(*parts)
 
+    def over_conditions(self, factor: str) -> Cells:
+        """The mean over conditions other than the factor under which all its levels were run.
+
+        Where levels share none, of all that each has: such conditions are nested in the factor.
+        """
+        others = [name for name in names(self.factors, "condition") if name != factor]
+        if not others:
+            return self
+        runs = list(self.runs.values())
+        levels, level = _numbered([(own.get(factor, ""),) for own in runs])
+        contexts, context = _numbered([tuple(own[name] for name in others) for own in runs])
+        present = np.zeros((len(self.pairs), levels, contexts), dtype=bool)
+        present[self.pair, level[self.run], context[self.run]] = True
+        measured = np.asarray(present.any(axis=2))[:, :, None]  # levels, on each pair
+        shared = ~np.asarray((measured & ~present).any(axis=1))
+        nested = ~np.asarray(shared.any(axis=1))
+        return self.at(shared[self.pair, context[self.run]] | nested[self.pair]).over(*others)
+
     def at(self, kept: NDArray[np.bool_]) -> Cells:
         """Some cells only, and the runs and sets that have some."""
         runs, run = _renumbered(self.run[kept])
@@ -212,6 +230,12 @@ class Cells:
 
 def _label(levels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:
+    """How many distinct keys there are, and the number of each."""
+    known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    return len(known), np.array([known[key] for key in keys], dtype=np.intp)
 
 
 def _renumbered(numbers: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

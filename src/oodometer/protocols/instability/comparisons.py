@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
-from oodometer.stats.paired import t_test
+from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
 def winner_flips(parts: Sequence[Spread]) -> bool:
@@ -39,24 +40,25 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
     """Comparisons at each level with repeats: a list for each outlier set.
 
-    Where some level lacks runs under some context, a list for each context, too.
+    Runs are blocked by the other conditions, and re-evaluations of a training run averaged. Where
+    some level lacks runs under some context, there is a list for each context, too.
     """
-    runs = {
-        Place(number, context, part.level[here[0]]): (part, here)
+    strata = {
+        Place(number, context, part.level[here[0][0]]): [_by_training_run(part, h) for h in here]
         for number, part in enumerate(parts)
-        for context, here in (_pooled(part) if _is_complete(part) else part.places)
+        for context, here in (_pooled(part) if _is_complete(part) else _apart(part))
     }
     values = {}
-    for place, (part, here) in runs.items():
+    for place, own in strata.items():
+        part = parts[place.part]
         sign = -1.0 if part.higher_is_better else 1.0
-        means = sign * part.values[:, here].mean(axis=1)
+        means = sign * np.mean([runs.mean(axis=1) for runs in own], axis=0)
         values[place] = dict(zip(part.detectors, means.tolist(), strict=True))
 
     def compare(place: Place, other: str, first: str) -> Difference:
-        part, here = runs[place]
-        one, two = (part.values[part.detectors.index(name), here] for name in (other, first))
-        test = t_test(one, two, level=LEVEL)
-        return Difference(test.value, test.low, test.high, test.p_value)
+        rows = [parts[place.part].detectors.index(name) for name in (other, first)]
+        pairs = [Stratum(runs[rows[0]], runs[rows[1]], paired=True) for runs in strata[place]]
+        return stratified_difference(pairs, LEVEL)
 
     by_context: dict[tuple[int, int], list[Comparison]] = {}
     found = compare_all(values, compare, lambda place: place.level)
@@ -80,6 +82,27 @@ def _is_complete(part: Spread) -> bool:
     return whole and len(set(runs.values())) == 1 and min(runs.values()) >= FEWEST_FOR_T
 
 
-def _pooled(part: Spread) -> list[tuple[int, NDArray[np.intp]]]:
-    """The runs of each level under all contexts."""
-    return [(0, np.flatnonzero(np.array(part.level) == level)) for level in part.levels]
+Strata = list[tuple[int, list[NDArray[np.intp]]]]  # context, and the runs of each stratum
+
+
+def _pooled(part: Spread) -> Strata:
+    """The runs of each level, a stratum for each of the other conditions."""
+    levels = np.array(part.level)
+    return [
+        (0, [np.flatnonzero((levels == level) & (part.conditions == own))
+             for own in np.unique(part.conditions)])
+        for level in part.levels
+    ]  # fmt: skip
+
+
+def _apart(part: Spread) -> Strata:
+    """The runs of each level in each context."""
+    return [(context, [here]) for context, here in part.places]
+
+
+def _by_training_run(part: Spread, runs: NDArray[np.intp]) -> Floats:
+    """(detectors, training runs): means over re-evaluations, which are not independent."""
+    trained = part.trained[runs]
+    return np.stack(
+        [part.values[:, runs[trained == own]].mean(axis=1) for own in np.unique(trained)], axis=1
+    )

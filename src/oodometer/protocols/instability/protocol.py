@@ -14,6 +14,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Table, Verdict
+from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells
 from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
 from oodometer.protocols.common.words import (
@@ -25,7 +26,13 @@ from oodometer.protocols.common.words import (
     never_otherwise,
 )
 from oodometer.protocols.instability.comparisons import winner_flips
-from oodometer.protocols.instability.spreads import Spread, compared, over_sets, spreads
+from oodometer.protocols.instability.spreads import (
+    Spread,
+    compared,
+    over_data_sets,
+    over_sets,
+    spreads,
+)
 from oodometer.protocols.instability.views import (
     extremes_table,
     level_table,
@@ -75,22 +82,32 @@ def instability_of(
         raise UserError("Instability compares detectors: the table has only one.")
     runs = _count_runs(table) if runs is None else runs
     cells, left_out, incomplete = compared(table)
-    moved = _moved(cells, wanted, incomplete, published)
+    overall = _overall(cells, wanted) if not published else {}
+    moved = _moved(cells, wanted, published)
     every = [part for parts in moved.values() for part in parts]
-    shown = every
-    if max(len(parts) for parts in moved.values()) > MANY_SETS and not published:
-        overall = over_sets(cells)
-        shown = [part for f in moved for part in spreads(overall, f, published=published)]
+    moved = {f: moved.get(f) or overall[f] for f in wanted if f in (*moved, *overall)}
+    if not moved:
+        raise _nothing_moved(wanted, incomplete)
+    shown = [*(part for own in overall.values() for part in own), *every]
+    are_many = max(len(parts) for parts in moved.values()) > MANY_SETS and not published
+    if are_many:
+        shown = shown[: len(overall)] or [
+            part for factor in moved for part in spreads(over_sets(cells), factor)
+        ]
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
         question="Does the order of detectors survive a change of "
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
-        claims=tuple(claim for parts in moved.values() for claim in _claims(parts)),
+        claims=tuple(
+            claim
+            for factor, parts in moved.items()
+            for claim in _claims(parts, overall.get(factor, parts))
+        ),
         tables=_tables(shown, published),
         series=(*moves(shown), *value_lines(shown)),
         caveats=_caveats(
-            incomplete, published, [f for f in wanted if f not in moved], shown is every
+            incomplete, published, [f for f in wanted if f not in moved], not are_many
         ),
         missing=(
             *missing_lines(table.missing, runs),
@@ -103,19 +120,27 @@ def instability_of(
     )
 
 
-def _moved(
-    cells: Cells, factors: Sequence[str], incomplete: int, published: bool
-) -> dict[str, list[Spread]]:
+def _moved(cells: Cells, factors: Sequence[str], published: bool) -> dict[str, list[Spread]]:
     """What each factor does that some runs differ in alone, on every outlier set."""
     found = {factor: spreads(cells, factor, published=published) for factor in factors}
-    moved = {factor: parts for factor, parts in found.items() if parts}
-    if not moved:
-        lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
-        raise UserError(
-            f"No two runs{lacking} differ in only one factor, so the effect of a factor is "
-            f"unknown; the factors are {', '.join(factors) or 'none'}."
-        )
-    return moved
+    return {factor: parts for factor, parts in found.items() if parts}
+
+
+def _nothing_moved(factors: Sequence[str], incomplete: int) -> UserError:
+    lacking = f" ({incomplete} of them lack a detector)" if incomplete else ""
+    return UserError(
+        f"No two runs{lacking} differ in only one factor, so the effect of a factor is unknown; "
+        f"the factors are {', '.join(factors) or 'none'}."
+    )
+
+
+def _overall(cells: Cells, factors: Sequence[str]) -> dict[str, list[Spread]]:
+    """What each factor does on the mean over data sets, if there are several."""
+    if len(cells.ids) < SEVERAL:
+        return {}
+    means = {factor: over_data_sets(cells, factor) for factor in factors}
+    found = {f: spreads(mean, f) for f, mean in means.items() if mean is not None}
+    return {factor: parts for factor, parts in found.items() if parts}
 
 
 def _tables(parts: Sequence[Spread], published: bool) -> tuple[Table, ...]:
@@ -131,10 +156,13 @@ def _count_runs(table: Results) -> int:
     return len(table.frame[list(table.factor_names)].drop_duplicates()) if table.factors else 1
 
 
-def _claims(parts: Sequence[Spread]) -> list[Claim]:
-    """What one factor does, over all outlier sets."""
+def _claims(parts: Sequence[Spread], overall: Sequence[Spread]) -> list[Claim]:
+    """What one factor does, on the mean over data sets if that is known, and on each set."""
     turned = parts[0].is_condition and winner_flips(parts)
-    return [*_claim_winner(parts, turned), *_claim_pairs(parts, turned), *_claim_farthest(parts)]
+    winner = _claim_winner(parts, turned)
+    if overall is not parts:
+        return [*_claims(overall, overall), *winner]
+    return [*winner, *_claim_pairs(parts, turned), *_claim_farthest(parts)]
 
 
 def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
@@ -142,14 +170,17 @@ def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
     factor = parts[0].factor
     changing = {part.set: part.changing_winners for part in parts if part.changing_winners}
     if not changing:
-        text = f"Changing only the {factor} never changes the best detector."
-        evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')} on each"
+        text = f"Changing only the {factor} never changes the best detector{_on_mean(parts)}."
+        evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')}" + " on each" * (
+            not parts[0].is_mean
+        )
         return [Claim(text, never_otherwise(0, parts[0].changes), evidence)]
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(changing.items())[:6]
     )
-    where = "" if len(parts) == 1 else f" on {len(changing)} of {len(parts)} outlier sets"
+    where = f" on {len(changing)} of {len(parts)} {parts[0].set_word}s"
+    where = _on_mean(parts) if len(parts) == 1 else where
     verdict, doubt = _due_to_the_factor(parts, turned, any_two=False)
     text = f"Changing only the {factor} changes the best detector{where}{doubt}."
     return [Claim(text, verdict, evidence)]
@@ -171,7 +202,7 @@ def _claim_pairs(parts: Sequence[Spread], turned: bool) -> list[Claim]:
         Claim(
             f"Changing only the {parts[0].factor} reverses the order of "
             f"{f'up to {most}' if most else 'none'} of {count(pairs, 'pair')} of "
-            f"detectors{doubt}.",
+            f"detectors{_on_mean(parts)}{doubt}.",
             verdict,
             f"{by_set}; a pair counts if each is ahead of the other in some run",
         )
@@ -228,7 +259,12 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
 
 
 def _sets(parts: Sequence[Spread]) -> str:
-    return count(len(parts), "outlier set")
+    return parts[0].set if _on_mean(parts) else count(len(parts), parts[0].set_word)
+
+
+def _on_mean(parts: Sequence[Spread]) -> str:
+    """Say that something is about the mean over data sets."""
+    return f" on {parts[0].set}" if parts[0].is_mean else ""
 
 
 def _deviation(part: Spread, row: int) -> str:
@@ -276,10 +312,7 @@ def _caveats(
             "deviations are divided by the number of runs."
         )
     if not sets_shown:
-        caveats.append(
-            "There are many outlier sets: tables and figures show means over them; claims are "
-            "about each set."
-        )
+        caveats.append("There are many sets: tables and figures show means over them.")
     for name in unmoved:
         caveats.append(f"No two runs differ only in {name}.")
     return tuple(caveats)

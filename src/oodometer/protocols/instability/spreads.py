@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Kind, names
 from oodometer.metrics import METRICS, Estimate
+from oodometer.protocols.common.cases import retrained
 from oodometer.protocols.common.cells import (
     ENOUGH,
     Cells,
@@ -34,6 +35,7 @@ class Spread:
     factor: str
     kind: Kind  # of the factor
     set: str
+    set_word: str  # what readers call such a set
     metric: str
     higher_is_better: bool
     detectors: tuple[str, ...]
@@ -41,10 +43,13 @@ class Spread:
     level: tuple[str, ...]  # of each run
     groups: NDArray[np.int64]  # of each run: runs of one group agree in all other factors
     contexts: NDArray[np.int64]  # of each run: the same, but for repeats such as the seed
+    conditions: NDArray[np.int64]  # of each run: the same, but for repeats and re-evaluations
+    trained: NDArray[np.int64]  # of each run: the training run that it evaluates
     values: NDArray[np.float64]  # (detectors, runs), fractions
     accuracy: NDArray[np.float64] | None
     changes: int  # independent changes of the factor: re-evaluations of one training run are none
     published: bool = False
+    is_mean: bool = False  # over several data sets
 
     @property
     def runs(self) -> int:
@@ -209,13 +214,24 @@ def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
 def over_sets(cells: Cells) -> Cells:
     """Mean over the outlier sets of each ID set, of cells in which every detector has a value."""
     sets = len({pair.ood for pair in cells.pairs})
-    means = [Pair(pair.id, f"the mean of {sets} outlier sets") for pair in cells.pairs]
     whole = cells.complete()
-    called = dict(zip(cells.pairs, means, strict=True))
-    return whole.over(pairs=[called[pair] for pair in whole.pairs])
+    return whole.over(pairs=[Pair(p.id, f"the mean of {sets} outlier sets") for p in whole.pairs])
 
 
-def spreads(cells: Cells, factor: str, *, published: bool) -> list[Spread]:
+def over_data_sets(cells: Cells, factor: str) -> Cells | None:
+    """Mean over all data sets, which weigh the same, of the runs that all of them have.
+
+    Other conditions are averaged first: those that are nested in data sets are no runs of others.
+    """
+    whole = retrained(cells.complete().over_conditions(factor))
+    if whole is None or factor not in names(whole.factors):
+        return None
+    by_set = whole.over(pairs=[Pair(pair.id, "") for pair in whole.pairs])
+    overall = Pair("", f"the mean of {len(whole.ids)} data sets")
+    return by_set.over(pairs=[overall] * len(by_set.pairs))
+
+
+def spreads(cells: Cells, factor: str, *, published: bool = False) -> list[Spread]:
     """Find, for each outlier set, the runs that differ in this factor and agree in all others."""
     found = (_spread(cells, factor, pair, published) for pair in range(len(cells.pairs)))
     return [spread for spread in found if spread is not None]
@@ -232,6 +248,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         return None
     own, levels = own[several], [levels[place] for place in np.flatnonzero(several)]
     repeats = names(cells.factors, "repeat")
+    later = names(cells.factors, "re_evaluation")
     accuracy = cells.accuracy[own]
     if np.isfinite(accuracy).all() and accuracy.max() > 1:
         accuracy = accuracy / 100
@@ -240,6 +257,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         factor=factor,
         kind=results.kind(factor),
         set=cells.sets[pair],
+        set_word="outlier set" if any(own.ood for own in cells.pairs) else "data set",
         metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
         higher_is_better=results.higher_is_better,
         detectors=cells.detectors,
@@ -247,12 +265,15 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         level=level,
         groups=groups[several],
         contexts=_numbered([_without(run, factor, *repeats) for run in levels]),
+        conditions=_numbered([_without(run, factor, *repeats, *later) for run in levels]),
+        trained=_numbered([_without(run, *later) for run in levels]),
         values=cells.values[:, own].copy(),
         accuracy=accuracy if np.isfinite(accuracy).all() else None,
         changes=independent_changes(
             {str(run): own for run, own in enumerate(levels)}, factor, cells.factors
         ),
         published=published,
+        is_mean=len(cells.results.ids) > 1 and len(cells.ids) == 1,
     )
 
 

@@ -304,7 +304,7 @@ def arrange(
     ]
     cells = everything.scaled(100.0 if is_share else 1.0).over(*names(kinds, "re_evaluation"))
     others = tuple(name for name in names(kinds, "condition") if name != chosen)
-    runs = _runs_by_level(_over_others(cells, chosen, others), chosen)
+    runs = _runs_by_level(cells.over_conditions(chosen), chosen)
     varied = [n for n in names(kinds) if len({r[n] for r in everything.runs.values()}) > 1]
     return ScoredMetric(
         results,
@@ -317,30 +317,6 @@ def arrange(
         tuple(name for name in names(kinds, "re_evaluation") if name in varied),
         tuple(name for name in others if name in varied),
     )
-
-
-def _over_others(cells: Cells, factor: str, others: Sequence[str]) -> Cells:
-    """The mean over other conditions, of those under which every level of the factor was run.
-
-    Where levels share none, of all that each has: such conditions are nested in the factor.
-    """
-    if not others:
-        return cells
-    runs = list(cells.runs.values())
-    levels, level = _numbered([(own.get(factor, ""),) for own in runs])
-    contexts, context = _numbered([tuple(own[name] for name in others) for own in runs])
-    present = np.zeros((len(cells.pairs), levels, contexts), dtype=bool)
-    present[cells.pair, level[cells.run], context[cells.run]] = True
-    measured = np.asarray(present.any(axis=2))[:, :, None]  # levels, on each pair
-    shared = ~np.asarray((measured & ~present).any(axis=1))
-    nested = ~np.asarray(shared.any(axis=1))
-    return cells.at(shared[cells.pair, context[cells.run]] | nested[cells.pair]).over(*others)
-
-
-def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:
-    """How many distinct keys there are, and the number of each."""
-    known = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    return len(known), np.array([known[key] for key in keys], dtype=np.intp)
 
 
 def _runs_by_level(cells: Cells, factor: str) -> dict[tuple[Pair, str, str], Runs]:
