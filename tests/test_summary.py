@@ -67,6 +67,13 @@ def test_headlines_of_every_finding_come_before_details_of_the_first():
     assert everything.count("evidence") == 3 and "more in the report" not in everything
 
 
+def test_what_is_decided_comes_before_what_is_open():
+    open_claims = tuple(Claim(f"Open {n}.", "undecided", "") for n in range(9))
+    known = (*open_claims, Claim("Noise harms all.", "holds", ""))
+    findings = [Finding("p", "t", "q", claims) for claims in (open_claims, open_claims, known)]
+    assert "stable    Noise harms all." in shown(findings, 80, lines=4)
+
+
 def test_the_reading_follows_the_main_claims_on_the_page():
     finding = Finding("p", "t", "q", claims(5), reading=READING, caveats=("careful",))
     page, text = render([finding], title="t"), markdown(finding)

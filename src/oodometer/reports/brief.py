@@ -65,7 +65,7 @@ def _claims(
     chosen: list[Claim] = []
     for claim in _by_importance(findings):
         if chosen and len(texts[id(claim)]) > room:
-            break
+            continue
         if len(texts[id(claim)]) > room:
             texts[id(claim)] = [*texts[id(claim)][: max(room, 1) - 1], Text(_MORE)]
         chosen.append(claim)
@@ -90,10 +90,17 @@ def _claims(
 
 
 def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
-    """The headlines of the first finding, the first claim of each other, then the rest."""
+    """The headlines of the first finding, the best known claim of each other, then the rest."""
     first, *others = [finding.claims for finding in findings]
-    headlines = [*first[:_HEADLINES], *(claims[0] for claims in others if claims)]
-    return [*headlines, *first[_HEADLINES:], *(c for claims in others for c in claims[1:])]
+    known = [min(claims, key=_is_open) for claims in others if claims]
+    headlines = [*first[:_HEADLINES], *sorted(known, key=_is_open)]
+    taken = {id(claim) for claim in headlines}
+    rest = (claim for claims in (first, *others) for claim in claims if id(claim) not in taken)
+    return [*headlines, *rest]
+
+
+def _is_open(claim: Claim) -> bool:
+    return claim.verdict == "undecided"
 
 
 def _reading(console: Console, facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:
