@@ -152,7 +152,7 @@ def pictures(folder: Path, count: int = 6) -> None:
 def test_pictures_are_decoded_once_and_never_stale(kept, tmp_path, monkeypatch):
     pictures(tmp_path / "set" / "cat")
     first = read_part(str(tmp_path / "set"))
-    assert len(list(kept.glob("*.npy"))) == 2 and not list(kept.glob(".*"))
+    assert sorted(f.suffix for f in kept.iterdir()) == [".json", ".npy"]
     with monkeypatch.context() as patch:
         patch.setattr(decoded, "decode_all", lambda *_: pytest.fail("decoded again"))
         again = read_part(str(tmp_path / "set"))
@@ -174,13 +174,25 @@ def test_pictures_are_decoded_once_and_never_stale(kept, tmp_path, monkeypatch):
 def test_what_is_kept_may_be_damaged_or_impossible_to_keep(kept, tmp_path, monkeypatch):
     pictures(tmp_path / "set" / "cat")
     first = read_part(str(tmp_path / "set"))
-    for file in kept.glob("*.npy"):
-        for content in (b"", file.read_bytes()[:100], b"junk" * 100):
+    for file in kept.iterdir():
+        whole = file.read_bytes()
+        altered = whole[:-200] + bytes(255 - byte for byte in whole[-200:])
+        for content in (b"", whole[:100], b"junk" * 100, altered):
             file.write_bytes(content)
             assert read_part(str(tmp_path / "set")).digest == first.digest
     assert read_part(str(tmp_path / "set")).digest == first.digest
     monkeypatch.setenv(decoded.VARIABLE, str(tmp_path / "set" / "cat" / "0.png"))  # no folder
     assert read_part(str(tmp_path / "set")).digest == first.digest
+
+
+def test_verify_looks_at_decoded_pictures(kept, tmp_path):
+    pictures(tmp_path / "set" / "cat")
+    read_part(str(tmp_path / "set"))
+    assert [intact for _, intact in decoded.check_kept()] == [True]
+    (file,) = kept.glob("*.npy")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    assert list(decoded.check_kept()) == [(file, False)]
+    assert not list(kept.iterdir())
 
 
 def test_broken_pictures_are_told_about_and_nothing_is_kept(kept, tmp_path):

@@ -403,3 +403,19 @@ def test_a_task_larger_than_the_memory_runs_alone_and_that_is_said(whole, tmp_pa
     run_study(study, FolderStore(tmp_path / "b"), executor=Two(), settings=Settings(memory=2**40))
     assert Two.most == 2
     assert torture.content(tmp_path / "a") == torture.content(tmp_path / "b")
+
+
+def test_a_store_that_is_moved_in_mid_run_is_an_error_and_resumes_elsewhere(whole, tmp_path):
+    """It ended well and began another store, without its mark, at the old place."""
+    _, study, expected = whole
+    place, moved = tmp_path / "store", tmp_path / "moved"
+
+    def move(state: Progress) -> None:
+        if state.train[0] and place.exists():
+            place.rename(moved)
+
+    with pytest.raises(StoreError, match="is gone: it was moved or removed"):
+        run_study(study, FolderStore(place), workers=2, progress=move)
+    assert not place.exists()
+    run_study(study, FolderStore(moved), executor=InProcess())
+    assert torture.content(moved) == expected

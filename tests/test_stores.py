@@ -30,6 +30,7 @@ from oodometer.engine.stores import (
     this_owner,
 )
 from oodometer.engine.stores import claims as claiming
+from oodometer.engine.stores import folder as folders
 from oodometer.errors import UserError
 
 
@@ -549,3 +550,40 @@ def test_the_mark_is_json(tmp_path):
     store = FolderStore(tmp_path)
     store.require_writable()
     assert json.loads((tmp_path / "oodometer-store.json").read_text()).keys() == {"format"}
+
+
+def test_containers_with_equal_process_numbers_leave_each_other_alone(tmp_path, monkeypatch):
+    """They share a store: what one sweeps up must be of its own process, not of its namesake."""
+    store = FolderStore(tmp_path / "store")
+    store.require_writable()
+    with store._written("scores/x", b"half") as begun:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setattr(folders, "this_machine", lambda: "another container")
+            FolderStore(tmp_path / "store").sweep(os.getpid())
+        assert begun.exists()
+        FolderStore(tmp_path / "store").sweep(os.getpid())
+        assert not begun.exists()
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_a_payload_is_replaced(tmp_path):
+    store = FolderStore(tmp_path / "store")
+    store.save("scores", "ab12", b"content", {})
+    payload = tmp_path / "store" / "scores" / "ab" / "ab12"
+    for put in (os.mkfifo, os.mkdir):
+        payload.unlink()
+        put(payload)
+        with pytest.raises(DamagedError):
+            store.load("scores", "ab12")
+        store.save("scores", "ab12", b"content", {})
+        assert store.load("scores", "ab12") == b"content"
+
+
+def test_a_store_that_was_moved_away_is_not_begun_anew(tmp_path):
+    store = FolderStore(tmp_path / "store")
+    store.save("scores", "ab12", b"content", {})
+    (tmp_path / "store").rename(tmp_path / "moved")
+    with pytest.raises(StoreError, match="is gone: it was moved or removed while it was in use"):
+        store.save("scores", "cd34", b"content", {})
+    with pytest.raises(StoreError, match="is gone"):
+        FolderStore(tmp_path / "store").require_present()
+    assert not (tmp_path / "store").exists()

@@ -100,6 +100,7 @@ def verify(
             damaged += 1
             typer.echo(f"damaged: {problem}; {_drop(opened, kind, key)}")
     typer.echo(f"checksums: {intact:,} correct, {damaged:,} wrong")
+    damaged += _verify_decoded()
     different = 0
     if sample:
         again = recompute(opened, sample, np.random.default_rng(seed))
@@ -117,6 +118,20 @@ def verify(
         typer.echo(f"recomputed: {len(again.same)} identical, {different} different")
     if damaged or different:
         raise typer.Exit(1)
+
+
+def _verify_decoded() -> int:
+    """Check the images that were decoded once for all studies; return how many sets are damaged."""
+    from oodometer.lab.data.readers.decoded import check_kept
+
+    checked = list(check_kept())
+    damaged = [path for path, intact in checked if not intact]
+    for path in damaged:
+        typer.echo(f"damaged: decoded images {path}; removed, they will be decoded again")
+    if checked:
+        correct = len(checked) - len(damaged)
+        typer.echo(f"decoded images: {correct:,} correct, {len(damaged):,} wrong")
+    return len(damaged)
 
 
 @app.command()

@@ -74,7 +74,9 @@ def _worker(work: Work) -> NetworkWorker:
     if key not in _workers:
         _workers.clear()
         if work.store not in _stores:
-            _stores[work.store] = open_store(work.store)
+            opened = open_store(work.store)
+            opened.require_present()  # whoever gave this task has begun it
+            _stores[work.store] = opened
         store = _stores[work.store]
         _workers[key] = open_worker(work.run, work.ood, work.detectors, store, work.device)
     return _workers[key]

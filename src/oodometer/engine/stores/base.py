@@ -263,6 +263,19 @@ class Store(ABC):
                 f"reads format {FORMAT}: choose another with --store."
             )
 
+    def require_present(self) -> None:
+        """Raise a StoreError if this store is not there: another process began it."""
+        if not self.exists():
+            raise self.gone()
+        self._marked = True
+
+    def gone(self) -> StoreError:
+        """What to say of a store that was there."""
+        return StoreError(
+            f"Store '{self.address}' is gone: it was moved or removed while it was in use. Run the "
+            "same command again with --store and its new place to resume."
+        )
+
     def _mark(self) -> None:
         if not self._marked and not self.has_file(MARK):
             self.write_file(MARK, json.dumps({"format": FORMAT}).encode())

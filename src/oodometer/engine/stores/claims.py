@@ -181,13 +181,13 @@ def this_owner() -> str:
     """Name this process for claims."""
     process = os.getpid()
     nonce = uuid.uuid4().hex[:8]
-    return str(Owner(_machine(), f"{process}", _started(process) or "0", nonce))
+    return str(Owner(this_machine(), f"{process}", _started(process) or "0", nonce))
 
 
 def owner_is_gone(owner: str) -> bool:
     """Whether the owner was a process of this machine that has ended; False if unknown."""
     machine, process, started, _ = Owner.parse(owner)
-    if machine != _machine() or not process.isdecimal() or not _system_tells():
+    if machine != this_machine() or not process.isdecimal() or not _system_tells():
         return False
     try:
         os.kill(int(process), 0)  # asks only: /proc may hide the processes of other users
@@ -207,7 +207,7 @@ def _system_tells() -> bool:
 
 
 @cache
-def _machine() -> str:
+def this_machine() -> str:
     """A name of this machine since its last start, in which processes are numbered."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]

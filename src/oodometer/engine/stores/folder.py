@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import mmap
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from oodometer.engine.stores.base import UNSEEN, File, Store, StoreError
+from oodometer.engine.stores.base import MARK, UNSEEN, File, Store, StoreError
+from oodometer.engine.stores.claims import this_machine
 from oodometer.errors import UserError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -35,6 +38,8 @@ class FolderStore(Store):
 
     def read_file(self, path: str) -> bytes | memoryview:
         """Return the content of a file, or raise FileNotFoundError."""
+        if not self.has_file(path):  # a pipe in its place would be waited for
+            raise FileNotFoundError(path)
         try:
             with (self.folder / path).open("rb") as file:
                 if os.fstat(file.fileno()).st_size < _MAPPED:
@@ -48,7 +53,11 @@ class FolderStore(Store):
     def write_file(self, path: str, content: bytes) -> None:
         """Write a file whole or not at all; replaces one that is there."""
         with self._written(path, content) as temporary:
-            os.replace(temporary, self.folder / path)  # noqa: PTH105 - atomic on every system
+            try:
+                os.replace(temporary, self.folder / path)  # noqa: PTH105 - atomic on every system
+            except IsADirectoryError:  # in the place of a file it holds nothing of ours
+                shutil.rmtree(self.folder / path)
+                os.replace(temporary, self.folder / path)  # noqa: PTH105
 
     def create_file(self, path: str, content: bytes) -> bool:
         """Write a file, unless there is one: then False. Of two who try at a time, one succeeds."""
@@ -125,7 +134,7 @@ class FolderStore(Store):
 
     def sweep(self, process: int) -> None:
         """Remove what a process that was ended left half written."""
-        for file in self._unfinished.glob(f"{process}-*"):
+        for file in self._unfinished.glob(f"{_writer(process)}-*"):
             file.unlink(missing_ok=True)
 
     def require_writable(self) -> None:
@@ -140,11 +149,13 @@ class FolderStore(Store):
     def _written(self, path: str, content: bytes) -> Iterator[Path]:
         """A temporary file with this content, which is gone at the end unless it was renamed."""
         temporary = None
+        if self._marked and not self.has_file(MARK):
+            raise self.gone()
         try:
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             self._unfinished.mkdir(exist_ok=True)
             with tempfile.NamedTemporaryFile(
-                dir=self._unfinished, prefix=f"{os.getpid()}-", delete=False
+                dir=self._unfinished, prefix=f"{_writer(os.getpid())}-", delete=False
             ) as file:
                 temporary = Path(file.name)
                 file.write(content)
@@ -166,3 +177,8 @@ class FolderStore(Store):
         return StoreError(
             f"Store '{self.folder}' cannot be {verb}: {reason}; choose another folder with --store."
         )
+
+
+def _writer(process: int) -> str:
+    """Who writes: other machines and containers on the same store have equal process numbers."""
+    return f"{hashlib.blake2b(this_machine().encode(), digest_size=6).hexdigest()}-{process}"

@@ -1,16 +1,19 @@
 """Decode many pictures once: what was decoded is kept, and mapped into memory the next time.
 
 The key is the content of every picture with all that decoding depends on, so that nothing kept is
-ever stale; whoever has no room for it, or may not write, decodes again.
+ever stale, and a checksum tells if it was changed; whoever has no room for it, or may not write,
+decodes again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +26,7 @@ from oodometer.lab.data.readers.pictures import Size, decode_all
 
 VARIABLE = "OODOMETER_CACHE"
 FEWEST = 500  # pictures that are worth it: fewer are decoded within a second
-_VERSION = 1  # of what is kept; to be raised when the same pictures shall become other pixels
+_VERSION = 2  # of what is kept; to be raised when the same pictures shall become other pixels
 
 
 def decode_once(
@@ -81,33 +84,57 @@ def _load(path: Path, count: int) -> tuple[NDArray[np.uint8], list[int]] | None:
     try:
         # Copied on write, since PyTorch wants arrays that may be written to; the file is not.
         pixels: NDArray[Any] = np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
-        rows = np.load(_rows_file(path), allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        kept = json.loads(_about_file(path).read_text(encoding="utf-8"))
+        rows = [int(row) for row in kept["rows"]]
+    except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
-    whole = pixels.dtype == np.uint8 and pixels.ndim == 4 and rows.ndim == 1
+    whole = pixels.dtype == np.uint8 and pixels.ndim == 4
     if not whole or len(rows) != len(pixels) or not 0 < len(rows) <= count:
         return None
-    return pixels, rows.tolist()
+    return (pixels, rows) if kept.get("seal") == _seal(pixels, rows) else None
+
+
+def _seal(pixels: NDArray[np.uint8], rows: list[int]) -> str:
+    """A checksum of all that is kept: whoever changed it would be trained on."""
+    content = hashlib.blake2b(repr((pixels.shape, rows)).encode(), digest_size=20)
+    content.update(np.ascontiguousarray(pixels).data)
+    return content.hexdigest()
 
 
 def _save(path: Path, pixels: NDArray[np.uint8], rows: list[int]) -> None:
     """Keep under another name, then rename: whoever reads meanwhile sees all of it or nothing."""
+    about = json.dumps({"rows": rows, "seal": _seal(pixels, rows)}).encode()
     with contextlib.suppress(OSError):  # no room, or not ours to write: then it is not kept
         path.parent.mkdir(parents=True, exist_ok=True)
-        for target, array in ((_rows_file(path), np.array(rows)), (path, pixels)):
-            handle, name = tempfile.mkstemp(".part", f".{target.stem}.", path.parent)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    _write(stream, array)
-                Path(name).replace(target)
-            except OSError:
-                Path(name).unlink(missing_ok=True)
-                raise
+        with _placed(_about_file(path)) as stream:
+            stream.write(about)
+        with _placed(path) as stream:
+            np.lib.format.write_array(stream, pixels, allow_pickle=False)
 
 
-def _write(stream: IO[bytes], array: NDArray[Any]) -> None:
-    np.lib.format.write_array(stream, array, allow_pickle=False)
+@contextlib.contextmanager
+def _placed(target: Path) -> Iterator[IO[bytes]]:
+    """A file that gets its name when it is whole."""
+    handle, name = tempfile.mkstemp(".part", f".{target.stem}.", target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        Path(name).replace(target)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
-def _rows_file(path: Path) -> Path:
-    return path.with_name(f"{path.stem}.rows.npy")
+def _about_file(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def check_kept() -> Iterator[tuple[Path, bool]]:
+    """Check all decoded pictures; what does not match its checksum is removed."""
+    for path in sorted(cache_folder().glob("*.npy")):
+        intact = _load(path, sys.maxsize) is not None
+        if not intact:
+            for file in (path, _about_file(path)):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+        yield path, intact
