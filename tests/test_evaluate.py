@@ -358,6 +358,27 @@ def test_models_as_people_have_them(own_model, tmp_path):
         load_model(own_model, (1, 8, 8), 10, tmp_path / "nan.safetensors")
 
 
+@pytest.mark.parametrize("counted", ["both", "network", "file", "neither"])
+def test_counters_of_batches_are_no_reason_to_refuse_weights(tmp_path, counted):
+    """Older checkpoints lack them, networks may have none; evaluation does not use them."""
+    path = tmp_path / "counting.py"
+    path.write_text(
+        "from torch import nn\n\n\ndef network():\n"
+        "    norm = nn.BatchNorm1d(4)\n"
+        f"    {'pass' if counted in ('both', 'network') else 'norm.num_batches_tracked = None'}\n"
+        "    return nn.Sequential(norm, nn.Linear(4, 2))\n"
+    )
+    saved = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    saved[0].running_mean += 3.0
+    tensors = saved.state_dict()
+    if counted in ("network", "neither"):
+        del tensors["0.num_batches_tracked"]
+    torch.save(tensors, tmp_path / "weights.pt")
+    loaded = load_model(f"{path}:network", None, None, tmp_path / "weights.pt").eval()
+    rows = torch.rand(5, 4)
+    assert torch.equal(loaded(rows), saved.eval()(rows))
+
+
 def test_weights_are_read_without_running_code(own_model, tmp_path):
     class Bomb:
         def __reduce__(self):

@@ -17,6 +17,7 @@ from oodometer.imports import import_object
 from oodometer.lab.training.networks.custom import argument_names, inputs_of
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
+_COUNTER = "num_batches_tracked"  # of BatchNorm: how many batches it was trained with
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "backbone.", "network.", "encoder.")
 
 
@@ -34,10 +35,27 @@ def load_model(
         return model
     tensors = _read(weights)
     wanted = model.state_dict()
-    tensors = _without_prefix(tensors, wanted)
+    tensors = _with_counters_of(model, _without_prefix(tensors, wanted))
     _require_fit(weights, factory, tensors, wanted)
-    model.load_state_dict(tensors)
+    # Names and shapes fit; BatchNorm asks for a counter even where it has none.
+    model.load_state_dict(tensors, strict=False)
     return model
+
+
+def _with_counters_of(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Take the counters of batches from the network: older files lack them, evaluation needs none.
+
+    Files may also hold counters for layers that keep none.
+    """
+    counters = {
+        ".".join(filter(None, (name, _COUNTER))): getattr(layer, _COUNTER)
+        for name, layer in model.named_modules()
+        if hasattr(layer, _COUNTER)
+    }
+    own = {name: counter for name, counter in counters.items() if counter is not None}
+    return own | {
+        name: tensor for name, tensor in tensors.items() if name in own or name not in counters
+    }
 
 
 def _build(factory: str, shape: tuple[int, ...] | None, classes: int | None) -> nn.Module:
