@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import re
 import tarfile
 import threading
+import time
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +35,8 @@ class Server:
         self.files: dict[str, bytes] = {"/file.bin": CONTENT}
         self.cut_after: list[int] = []  # bytes after which the next answers break off
         self.ranges = True
+        self.tells_length = True
+        self.pause = 0.0  # seconds after each byte
         self.redirect: dict[str, str] = {}
         self.asked: list[tuple[str, str | None]] = []
 
@@ -63,10 +68,17 @@ def server(monkeypatch) -> Iterator[Server]:
             self.send_response(206 if start else 200)
             if start:
                 self.send_header("Content-Range", f"bytes {start}-{len(whole) - 1}/{len(whole)}")
-            self.send_header("Content-Length", str(len(whole) - start))
+            if state.tells_length:
+                self.send_header("Content-Length", str(len(whole) - start))
             self.end_headers()
             cut = state.cut_after.pop(0) if state.cut_after else len(whole)
-            self.wfile.write(whole[start : start + cut])
+            if not state.pause:
+                self.wfile.write(whole[start : start + cut])
+                return
+            with contextlib.suppress(ConnectionError):
+                for place in range(len(whole)):
+                    self.wfile.write(whole[place : place + 1])
+                    time.sleep(state.pause)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -222,6 +234,44 @@ def test_redirects_leave_the_web_only_in_vain(server, offer, target):
     server.redirect["/moved"] = server.url()
     get("toy")
     assert (folder / "moved").read_bytes() == CONTENT
+
+
+def test_a_redirect_out_of_encryption_is_not_followed():
+    asked = urllib.request.Request("https://example.org/a")
+    follow = download._OnlyWeb().redirect_request
+    with pytest.raises(download._FailedError, match="redirects to http://example.org/b, which is"):
+        follow(asked, io.BytesIO(), 302, "", {}, "http://example.org/b")
+    assert follow(asked, io.BytesIO(), 302, "", {}, "https://example.org/b") is not None
+
+
+def test_plain_addresses_are_tried_over_tls_first():
+    plain, local = "http://example.org/a", "http://127.0.0.1:80/a"
+    tried = list(download._secure_first([plain, "https://example.org/b", local]))
+    assert tried == ["https://example.org/a", plain, "https://example.org/b", local]
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["announced", "endless"])
+def test_a_file_that_is_too_large_is_refused(server, offer, monkeypatch, told):
+    monkeypatch.setattr(download, "LARGEST", 1000)
+    server.tells_length = told
+    offer(Remote((server.url(),)))
+    with pytest.raises(UserError, match="more than the largest allowed, 1,000"):
+        get("toy")
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, offer, monkeypatch):
+    monkeypatch.setattr(download, "PATIENCE", 0.2)
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
+    server.pause = 0.02
+    offer(Remote((server.url(),)))
+    with pytest.raises(UserError, match=r"sent \d+ bytes in 0.2 s"):
+        get("toy")
+
+
+def test_a_file_without_checksum_is_said(server, offer, tmp_path):
+    offer(Remote((server.url(),)))
+    told = CliRunner().invoke(app, ["data", "get", "toy", "--to", str(tmp_path / "here")])
+    assert "no checksum is known for file.bin" in told.output
 
 
 def test_no_space_is_said(server, offer, monkeypatch):

@@ -32,7 +32,7 @@ def data_get(
     """Download a data set's official files, verify and unpack them (resumable)."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from oodometer.lab.data.download import get
+    from oodometer.lab.data.download import get, unchecked
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, TransferSpeedColumn(), console=console(), transient=True) as bar:
@@ -49,6 +49,8 @@ def data_get(
             bar.stop()
             sys.stderr.write("oodometer: interrupted; run the same command again to resume.\n")
             sys.exit(130)
+    if files := unchecked(name):
+        typer.echo(f"note: no checksum is known for {', '.join(files)}: it was not verified")
     typer.echo(f"{name}: {folder.resolve()}")
 
 

@@ -16,11 +16,12 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.cards import CARDS, Card, Remote
@@ -30,6 +31,9 @@ Progress = Callable[[str, int, int | None], None]  # file, bytes so far, bytes i
 SECONDS = 30.0  # without a byte, until a connection is given up
 ATTEMPTS = 5  # per address; each resumes where the last stopped
 PAUSE = 0.5  # seconds before the second attempt; twice as many before each further one
+LARGEST = 200 * 10**9  # bytes of one file; no known data set has a larger one
+PATIENCE = 60.0  # seconds in which at least FEWEST bytes must come
+FEWEST = 60_000
 _CHUNK = 1 << 18
 
 
@@ -109,7 +113,7 @@ def _fetch(remote: Remote, file: Path, progress: Progress) -> None:
         file.unlink()  # without a checksum nobody knows whether the rest would belong to it
     if not (file.is_file() and _wrong(remote, file) is None):
         failures = []
-        for url in remote.urls:
+        for url in _secure_first(remote.urls):
             try:
                 _fetch_from(url, file, progress)
                 break
@@ -125,6 +129,22 @@ def _fetch(remote: Remote, file: Path, progress: Progress) -> None:
         raise UserError(
             f"'{remote.urls[0]}' did not return the official file: its {wrong}; nothing was kept."
         )
+
+
+def unchecked(name: str) -> tuple[str, ...]:
+    """Files of a known data set for which no checksum is known: what came cannot be verified."""
+    card = CARDS.get(name)
+    files = () if card is None else card.files
+    return tuple(remote.name for remote in files if not (remote.sha256 or remote.md5))
+
+
+def _secure_first(urls: Iterable[str]) -> Iterator[str]:
+    """Each address; before a plain one of a host by name, the same over TLS, which it may offer."""
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme == "http" and parts.port is None:
+            yield urlunsplit(parts._replace(scheme="https"))
+        yield url
 
 
 def _fetch_from(url: str, file: Path, progress: Progress) -> None:
@@ -174,25 +194,52 @@ def _append(answer: Any, file: Path, have: int, progress: Progress) -> None:
     start = have if continued else 0
     length = answer.headers.get("Content-Length", "")
     total = start + int(length) if length.isdecimal() else None
+    if (total or start) > LARGEST:
+        raise _too_large(answer.url, total or start)
     _require_space(file.parent, (total or start) - start)
     done = start
+    pace = _Pace(start)
     with file.open("ab" if continued else "wb") as target:
-        while piece := answer.read(_CHUNK):
+        while piece := answer.read1(_CHUNK):
             target.write(piece)
             done += len(piece)
+            if done > LARGEST:
+                raise _too_large(answer.url, done)
+            pace.check(done)
             progress(file.name, done, total)
     if total is not None and done < total:
         raise _RetryError(f"broke off after {done:,} of {total:,} bytes")
 
 
+def _too_large(url: str, size: int) -> _FailedError:
+    return _FailedError(f"{url} sends {size:,} bytes, more than the largest allowed, {LARGEST:,}")
+
+
+class _Pace:
+    """Gives up a connection that sends a few bytes now and then."""
+
+    def __init__(self, done: int) -> None:
+        self._since, self._before = time.monotonic(), done
+
+    def check(self, done: int) -> None:
+        """Raise an error if too little came in the last stretch of time."""
+        now = time.monotonic()
+        if now - self._since < PATIENCE:
+            return
+        if done - self._before < FEWEST:
+            raise _RetryError(f"sent {done - self._before:,} bytes in {PATIENCE:g} s")
+        self._since, self._before = now, done
+
+
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
-    """Follow redirects to web addresses only: none may lead to a file of this machine."""
+    """Follow redirects to web addresses only, none to a file of this machine or out of TLS."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any,
         newurl: str,
     ) -> urllib.request.Request | None:  # fmt: skip
-        if not newurl.startswith(("https://", "http://")):
+        downgraded = req.full_url.startswith("https://") and newurl.startswith("http://")
+        if downgraded or not newurl.startswith(("https://", "http://")):
             raise _FailedError(f"{req.full_url} redirects to {newurl}, which is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
