@@ -132,7 +132,7 @@ def test_twice_gives_the_same_bytes(study, tmp_path):
     assert first.findings == second.findings
 
 
-def test_the_grid_is_kept_and_named_settings_compete(study, store):
+def test_the_grid_is_kept_where_the_user_fixed_nothing(study, store):
     outcome = run_here(study.model_copy(update={"detectors": ("energy", "knn(k=3)")}), store)
     table = bytes_to_table(store.load("tables", outcome.table_key))
     assert table.detectors == ("energy", "knn(k=3)")
@@ -142,7 +142,9 @@ def test_the_grid_is_kept_and_named_settings_compete(study, store):
     for row in table.rows:  # what the text says, as data
         assert row.setting == setting_text(row.settings)
     assert {type(row.settings["k"]) for row in table.rows if row.detector == "knn(k=3)"} == {int}
-    assert len(named) == 1 and named.pop().startswith("k=3, normalize=True")
+    assert len(named) > 1 and all(setting.startswith("k=3, ") for setting in named)
+    (default,) = {r.setting for r in table.rows if r.detector == "knn(k=3)" and r.default}
+    assert default.startswith("k=3, normalize=True")
     assert table.correct.keys() == table.runs.keys() and table.same_samples
 
 

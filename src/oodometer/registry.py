@@ -113,14 +113,16 @@ class Detector:
         """The docstring after its first line."""
         return (inspect.getdoc(self.build) or "").partition("\n")[2].strip()
 
-    def settings(self) -> Iterator[dict[str, Setting]]:
+    def settings(
+        self, fixed: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
+    ) -> Iterator[dict[str, Setting]]:
         """Every combination in the grid; one empty one if there is no grid.
 
-        The first setting varies fastest, as in published searches, where the first of equally good
-        combinations wins.
+        Settings that are `fixed` have these values in place of those of the grid. The first setting
+        varies fastest, as in published searches, where the first of equally good combinations wins.
         """
-        names = list(self.defaults)
-        for values in itertools.product(*(self.grid[name] for name in reversed(names))):
+        names, grid = list(self.defaults), {**self.grid, **fixed}
+        for values in itertools.product(*(grid[name] for name in reversed(names))):
             yield dict(zip(names, reversed(values), strict=True))
 
     def complete(self, settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -359,6 +361,7 @@ class Choice:
     settings: Mapping[str, Setting]  # complete
     label: str  # how tables call it: the name, and the settings that are not the default
     text: str  # as the user wrote it
+    named: frozenset[str] = frozenset()  # settings that the user fixed
 
     @property
     def setting(self) -> str:
@@ -366,13 +369,14 @@ class Choice:
         return setting_text(self.settings)
 
     def tried(self, *, grid: bool) -> list[Mapping[str, Setting]]:
-        """The settings to score; with `grid`, those of the whole grid.
+        """The settings to score; with `grid`, all of the grid, where the user fixed none.
 
-        Settings that the user named compete as they are; the grid belongs to the plain name.
+        ``ash(variant=s)`` tries every percentile, and no other variant.
         """
-        if grid and self.label == self.detector.name:
-            return list(self.detector.settings())
-        return [self.settings]
+        if not grid:
+            return [self.settings]
+        fixed = {name: (self.settings[name],) for name in self.named}
+        return list(self.detector.settings(fixed))
 
     def needs(self, *, grid: bool) -> frozenset[Need]:
         """What the detector needs at the settings to score."""
@@ -391,4 +395,4 @@ def choose(text: str) -> Choice:
     full = card.complete(settings)
     changed = {name: value for name, value in full.items() if value != card.defaults[name]}
     label = f"{card.name}({setting_text(changed)})" if changed else card.name
-    return Choice(card, full, label, text)
+    return Choice(card, full, label, text, frozenset(settings))

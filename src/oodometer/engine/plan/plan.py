@@ -116,7 +116,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
             function_version(choice.detector.build),
             content_version(choice.detector.build, choice.detector.reads),
             dict(choice.settings),
-            {name: list(values) for name, values in choice.detector.grid.items()},
+            choice.tried(grid=True),
         )
         for choice in choices
     }
