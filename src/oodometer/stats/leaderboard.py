@@ -83,11 +83,14 @@ def leaderboard(
 
     Detector j is above i if the one-sided test of their difference says so, allowing for the k - 1
     comparisons of i (Bonferroni), provided that some two differ after allowing for all k (k - 1):
-    so equal detectors are told apart in at most 5% too. The best detector is found to be behind in
-    at most 5%, and `behind` covers mean - best of the others of all detectors at once:
-    its ends are min over j of (difference + q error), at least 0, and min over those j that can be
-    the best of (difference - q error), at most 0. Its p-value is below 1 - level exactly where the
-    high end is 0. `declared` (a row) is compared with each of the others, two-sided, for k - 1.
+    so equal detectors are told apart in at most 5% too. The first is above all others if each of
+    them differs from it by a plain two-sided test: that the winner is the best needs no correction
+    for their number (Gutmann & Maymin 1987, Annals of Statistics 15). The best detector is found
+    to be behind in at most 5%, and `behind` covers mean - best of the others of all detectors at
+    once: its ends are min over j of (difference + q error), at least 0, and min over those j that
+    can be the best of (difference - q error), at most 0. Its p-value is below 1 - level exactly
+    where the high end is 0. `declared` (a row) is compared with each of the others, two-sided, for
+    k - 1.
 
     >>> found = leaderboard(from_values([[3.0, 3.1, 3.2], [1.1, 1.0, 1.2], [3.1, 3.0, 3.1]]))
     >>> found.order, found.letters, found.ranks
@@ -109,6 +112,10 @@ def leaderboard(
     open_ = overall < 1.0 - level
     separated = open_ & (others * single < 1.0 - level)
     p_values = np.minimum(1.0, np.maximum(overall, others * single.min(axis=1)))
+    if count > 1:  # the first is ahead of the nearest, and so of all
+        nearest = 2.0 * float(single[1:, 0].max())
+        separated[1:, 0] |= nearest < 1.0 - level
+        p_values[1:] = np.minimum(p_values[1:], nearest)
     reach = -stdtrit(df, (1.0 - level) / others / (1.0 if open_ else count)) * error
     own = pairwise.intervals(level)
     place = None if declared is None else int(np.flatnonzero(order == declared)[0])
