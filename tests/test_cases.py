@@ -182,14 +182,15 @@ def test_kinds_by_title_and_levels(title, levels, kind):
         assert of_lines(lines, (title,)).kind(title) == kind
 
 
+ELSEWHERE = "on other data sets like these it is significantly ahead"
+
+
 def false_claims(make, tables):
-    """Share of tables without a best detector in which one is called the best."""
+    """Share of tables without a best detector in which one is called the best on other sets."""
     found = 0
     for seed in range(tables):
         finding = ranking_of(make(np.random.default_rng(seed)), np.random.default_rng(seed))
-        found += any(
-            "significantly ahead" in c.text and c.verdict == "holds" for c in finding.claims
-        )
+        found += any(ELSEWHERE in c.text and c.verdict == "holds" for c in finding.claims)
     return found / tables
 
 
@@ -202,4 +203,4 @@ def test_iterations_within_data_sets_are_no_cases():
     assert false_claims(make, 100) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 100)
     ahead = nested(np.random.default_rng(0), sets=12, gain=0.2)
     claims = ranking_of(ahead, np.random.default_rng(0)).claims
-    assert any("d0 is significantly ahead" in c.text and c.verdict == "holds" for c in claims)
+    assert ELSEWHERE in claims[0].text and claims[0].verdict == "holds"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding, Table
 from oodometer.protocols import PROTOCOLS
 from oodometer.protocols.common.cases import cases_of
@@ -33,23 +33,29 @@ def analyze(
     *,
     columns: str = "",
     runs: int | None = None,
+    ours: str = "",
     rng: np.random.Generator | None = None,
 ) -> list[Finding]:
     """Conclude what a table of results allows: a file, several, a folder, or a DataFrame.
 
     `columns` corrects what would be guessed, such as ``detector=Method, auroc=AUC``; `runs` is how
-    many stand behind each mean ± standard deviation, where no column says it. How the table was
-    read is `reading` of the first finding.
+    many stand behind each mean ± standard deviation, where no column says it. `ours` names the
+    detector whose comparisons are declared in advance: it is compared with every other one first.
+    How the table was read is `reading` of the first finding.
     """
-    return findings_of(read_results(results, columns, runs), rng)
+    return findings_of(read_results(results, columns, runs), rng, ours)
 
 
-def findings_of(reading: Reading, rng: np.random.Generator | None = None) -> list[Finding]:
+def findings_of(
+    reading: Reading, rng: np.random.Generator | None = None, ours: str = ""
+) -> list[Finding]:
     """Apply every protocol that a results table allows; those that it does not say why."""
     rng = np.random.default_rng(0) if rng is None else rng
     whole = reading.results[0]
     main = over_separate_repeats(whole)
-    measured = Measured(main, {results.metric: results for results in reading.results})
+    if ours and ours not in main.detectors:
+        raise unknown("detector of the table", ours, main.detectors)
+    measured = Measured(main, {results.metric: results for results in reading.results}, ours)
     findings: list[Finding] = []
     notes: list[str] = []
     averaged = [name for name in whole.factor_names if name not in main.factor_names]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.asking.models import load_model
@@ -71,6 +71,7 @@ def evaluate(
     *,
     weights: PathLike | Sequence[PathLike] = (),
     detectors: Detectors = "all",
+    ours: str = "",
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
     head: str | None = None,
@@ -84,11 +85,12 @@ def evaluate(
     `weights` names checkpoint files; several models or checkpoints count as one run each. `train`
     is what the classifier was trained on, `id` held-out in-distribution data, and `ood` maps names
     to outlier sets. Each is an array, a pair (inputs, labels), a data set or a loader, which go to
-    the model as they are, or the name or path of images, normalized by `mean` and `std`. `memory`
-    limits the bytes that a detector may hold on top of the outputs; `head` and `device` are those
-    of `extract`. Notes are kept in ``Evaluation.notes`` and passed to `notify` as they occur.
+    the model as they are, or the name or path of images, normalized by `mean` and `std`. `ours`
+    names the detector whose comparisons are declared in advance. `memory` limits the bytes that a
+    detector may hold on top of the outputs; `head` and `device` are those of `extract`. Notes are
+    kept in ``Evaluation.notes`` and passed to `notify` as they occur.
     """
-    chosen = _comparable(detectors)
+    chosen = _comparable(detectors, ours)
     notes = _Notes(notify)
     data = load_own_data(train, id, ood, mean, std)
     files = [weights] if isinstance(weights, str | os.PathLike) else weights
@@ -115,13 +117,14 @@ def evaluate(
     if together:
         tables = _with_ensemble(tables, answers, together)
     table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
-    return _conclude(table, notes)
+    return _conclude(table, notes, ours)
 
 
 def evaluate_outputs(
     outputs: Mapping[str, Outputs | PathLike],
     *,
     detectors: Detectors = "all",
+    ours: str = "",
     memory: int | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Evaluation:
@@ -130,7 +133,7 @@ def evaluate_outputs(
     `outputs` maps "train", "id" and the names of outlier sets to Outputs, or to files that
     `oodometer.saved.load_outputs` reads.
     """
-    chosen = _comparable(detectors)
+    chosen = _comparable(detectors, ours)
     notes = _Notes(notify)
     for name in ("train", "id"):
         if name not in outputs:
@@ -143,7 +146,8 @@ def evaluate_outputs(
     _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
     needs = frozenset(need for choice in chosen for need in choice.detector.needs)
     explained = {name: _explained(parts[name], needs) for name in outputs if name in parts}
-    return _conclude(score(explained, detectors, train="train", id="id", memory=memory), notes)
+    table = score(explained, detectors, train="train", id="id", memory=memory)
+    return _conclude(table, notes, ours)
 
 
 class _Notes:
@@ -159,7 +163,7 @@ class _Notes:
         self.progress(text)
 
 
-def _comparable(detectors: Detectors) -> list[Choice]:
+def _comparable(detectors: Detectors, ours: str) -> list[Choice]:
     """Refuse detectors that all learn from outliers: the tables are about the others."""
     chosen = choices(detectors)
     if all(choice.detector.learns_from_outliers for choice in chosen):
@@ -167,6 +171,9 @@ def _comparable(detectors: Detectors) -> list[Choice]:
             f"{', '.join(choice.label for choice in chosen)}: evaluate compares detectors that "
             "have seen no outliers; name one of those too, such as max_softmax."
         )
+    labels = [choice.label for choice in chosen]
+    if ours and ours not in labels:
+        raise unknown("detector, named by 'ours':", ours, labels)
     return chosen
 
 
@@ -320,7 +327,7 @@ def _score_together(
     return score(made, detectors, train="train", id="id")
 
 
-def _conclude(table: ScoreTable, notes: _Notes) -> Evaluation:
+def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
     compared = {row.detector for row in table.rows if row.default}
     learned = sorted({row.detector for row in table.rows} - compared)
     if learned:
@@ -329,6 +336,7 @@ def _conclude(table: ScoreTable, notes: _Notes) -> Evaluation:
             "other detectors; the scores are in the score table"
         )
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
-    first, *others = (score_protocol(name)(table, np.random.default_rng(0)) for name in asked)
+    rng = np.random.default_rng
+    first, *others = (score_protocol(name, ours)(table, rng(0)) for name in asked)
     noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))
     return Evaluation(table, (noted, *others), tuple(notes.texts))

@@ -42,6 +42,9 @@ def analyze(
         int | None,
         typer.Option(help="Number of runs behind each mean ± standard deviation."),
     ] = None,
+    ours: Annotated[
+        str, typer.Option(help="Your detector: its comparisons are declared in advance.")
+    ] = "",
     verbose: Verbose = False,
 ) -> None:
     """Analyze a results table: which conclusions does it support?"""
@@ -53,7 +56,7 @@ def analyze(
     paths = [Path(name) for name in results]
     require_folder(out)
     try:
-        findings = _findings(paths, columns, runs)
+        findings = _findings(paths, columns, runs, ours)
         title = f"Oodometer: {', '.join(path.name or path.resolve().name for path in paths)}"
         files = reports.report(findings, out, title=title, formats=reports.FORMATS)
     except KeyboardInterrupt:
@@ -70,7 +73,7 @@ def analyze(
         typer.echo(f"report: {path.resolve()}")
 
 
-def _findings(paths: Sequence[Path], columns: str, runs: int | None) -> list[Finding]:
+def _findings(paths: Sequence[Path], columns: str, runs: int | None, ours: str) -> list[Finding]:
     """Read and analyze; announce what takes long."""
     from oodometer.analysis import findings_of
     from oodometer.tables import read_results
@@ -82,4 +85,4 @@ def _findings(paths: Sequence[Path], columns: str, runs: int | None) -> list[Fin
     numbers = sum(len(results.frame) for results in reading.results)
     if numbers > LARGE_TABLE:
         sys.stderr.write(f"oodometer: analyzing {numbers} values...\n")
-    return findings_of(reading)
+    return findings_of(reading, ours=ours)

@@ -40,6 +40,9 @@ def evaluate(
     detectors: Annotated[
         str, typer.Option(help='Comma-separated detector names, or "all".')
     ] = "all",
+    ours: Annotated[
+        str, typer.Option(help="Your detector: its comparisons are declared in advance.")
+    ] = "",
     mean: Annotated[
         str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")
     ] = "",
@@ -72,7 +75,7 @@ def evaluate(
 
         files = _named_files(outputs)
         require_folder(out)
-        result = evaluate_outputs(files, detectors=chosen, memory=allowed, notify=_note)
+        result = evaluate_outputs(files, detectors=chosen, ours=ours, memory=allowed, notify=_note)
         provenance = [(f"outputs of {name}", file) for name, file in files.items()]
         _write(result, out, provenance, verbose)
         return
@@ -83,7 +86,7 @@ def evaluate(
     require_folder(out)
     check_device(device, here=True)
     result = evaluation.evaluate(
-        model, train, id, ood, weights=weights or [], detectors=chosen,
+        model, train, id, ood, weights=weights or [], detectors=chosen, ours=ours,
         mean=_numbers("mean", mean), std=_numbers("std", std), head=head or None,
         device=device, memory=allowed, notify=_note,
     )  # fmt: skip

@@ -23,6 +23,7 @@ from oodometer.protocols.tuning.protocol import tuning
 from oodometer.scores import ScoreTable
 
 OfScores = Callable[[ScoreTable, np.random.Generator], Finding]
+OfOurs = Callable[[ScoreTable, np.random.Generator, str], Finding]
 OfResults = Callable[[Measured, np.random.Generator], Finding]
 
 
@@ -37,6 +38,7 @@ class Protocol:
     description: str
     of_scores: OfScores | None = None  # for studies and `evaluate`
     of_results: OfResults | None = None  # for `analyze`
+    of_ours: OfOurs | None = None  # from scores, about a detector that is declared in advance
     applies: Callable[[Measured], bool] = _always  # whether a results table allows the question
     is_required: bool = False  # a results table that does not allow it allows nothing
 
@@ -48,13 +50,14 @@ def _is_varied(measured: Measured) -> bool:
 PROTOCOLS: dict[str, Protocol] = {
     "unpaired": Protocol(
         "Which detector is best, if detectors do not share their runs or state mean ± spread?",
-        of_results=lambda measured, rng: unpaired(measured.main),
+        of_results=lambda measured, rng: unpaired(measured.main, measured.ours),
         applies=lambda measured: measured.states_runs or are_separate(measured.main),
     ),
     "ranking": Protocol(
         "Which detector is best, how certain is that, and does it survive retraining?",
         ranking,
-        lambda measured, rng: ranking_of(measured.main, rng),
+        lambda measured, rng: ranking_of(measured.main, rng, measured.ours),
+        ranking,
         lambda measured: not are_separate(measured.main),
         is_required=True,
     ),
@@ -62,19 +65,19 @@ PROTOCOLS: dict[str, Protocol] = {
         "Which detector varies least over a factor, by the robustness score?",
         robustness,
         lambda measured, rng: robustness_of(*(measured.separating or [measured.main])),
-        _is_varied,
+        applies=_is_varied,
     ),
     "instability": Protocol(
         "How far does each factor move every detector, and which order survives?",
         instability,
         lambda measured, rng: instability_of(measured.main),
-        _is_varied,
+        applies=_is_varied,
     ),
     "label_noise": Protocol(
         "What does label noise cost each detector, and what helps?",
         label_noise,
         lambda measured, rng: label_noise_of(measured.by_metric, rng),
-        lambda measured: first_titled(measured.main.factor_names, LABELS) is not None,
+        applies=lambda measured: first_titled(measured.main.factor_names, LABELS) is not None,
     ),
     "metric_agreement": Protocol(
         "Do several metrics agree on the order of detectors?",
@@ -89,9 +92,15 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 
 
-def score_protocol(name: str) -> OfScores:
-    """Return the protocol of this name that takes scores; refuse any other name."""
+def score_protocol(name: str, ours: str = "") -> OfScores:
+    """Return the protocol of this name that takes scores; refuse any other name.
+
+    It compares detectors in pairs that are declared in advance, if it can, where `ours` names one.
+    """
     known = {key: made.of_scores for key, made in PROTOCOLS.items() if made.of_scores is not None}
     if name not in known:
         raise unknown("protocol", name, known)
+    of_ours = PROTOCOLS[name].of_ours
+    if ours and of_ours is not None:
+        return lambda table, rng: of_ours(table, rng, ours)
     return known[name]

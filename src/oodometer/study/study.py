@@ -26,6 +26,7 @@ class Study(BaseModel):
     detectors: Literal["all"] | tuple[str, ...] = "all"
     ood: tuple[str, ...] = Field(min_length=1)
     protocols: tuple[str, ...] = ("ranking",)
+    ours: str = ""  # the detector whose comparisons are declared in advance
     scales: Mapping[str, Scale] = Field(default_factory=dict)  # name -> a smaller version
 
     def model_post_init(self, context: object) -> None:
@@ -74,6 +75,7 @@ class Study(BaseModel):
             detectors=self.detectors if scale.detectors is None else scale.detectors,
             ood=self.ood if scale.ood is None else scale.ood,
             protocols=self.protocols,
+            ours=self.ours,
         )
 
     def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:

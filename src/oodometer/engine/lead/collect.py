@@ -188,10 +188,10 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     for name in study.protocols:
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = code_version(module, apart_from=("errors",))
-        key = digest("finding", name, code, table_key, mixed)
+        key = digest("finding", name, code, study.ours, table_key, mixed)
         finding = _load_finding(key, store)
         if finding is None:
-            finding = _apply(name, table)
+            finding = _apply(name, table, study.ours)
             finding = replace(finding, caveats=(*finding.caveats, *mixed))
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}
@@ -201,10 +201,10 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
 
 
-def _apply(name: str, table: ScoreTable) -> Finding:
+def _apply(name: str, table: ScoreTable, ours: str) -> Finding:
     """Apply a protocol; one that this table does not allow says why, and the others continue."""
     try:
-        return score_protocol(name)(table, np.random.default_rng(_PROTOCOL_SEED))
+        return score_protocol(name, ours)(table, np.random.default_rng(_PROTOCOL_SEED))
     except UserError as problem:
         words = name.replace("_", " ")
         claim = Claim(f"The protocol {words} cannot conclude anything.", "undecided", str(problem))

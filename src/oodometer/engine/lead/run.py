@@ -119,7 +119,11 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
     _check_protocols(study)
     for spec, _ in study.runs().values():
         check_spec(spec)
-    made = plan(study, contents, choices(study.detectors))
+    chosen = choices(study.detectors)
+    labels = [choice.label for choice in chosen]
+    if study.ours and study.ours not in labels:
+        raise unknown("detector of this study, named by 'ours':", study.ours, labels)
+    made = plan(study, contents, chosen)
     for run in made.runs:
         for model in run.models.values():
             _check_model(model)

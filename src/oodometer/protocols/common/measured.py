@@ -18,6 +18,7 @@ class Measured:
 
     main: Results
     by_metric: Mapping[str, Results]
+    ours: str = ""  # the detector whose comparisons are declared in advance
 
     @property
     def separating(self) -> list[Results]:

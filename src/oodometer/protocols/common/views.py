@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.finding import Series, Table, Value
+from oodometer.finding import Series, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, listing
-from oodometer.stats.comparison import Difference
+from oodometer.protocols.common.words import LEVEL, listing
 from oodometer.stats.intervals import runs_interval
 
 
@@ -36,30 +35,6 @@ def span(low: float, high: float) -> str:
     ('1–3', '2')
     """
     return f"{low:g}" if low == high else f"{low:g}–{high:g}"
-
-
-def difference_table(best: str, what: str, differences: Mapping[str, Difference]) -> Table | None:
-    """The best less every other detector; `what` says of which metric, and by what cases."""
-    if not differences:
-        return None
-    return Table(
-        "differences",
-        f"{best} against every other detector",
-        ("detector", f"{best} ahead by", "adjusted p", "can be the best"),
-        tuple(
-            (
-                name,
-                d.estimate,
-                float(d.p_value),
-                "no" if d.p_value < SIGNIFICANT else "yes",
-            )
-            for name, d in differences.items()
-        ),
-        f"Mean difference in {what}, with a 95% confidence interval for one comparison at a time "
-        f"where there are enough cases; positive: {best} is better. A detector that is "
-        "significantly worse than the leader cannot be the best, although the leader was picked "
-        "from the same data (multiple comparisons with the best).",
-    )
 
 
 def interval_series(

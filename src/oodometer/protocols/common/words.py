@@ -40,8 +40,8 @@ def between(low: float, high: float) -> str:
     return f"{low:.{places}f} to {high:.{places}f}"
 
 
-def points_and_p(difference: Difference, *, adjusted: bool = True) -> str:
-    """Write a difference of AUROCs in hundredths, with its interval and its p-value.
+def points_and_p(difference: Difference, *, adjusted: bool = True, are_shares: bool = True) -> str:
+    """Write a difference with its interval and its p-value, of shares in hundredths.
 
     >>> points_and_p(Difference(0.0123, -0.004, 0.0286, 0.1))
     '+1.2 points [−0.4, +2.9], adjusted p = 0.1'
@@ -49,10 +49,14 @@ def points_and_p(difference: Difference, *, adjusted: bool = True) -> str:
     '+1.0 points, without an interval, adjusted p = 0.5'
     """
     p_value = f"{'adjusted ' * adjusted}{p_equals(difference.p_value)}"
+    value, low, high = (
+        _signed(100 * part) if are_shares else f"{part:+.3g}".replace("-", "−")
+        for part in difference[:3]
+    )
+    unit = " points" if are_shares else ""
     if not math.isfinite(difference.high - difference.low):
-        return f"{_signed(100 * difference.value)} points, without an interval, {p_value}"
-    value, low, high = (_signed(100 * part) for part in difference[:3])
-    return f"{value} points [{low}, {high}], {p_value}"
+        return f"{value}{unit}, without an interval, {p_value}"
+    return f"{value}{unit} [{low}, {high}], {p_value}"
 
 
 def p_equals(p_value: float) -> str:

@@ -1,71 +1,112 @@
-"""How many runs would it take to tell the best detector from the next?"""
+"""How many runs would it take to tell two detectors apart?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.words import LEVEL, count
+from oodometer.protocols.common.words import LEVEL, SHOWN, count
+from oodometer.stats.leaderboard import Pairwise, from_values
 from oodometer.stats.power import MOST_RUNS, RunsNeeded, runs_needed
 
 POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
 
 
-def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
-    """How many runs would separate the best from the nearest that is tied with it.
+@dataclass(frozen=True, eq=False)
+class _Observed:
+    """Differences over the runs so far, with variances as the leaderboard shares them."""
 
-    `tied` are all those, the nearest first.
-    """
-    if not tied or not field.are_runs:
-        return []
-    best, rival = field.detectors[0], tied[0]
-    needed = _needed(field, tied)
-    now = count(len(field.names), "run")
-    if needed.runs is not None and needed.runs <= len(field.names):
-        return []  # the spread is as good as none, and says nothing about further runs
-    if needed.runs is None and not needed.spread:
-        text = f"No number of runs would separate {best} from {rival}: they agree in every run."
-        return [Claim(text, "undecided", f"{now} so far")]
-    if needed.runs is None:
-        text = f"Separating {best} from {rival} would take more than {MOST_RUNS:,} runs like "
-        text += "these, if they differ as little as here."
-        allowed = f"{now} so far; 95% confidence interval {_range(needed)}"
-        return [Claim(text, "undecided", allowed if needed.low else f"{now} so far")]
-    return [
-        Claim(
-            f"Separating {best} from {rival} would take about {needed.runs:,} runs like these.",
-            "undecided",
-            f"{now} so far; for {100 * POWER:.0f}% power at the observed difference and spread, "
-            f"95% confidence interval {_range(needed)}",
+    field: Cases
+
+    @cached_property
+    def _shared(self) -> Pairwise:
+        return from_values(self.field.sign * self.field.values)
+
+    def needed(
+        self, one: str, other: str, *, level: float = LEVEL, power: float = POWER, many: int = 1
+    ) -> RunsNeeded:
+        """Runs that would separate two detectors, allowing for `many` comparisons."""
+        first, second = (self.field.detectors.index(name) for name in (one, other))
+        runs = len(self.field.names)
+        spread = float(self._shared.error[first, second]) * math.sqrt(runs)
+        prior = float(self._shared.df[first, second]) - (runs - 1.0)
+        pair = self.field.oriented(first), self.field.oriented(second)
+        return runs_needed(
+            *pair, level=level, power=power, comparisons=many, shared=(spread, prior)
         )
-    ]
+
+    def is_open(self, needed: RunsNeeded) -> bool:
+        """Whether more runs are needed; a spread that is as good as none says nothing about it."""
+        return needed.runs is None or needed.runs > len(self.field.names)
+
+
+def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
+    """How many runs would separate the best from those that are tied with it, the nearest first."""
+    if not field.are_runs or not tied:
+        return []
+    observed, best = _Observed(field), field.detectors[0]
+    found = {n: d for n, d in _of_best(observed, tied).items() if observed.is_open(d)}
+    if not found:
+        return []
+    first, *others = found
+    now = f"{count(len(field.names), 'run')} so far"
+    if found[first].runs is None and not found[first].spread:
+        text = f"No number of runs would separate {best} from {first}: they agree in every run."
+        return [Claim(text, "undecided", now)]
+    parts = [f"Separating {best} from {first} would take {_said(found[first])} like these"]
+    parts += [f"from {name} {_said(found[name])}" for name in others if found[name].spread]
+    evidence = f"{now}; for {100 * POWER:.0f}% power at the observed difference and spread"
+    if found[first].low:
+        evidence += f", 95% confidence interval for {first} {_range(found[first])}"
+    return [Claim(f"{'; '.join(parts)}.", "undecided", evidence)]
+
+
+def _of_best(observed: _Observed, tied: Sequence[str]) -> dict[str, RunsNeeded]:
+    """Runs that would separate the best from each that is tied with it.
+
+    As the leaderboard judges it: one of them by itself, one-sided, for all comparisons; or all of
+    them together, each by a plain test, with power enough that all are found.
+    """
+    best, *others = observed.field.detectors
+    many = len(others)
+    if len(tied) == many:  # nobody is behind yet: some pair must differ first
+        many *= 1 + len(others)
+    each = 1.0 - (1.0 - POWER) / len(tied)
+    together = max((observed.needed(best, name, power=each) for name in tied), key=_length)
+    alone = {n: observed.needed(best, n, level=2 * LEVEL - 1, many=many) for n in tied[:SHOWN]}
+    return {
+        name: together if _length(together) < _length(own) else own for name, own in alone.items()
+    }
+
+
+def _length(needed: RunsNeeded) -> float:
+    return math.inf if needed.runs is None else needed.runs
+
+
+def runs_for_ours(field: Cases, ours: str) -> dict[str, str]:
+    """How many runs would separate a detector from each of the others."""
+    if not ours or not field.are_runs:
+        return {}
+    observed, others = _Observed(field), [name for name in field.detectors if name != ours]
+    found = {name: observed.needed(ours, name, many=len(others)) for name in others}
+    return {
+        name: f"would take {_said(needed)}"
+        for name, needed in found.items()
+        if needed.spread and observed.is_open(needed)
+    }
+
+
+def _said(needed: RunsNeeded) -> str:
+    if needed.runs is None:
+        return f"more than {MOST_RUNS:,} runs"
+    return f"about {needed.runs:,} runs"
 
 
 def _range(needed: RunsNeeded) -> str:
     return (
         f"{needed.low:,} or more" if needed.high is None else f"{needed.low:,} to {needed.high:,}"
     )
-
-
-def _needed(field: Cases, tied: Sequence[str]) -> RunsNeeded:
-    """Runs that would separate the best from the first of those that are tied with it.
-
-    As `against_best` judges it: either by itself, after those that differ significantly already, of
-    all pairs; or together with all that are tied, each at the plain level. Then each needs power
-    enough that all are found with the power that is asked for.
-    """
-    rows = [field.detectors.index(name) for name in tied]
-    best, many = field.oriented(0), len(field.detectors)
-    told = many - 1 - len(tied)
-    alone = runs_needed(
-        best, field.oriented(rows[0]), level=LEVEL, power=POWER,
-        comparisons=many * (many - 1) // 2 - told,
-    )  # fmt: skip
-    each = 1.0 - (1.0 - POWER) / len(tied)
-    together = [runs_needed(best, field.oriented(r), level=LEVEL, power=each) for r in rows]
-    longest = max(together, key=lambda needed: math.inf if needed.runs is None else needed.runs)
-    if longest.runs is None or (alone.runs is not None and alone.runs <= longest.runs):
-        return alone
-    return longest

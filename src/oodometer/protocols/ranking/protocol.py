@@ -6,38 +6,52 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from oodometer.errors import unknown
 from oodometer.finding import Claim, Finding, Table
-from oodometer.protocols.common.cases import Cases, cases_of
+from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
-from oodometer.protocols.common.views import difference_table
 from oodometer.protocols.common.words import missing_lines
-from oodometer.protocols.ranking import score_claims, score_views, value_claims, value_views
+from oodometer.protocols.ranking import notes, score_views, value_views
+from oodometer.protocols.ranking.claims import order_claims, retraining_claim
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
-from oodometer.protocols.ranking.power import power_claims
+from oodometer.protocols.ranking.order_views import leaderboard_tables, rank_table
+from oodometer.protocols.ranking.power import power_claims, runs_for_ours
+from oodometer.protocols.ranking.sets import (
+    OnSets,
+    baseline_claims,
+    chance_claims,
+    left_out_claims,
+    on_each_set,
+    set_claims,
+    set_table,
+)
 from oodometer.protocols.ranking.shares import (
-    dominance_claims,
     range_claims,
     ranges_of,
     set_share_claims,
     share_claims,
     shares_of,
 )
+from oodometer.protocols.ranking.standing import Contest, contest_of_scores, contest_of_values
 from oodometer.protocols.ranking.unpaired import spread_claims
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 from oodometer.stats.variance import VarianceShares
 
 
-def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
-    """Compare detectors by AUROC over all runs: intervals, ranks, and what retraining changes."""
+def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Finding:
+    """Compare detectors by AUROC over all runs: intervals, ranks, and what retraining changes.
+
+    `ours` names the detector whose comparisons with all others are declared in advance.
+    """
+    _require(ours, table.detectors)
     field = score_cases(table)
-    differences = score_claims.score_differences(field)
-    tied = value_claims.tied_with_best(differences)
-    many = len(field.training_runs) > 1
+    contest = contest_of_scores(field, ours)
     values = _values_of(field)
+    on_sets = on_each_set(contest)
     shares = shares_of(values, rng)
-    claims, tables = _explained(values, shares, tied, rng)
-    ahead = difference_table(field.detectors[0], "mean AUROC", differences)
+    claims, tables = _explained(values, shares, contest, rng)
+    many = len(field.training_runs) > 1
     return Finding(
         protocol="ranking",
         title="Which detector is best, and how certain is that?",
@@ -45,71 +59,80 @@ def ranking(table: ScoreTable, rng: np.random.Generator) -> Finding:
         + ("another training run of the same classifier" if many else "other test samples")
         + " agree?",
         claims=(
-            *score_claims.best_claims(field, differences),
-            *score_claims.baseline_claims(field),
-            *score_claims.set_claims(field),
-            *score_factor_claims(field, decided=not tied),
+            *order_claims(contest, runs_for_ours(values, contest.ours)),
+            *retraining_claim(contest),
+            *_set_claims(contest, on_sets),
+            *score_factor_claims(field, decided=contest.is_decided),
             *claims,
         ),
-        tables=(
-            score_views.auroc_table(field),
-            *((score_views.rank_table(field),) if many else ()),
-            *((ahead,) if ahead and many else ()),
+        tables=_present(
+            score_views.auroc_table(field, contest),
+            *leaderboard_tables(contest),
+            rank_table(contest),
+            set_table(contest, on_sets),
             *tables,
         ),
         series=(
-            score_views.intervals(field),
+            score_views.intervals(field, contest),
             *((score_views.rank_map(field),) if len(field.runs) > 1 else ()),
             *score_views.strips(field),
         ),
-        caveats=score_claims.score_caveats(field),
+        caveats=notes.score_caveats(field, ours),
         missing=missing_lines(
             [part for part in table.missing if not part.setting and not part.lasting],
             len(table.runs),
         ),
-        facts=score_claims.score_facts(field),
+        facts=notes.score_facts(field, ours),
     )
 
 
-def ranking_of(table: Results, rng: np.random.Generator) -> Finding:
-    """Compare detectors by the values of a results table: one per run, or per outlier set."""
-    field = cases_of(table)
-    differences = value_claims.value_differences(field, rng)
-    tied = value_claims.tied_with_best(differences)
-    decided = value_claims.is_decided(differences)
+def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Finding:
+    """Compare detectors by the values of a results table, in every scope that it allows."""
+    _require(ours, table.detectors)
+    scopes = scopes_of(table)
+    field = scopes[0]
+    contest = contest_of_values(scopes, ours)
+    on_sets = on_each_set(contest)
     shares = shares_of(field, rng)
-    best = value_claims.best_claims(field, differences, rng)
-    on_sets = value_claims.set_claims(field, decided, rng)
-    by_factor = value_factor_claims(field, decided, rng)
-    claims, tables = _explained(field, shares, tied, rng)
-    shown = (
-        value_views.mean_table(field),
-        value_views.rank_table(field, rng),
-        difference_table(field.detectors[0], f"{field.metric} per {field.case}", differences),
-        value_views.set_table(field),
-        *tables,
-    )
+    by_factor = value_factor_claims(field, contest.is_decided, rng)
+    claims, tables = _explained(field, shares, contest, rng)
     return Finding(
         protocol="ranking",
         title=f"Which detector has the best {field.metric}, and how certain is that?",
-        question="Would other runs, or other outlier sets, give the same order?",
-        claims=(*best, *on_sets, *by_factor, *claims, *spread_claims(table)),
-        tables=tuple(table for table in shown if table is not None),
+        question="Would other runs, or other sets, give the same order?",
+        claims=(
+            *order_claims(contest, runs_for_ours(field, contest.ours)),
+            *_set_claims(contest, on_sets),
+            *by_factor,
+            *claims,
+            *spread_claims(table),
+        ),
+        tables=_present(
+            value_views.mean_table(field, contest),
+            *leaderboard_tables(contest),
+            rank_table(contest),
+            value_views.set_table(field),
+            set_table(contest, on_sets),
+            *tables,
+        ),
         series=(
-            *value_views.intervals(field),
+            *value_views.intervals(field, contest),
             value_views.rank_map(field),
             *value_views.strips(field),
         ),
-        caveats=value_claims.value_caveats(field),
+        caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),
-        facts=(
-            ("metric", field.metric),
-            ("detectors", str(len(field.detectors))),
-            *((("data sets", str(len(field.cells.ids))),) if field.unit == "data set" else ()),
-            ("runs", str(len(field.training_runs))),
-            ("outlier sets", str(len({pair.ood for pair in field.cells.pairs}))),
-        ),
+        facts=notes.value_facts(field, ours),
     )
+
+
+def _require(ours: str, detectors: Sequence[str]) -> None:
+    if ours and ours not in detectors:
+        raise unknown("detector, named by 'ours':", ours, detectors)
+
+
+def _present(*tables: Table | None) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table is not None)
 
 
 def _values_of(field: ScoreCases) -> Cases:
@@ -117,24 +140,33 @@ def _values_of(field: ScoreCases) -> Cases:
     return cases_of(results(field.table), field.detectors)
 
 
+def _set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
+    """What single sets change."""
+    return [
+        *baseline_claims(contest, on_sets),
+        *set_claims(contest, on_sets),
+        *left_out_claims(contest),
+        *chance_claims(contest),
+    ]
+
+
 def _explained(
     field: Cases,
     shares: Mapping[str, VarianceShares],
-    tied: Sequence[str],
+    contest: Contest,
     rng: np.random.Generator,
-) -> tuple[list[Claim], list[Table]]:
+) -> tuple[list[Claim], list[Table | None]]:
     """What explains the variance over runs, and how many runs would decide what is open."""
     ranges = {} if shares else ranges_of(field)
     claims = [
         *set_share_claims(field),
-        *share_claims(field, shares),
-        *dominance_claims(field, shares, rng),
+        *share_claims(field, shares, rng),
         *range_claims(ranges),
-        *power_claims(field, tied),
+        *power_claims(field, () if contest.main is None else contest.main.tied),
     ]
     tables = [
         value_views.share_table(field, shares),
         value_views.range_table(field, ranges),
         *value_views.order_tables(field),
     ]
-    return claims, [table for table in tables if table is not None]
+    return claims, tables

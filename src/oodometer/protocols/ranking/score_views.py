@@ -8,20 +8,20 @@ from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.score_cases import ScoreCases
-from oodometer.protocols.common.views import factor_strips, interval_series, rank_rows
+from oodometer.protocols.common.views import factor_strips, interval_series
 from oodometer.protocols.common.words import LEVEL, count
+from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import mean_auroc
 
 
-def auroc_table(field: ScoreCases) -> Table:
+def auroc_table(field: ScoreCases, contest: Contest) -> Table:
     """Mean AUROC with interval: a line per detector, a column per outlier set."""
+    means = {} if contest.main is None else contest.main.means
+    on_sets = _on_sets(contest)
     rows: list[tuple[TableCell, ...]] = []
     for detector in (*field.detectors, *field.unranked):
-        overall = field.overall.get(detector)
-        cells: list[Estimate | None] = [None if overall is None else mean_auroc(overall, LEVEL)]
-        for ood in field.table.ood:
-            placed = field.placements.get((detector, ood))
-            cells.append(None if placed is None else mean_auroc(placed, LEVEL))
+        cells: list[TableCell] = [means.get(detector)]
+        cells += [_own(field, on_sets, detector, ood) for ood in field.table.ood]
         rows.append((detector, *cells))
     one = len(field.training_runs) == 1
     over = "in one training run" if one else f"mean over {len(field.training_runs)} training runs"
@@ -36,19 +36,25 @@ def auroc_table(field: ScoreCases) -> Table:
     )
 
 
-def rank_table(field: ScoreCases) -> Table:
-    """How often each detector is first, and between which ranks it moves."""
-    return Table(
-        "ranks",
-        f"How often each detector ranks first, over {len(field.training_runs)} training runs",
-        ("detector", "times first", "mean rank", "ranks"),
-        tuple(rank_rows(field.detectors, field.order)),
-        f"Rank 1 is the highest mean AUROC over {outlier_sets(field)}; equal values share their "
-        "rank, and a shared first place counts for each.",
-    )
+def _on_sets(contest: Contest) -> dict[tuple[str, str], Estimate]:
+    """Mean of every detector on every set, with its interval."""
+    return {
+        (detector, name): estimate
+        for name, pairwise in contest.on_sets.items()
+        for detector, estimate in zip(contest.detectors, pairwise.intervals(LEVEL), strict=True)
+    }
 
 
-def intervals(field: ScoreCases) -> Series:
+def _own(
+    field: ScoreCases, on_sets: Mapping[tuple[str, str], Estimate], detector: str, ood: str
+) -> Estimate | None:
+    placed = field.placements.get((detector, ood))
+    if placed is None or (detector, ood) in on_sets:
+        return on_sets.get((detector, ood))
+    return mean_auroc(placed, LEVEL)  # of one that lacks scores elsewhere
+
+
+def intervals(field: ScoreCases, contest: Contest) -> Series:
     """AUROC with interval of every detector on every outlier set."""
     return interval_series(
         "auroc",
@@ -56,11 +62,7 @@ def intervals(field: ScoreCases) -> Series:
         f"Mean AUROC with 95% confidence interval of {count(len(field.detectors), 'detector')} on "
         f"{outlier_sets(field)}; {field.detectors[0]} has the highest mean.",
         "AUROC",
-        [
-            (detector, ood, mean_auroc(field.placements[detector, ood], LEVEL))
-            for ood in field.table.ood
-            for detector in field.detectors
-        ],
+        [(detector, ood, estimate) for (detector, ood), estimate in _on_sets(contest).items()],
     )
 
 

@@ -143,59 +143,37 @@ def ranges_of(field: Cases) -> dict[str, tuple[FactorRange, ...]]:
     return {detector: ranges for detector, ranges in found.items() if ranges}
 
 
-def share_claims(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Claim]:
-    """What explains most of the variance of the best detector?"""
-    detector = next(iter(shares), None)
-    if detector is None or len(shares[detector].effects) < 2 or not shares[detector].variance:
-        return []
-    effects = sorted(shares[detector].effects, key=lambda effect: -effect.share)
-    named = [f"{' × '.join(effect.factors)} {effect.share:.0%}" for effect in effects[1:3]]
-    leading, next_ = effects[:2]
-    text = (
-        f"{' × '.join(leading.factors)} explains {leading.share:.0%} of the variance of "
-        f"{detector}'s {field.metric} over the runs, {', '.join(named)}."
-    )
-    if leading.low is None or leading.high is None:
-        return [Claim(text, "undecided", " ".join(shares[detector].notes) or "no interval")]
-    highs = [effect.share if effect.high is None else effect.high for effect in effects[1:]]
-    decided = leading.low > min(HALF, max(highs))
-    evidence = f"95% confidence interval of the share {leading.low:.0%} to {leading.high:.0%}"
-    if next_.low is not None and next_.high is not None:
-        evidence += f", of the next {next_.low:.0%} to {next_.high:.0%}"
-    return [Claim(text, "holds" if decided else "undecided", evidence)]
-
-
-def dominance_claims(
+def share_claims(
     field: Cases, shares: Mapping[str, VarianceShares], rng: np.random.Generator
 ) -> list[Claim]:
-    """Of which other detectors does one factor explain most of the variance?
+    """Of which detectors does one factor explain most of the variance?
 
-    It does if the lower end of its share is above one half; intervals allow for all detectors.
+    It does if the lower end of its share is above one half; intervals allow for all detectors. That
+    what is left over for the innermost repeat is most says only that no condition does.
     """
-    _, *others = shares or [""]
-    likely = [name for name in others if _dominant(shares[name]) is not None]
+    conditions = names(field.factors, "condition")
+    left_over = (innermost_repeat(field.factors),) if conditions else ()
+    likely = [name for name in shares if _dominant(shares[name], left_over) is not None]
     level = 1.0 - (1.0 - LEVEL) / max(1, len(shares))
     sure = shares_of(field, rng, level=level, detectors=likely)
     named: dict[str, list[tuple[str, Effect]]] = {}  # factor -> detectors with its share
     for name in likely:
-        effect = _dominant(sure[name])
+        effect = _dominant(sure[name], left_over)
         if effect is not None:
             named.setdefault(" × ".join(effect.factors), []).append((name, effect))
     if not named:
         return []
     parts: list[str] = []
     for factor, found in sorted(named.items(), key=lambda item: -len(item[1])):
-        names = [name for name, _ in found]
-        told = listing(names) if len(names) <= SHOWN else count(len(names), "detector")
+        own = [name for name, _ in found]
+        told = listing(own) if len(own) <= SHOWN else count(len(own), "detector")
         least, most = (f"{pick(e.share for _, e in found):.0%}" for pick in (min, max))
-        what = "" if parts else "explains most of the variance "
         shown = least if least == most else f"{least} to {most}"
-        parts.append(f"{factor} {what}of {told} ({shown})")
-    text = f"Of the other detectors, {'; '.join(parts)}."
+        parts.append(f"{factor} explains most of the variance of {told} ({shown})")
     lows = [effect.low for found in named.values() for _, effect in found if effect.low is not None]
     return [
         Claim(
-            text,
+            f"Over the runs, {'; '.join(parts)}.",
             "holds",
             f"the lower ends of these shares are at least {min(lows):.0%}, by {100 * level:.3g}% "
             f"intervals that allow for all {len(shares)} detectors; see the table of shares",
@@ -203,9 +181,13 @@ def dominance_claims(
     ]
 
 
-def _dominant(shares: VarianceShares) -> Effect | None:
+def _dominant(shares: VarianceShares, left_over: tuple[str | None, ...]) -> Effect | None:
     """The effect that significantly explains more than half of the variance, if there is one."""
-    known = [effect for effect in shares.effects if effect.low is not None and effect.low > HALF]
+    known = [
+        effect
+        for effect in shares.effects
+        if effect.low is not None and effect.low > HALF and effect.factors != left_over
+    ]
     return known[0] if known and len(shares.effects) > 1 else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,27 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Series, Table, TableCell
-from oodometer.metrics import Estimate
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.common.views import difference_table, interval_series, span
-from oodometer.protocols.common.words import (
-    LEVEL,
-    between,
-    count,
-    listing,
-    number,
-)
-from oodometer.protocols.ranking.value_claims import (
-    ADJUSTED,
-    is_decided,
-    lead_claims,
-    tied_with_best,
-)
+from oodometer.protocols.common.views import interval_series, span
+from oodometer.protocols.common.words import count, listing
+from oodometer.protocols.ranking.claims import lead_claims, ours_claims
+from oodometer.protocols.ranking.notes import ADJUSTED
+from oodometer.protocols.ranking.order_views import leaderboard_table, ours_table, shown
+from oodometer.protocols.ranking.standing import AFTER_RETRAINING, Standing, Subject, standing_of
 from oodometer.results import Results
-from oodometer.stats.comparison import Difference, adjusted, against_best
-from oodometer.stats.summary import Summary, mean_interval
-from oodometer.stats.unpaired import welch
+from oodometer.stats.leaderboard import from_summaries
+from oodometer.stats.summary import UNBOUNDED, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +77,7 @@ def over_separate_repeats(table: Results) -> Results:
     )
 
 
-def separate_runs(table: Results) -> Finding:
+def separate_runs(table: Results, ours: str = "") -> Finding:
     """Compare detectors by Welch's t test over the runs that each of them has."""
     frame = _with_sets(table)
     cells = frame.pivot_table(
@@ -101,6 +92,7 @@ def separate_runs(table: Results) -> Finding:
     known = {str(name): Summary.of(own.to_numpy(dtype=float)) for name, own in values}
     return _finding(
         table,
+        ours,
         known,
         int(common.sum()),
         (
@@ -111,7 +103,7 @@ def separate_runs(table: Results) -> Finding:
     )
 
 
-def stated_spreads(table: Results) -> Finding:
+def stated_spreads(table: Results, ours: str = "") -> Finding:
     """Compare detectors by the means, standard deviations and numbers of runs that cells state."""
     if "runs" not in table.frame.columns:
         raise UserError("How many runs each mean ± spread is over is not stated.")
@@ -128,6 +120,7 @@ def stated_spreads(table: Results) -> Finding:
     lacking = [f"Not compared, because no spread is stated: {listing(silent)}."] if silent else []
     return _finding(
         table,
+        ours,
         known,
         stated.sets,
         (
@@ -143,9 +136,9 @@ def stated_spreads(table: Results) -> Finding:
     )
 
 
-def unpaired(table: Results) -> Finding:
+def unpaired(table: Results, ours: str = "") -> Finding:
     """Compare detectors by runs of each one's own, or by the spreads that cells state."""
-    return separate_runs(table) if are_separate(table) else stated_spreads(table)
+    return separate_runs(table, ours) if are_separate(table) else stated_spreads(table, ours)
 
 
 def spread_claims(table: Results) -> list[Claim]:
@@ -157,18 +150,18 @@ def spread_claims(table: Results) -> list[Claim]:
     except UserError:
         return []
 
-    def suffices(runs: int) -> bool:
-        known = {name: _summary(part, runs) for name, part in stated.items()}
-        return is_decided(_against(table, known))
+    def standing(runs: int) -> Standing:
+        return _standing(table, {name: _summary(part, runs) for name, part in stated.items()})
 
-    best = _ordered(table, {name: _summary(part, 2) for name, part in stated.items()})[0]
-    enough = suffices(MOST_RUNS) and next(n for n in range(2, MOST_RUNS + 1) if suffices(n))
+    best = standing(2).leader
+    numbers = range(2, MOST_RUNS + 1)
+    place = bisect_left(numbers, True, key=lambda runs: standing(runs).board.is_decided)
     text = (
-        f"By the stated spreads, {best} is significantly ahead of every other detector if each "
-        f"mean is over {enough} runs or more."
-        if enough
-        else f"By the stated spreads, {best} is not significantly ahead of every other detector, "
-        f"even if each mean is over {MOST_RUNS:,} runs."
+        f"By the stated spreads, {best} is significantly ahead of all detectors that state one if "
+        f"each mean is over {numbers[place]} runs or more."
+        if place < len(numbers)
+        else f"By the stated spreads, {best} is not significantly ahead of all detectors that "
+        f"state one, even if each mean is over {MOST_RUNS:,} runs."
     )
     hint = "the number of runs is not stated; --runs N states it and adds the test (Welch's t)"
     return [Claim(text, "undecided", hint)]
@@ -217,110 +210,85 @@ def _summary(stated: tuple[float, float], runs: int) -> Summary:
     return Summary(mean, spread * math.sqrt(runs / (runs - 1)), runs)
 
 
-def _ordered(table: Results, known: Mapping[str, Summary]) -> list[str]:
-    sign = -1 if table.higher_is_better else 1
-    return sorted(known, key=lambda name: sign * known[name].mean)
-
-
-def _against(table: Results, known: Mapping[str, Summary]) -> dict[str, Difference]:
-    """How far the best is ahead of every other detector with several runs, with adjusted p."""
+def _standing(
+    table: Results, known: Mapping[str, Summary], ours: str = "", sets: int = 1
+) -> Standing:
+    """Compare detectors with several runs, by the spreads of both."""
     sign = 1 if table.higher_is_better else -1
-    turned = {
-        name: known[name]._replace(mean=sign * known[name].mean) for name in _ordered(table, known)
-    }
-    best, *others = turned
-    others = [name for name in others if turned[name].runs > 1]
-    if turned[best].runs < 2 or not others:
-        return {}
-    found = {name: welch(turned[best], turned[name], LEVEL) for name in others}
-    return adjusted(found, against_best)
+    turned = [part._replace(mean=sign * part.mean, skewness=sign * part.skewness)
+              for part in known.values()]  # fmt: skip
+    shares = bool(table.frame["value"].between(0.0, 1.0).all())
+    bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
+    whole = len(known) == len(table.detectors)
+    over = f"over {count(sets, 'outlier set')}"
+    over += "" if whole else ", of the detectors that are compared"
+    subject = Subject(table.label, over, sign, is_whole=whole, are_shares=shares)
+    pairwise = from_summaries(turned, bounds=bounds)
+    return standing_of(list(known), pairwise, AFTER_RETRAINING, subject, ours)
 
 
 def _finding(
-    table: Results, known: Mapping[str, Summary], sets: int, caveats: tuple[str, ...]
+    table: Results, ours: str, given: Mapping[str, Summary], sets: int, caveats: tuple[str, ...]
 ) -> Finding:
-    detectors = _ordered(table, known)
-    best = detectors[0]
-    differences = _against(table, known)
-    ahead = is_decided(differences)
-    word = "highest" if table.higher_is_better else "lowest"
-    lead = _estimate(known[best])
-    claims = [
-        Claim(
-            f"{best} has the {word} mean {table.label}, {number(known[best].mean)}, over "
-            f"{count(sets, 'outlier set')} and {count(known[best].runs, 'run')}.",
-            "holds" if ahead else "undecided",
-            "one run has no spread"
-            if lead is None
-            else f"95% confidence interval {between(lead.low, lead.high)}, for the mean over runs "
-            "like these",
-        )
-    ]
-    if ahead or tied_with_best(differences):
-        claims += lead_claims(best, differences)
-    few = [name for name in detectors if known[name].runs < 2]
+    known = {name: part for name, part in given.items() if part.runs > 1}
+    if not known:
+        raise UserError("No detector has several runs: one has no spread.")
+    few = [name for name in given if name not in known]
+    standing = _standing(table, known, ours, sets)
+    claims = lead_claims(standing)
+    tables = [_means(standing, known)]
+    if len(known) > 1:
+        tables.append(leaderboard_table(standing))
+    if ours in known and len(known) > 1:
+        claims = [*ours_claims(ours, standing, {}), *claims]
+        tables.insert(1, ours_table(ours, standing))
     if few:
         caveats = (*caveats, f"Not compared, because one run has no spread: {listing(few)}.")
-    caveats = (*caveats, ADJUSTED.format(count(len(differences), "comparison")))
     runs = [part.runs for part in known.values()]
-    by_runs = f"{table.label}, by unpaired runs (Welch)"
-    tables = [_means(table, known), difference_table(best, by_runs, differences)]
     return Finding(
         protocol="unpaired",
         title=f"Which detector has the best {table.label}, by each detector's own runs?",
         question="Is the lead larger than the variation over runs?",
         claims=tuple(claims),
-        tables=tuple(part for part in tables if part is not None),
-        series=_intervals(table, known),
-        caveats=caveats,
+        tables=tuple(tables),
+        series=_intervals(standing),
+        caveats=(*caveats, ADJUSTED),
         facts=(
             ("metric", table.label),
             ("detectors", str(len(known))),
             ("runs per detector", span(min(runs), max(runs))),
             ("outlier sets", str(sets)),
+            *([("declared in advance", ours)] if ours else []),
         ),
     )
 
 
-def _estimate(summary: Summary) -> Estimate | None:
-    if summary.runs < 2:
-        return None
-    return mean_interval(summary, LEVEL, (0.0, 1.0))
-
-
-def _means(table: Results, known: Mapping[str, Summary]) -> Table:
-    rows: list[tuple[TableCell, ...]] = []
-    for name in _ordered(table, known):
-        part = known[name]
-        spread = part.spread if part.runs > 1 else None
-        rows.append((name, _estimate(part) or part.mean, spread, part.runs))
+def _means(standing: Standing, known: Mapping[str, Summary]) -> Table:
+    rows: list[tuple[TableCell, ...]] = [
+        (name, shown(standing.means[name]), known[name].spread, known[name].runs)
+        for name in standing.detectors
+    ]
     return Table(
         "means",
-        f"{table.label}, mean over runs, with 95% confidence intervals",
+        f"{standing.subject.metric}, mean over runs, with 95% confidence intervals",
         ("detector", "mean", "standard deviation", "runs"),
         tuple(rows),
-        ("Higher" if table.higher_is_better else "Lower")
+        ("Higher" if standing.subject.sign > 0 else "Lower")
         + " is better. Intervals are Student's t, also on the logit scale, for the mean over "
         "further runs like these; the standard deviation is over each detector's own runs.",
     )
 
 
-def _intervals(table: Results, known: Mapping[str, Summary]) -> tuple[Series, ...]:
-    rows = [
-        (name, "all runs", estimate)
-        for name in _ordered(table, known)
-        if (estimate := _estimate(known[name])) is not None
-    ]
-    if not rows:
-        return ()
+def _intervals(standing: Standing) -> tuple[Series, ...]:
+    metric = standing.subject.metric
     return (
         interval_series(
             "means",
-            f"Mean {table.label}",
-            f"Mean {table.label} with 95% confidence interval (Student's t over each detector's "
-            f"runs) of {count(len(rows), 'detector')}.",
-            table.label,
-            rows,
-            higher_is_better=table.higher_is_better,
+            f"Mean {metric}",
+            f"Mean {metric} with 95% confidence interval (Student's t over each detector's "
+            f"runs) of {count(len(standing.detectors), 'detector')}.",
+            metric,
+            [(name, "all runs", shown(mean)) for name, mean in standing.means.items()],
+            higher_is_better=standing.subject.sign > 0,
         ),
     )

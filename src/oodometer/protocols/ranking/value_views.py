@@ -11,17 +11,12 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.views import (
-    factor_strips,
-    interval_series,
-    mean_share,
-    rank_rows,
-    span,
-)
-from oodometer.protocols.common.words import LEVEL, count, p_equals
+from oodometer.protocols.common.views import factor_strips, interval_series
+from oodometer.protocols.common.words import count
+from oodometer.protocols.ranking.order_views import shown
+from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.agreement import tau_matrix
-from oodometer.stats.friedman import critical_difference
-from oodometer.stats.ranks import places, rank_matrix
+from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.variance import FactorRange, VarianceShares
 
 MANY_SETS, FEW_DETECTORS = 10, 8  # of more sets, rows are sets and columns the best detectors
@@ -36,22 +31,14 @@ def one_of(field: Cases) -> str:
     return f"one mean of each detector on each {field.set_word}" if stated else "one run"
 
 
-def of_one(field: Cases) -> str:
-    """Where something is so, if the outlier sets are the cases; else empty."""
-    if field.unit in ("run", "data set"):
-        return ""
-    stated = "spread" in field.results.frame.columns
-    return "by the stated means" if stated else "in this single run"
-
-
-def mean_table(field: Cases) -> Table:
+def mean_table(field: Cases, contest: Contest) -> Table:
     """Mean with interval, spread and range of every detector."""
     rows: list[tuple[TableCell, ...]] = []
     for row, detector in enumerate(field.detectors):
         values = field.values[row]
         width = float(np.ptp(values))
         spread = None if len(values) < 2 else float(values.std(ddof=1)) if width else 0.0
-        mean = mean_share(values) if width else float(values[0])
+        mean = float(values.mean()) if contest.main is None else shown(contest.main.means[detector])
         rows.append((detector, mean, spread, width))
     return Table(
         "means",
@@ -64,33 +51,6 @@ def mean_table(field: Cases) -> Table:
         f"are equal. Standard deviation and range (highest − lowest) are over the {field.case}s."
         if len(field.names) > 1
         else f"{_direction(field)} One number per detector has no interval.",
-    )
-
-
-def rank_table(field: Cases, rng: np.random.Generator) -> Table | None:
-    """Ranks, plausible ranks, and groups that do not differ significantly."""
-    if len(field.names) < 2 or len(field.detectors) < 2:
-        return None
-    higher = field.results.higher_is_better
-    place = places(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
-    groups = critical_difference(field.values, rng=rng, level=LEVEL, higher_is_better=higher)
-    letters: dict[int, str] = {}
-    for letter, group in enumerate(groups.groups):
-        for row in group:
-            letters[row] = letters.get(row, "") + (chr(97 + letter) if letter < 26 else "…")
-    rows = [
-        (*ranks, span(place[row].low, place[row].high), letters.get(row, ""))
-        for row, ranks in enumerate(rank_rows(field.detectors, field.order))
-    ]
-    return Table(
-        "ranks",
-        f"Ranks over {count(len(field.names), field.case)}",
-        ("detector", "times first", "mean rank", "ranks", "plausible ranks (95%)", "group"),
-        tuple(rows),
-        f"Mean ranks of detectors that share a letter do not differ significantly (Friedman, "
-        f"{p_equals(groups.p_value)}; Nemenyi's critical difference {groups.difference:.2f}). "
-        "Plausible ranks are by mean value, corrected for all comparisons of a detector; they may "
-        "include a rank that the differences from the best exclude.",
     )
 
 
@@ -131,7 +91,7 @@ def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | N
             elif effect.low is None or effect.high is None:
                 cells.append(effect.share)
             else:
-                cells.append(Estimate(effect.share, effect.low, effect.high))
+                cells.append(shown(Estimate(effect.share, effect.low, effect.high)))
         rows.append((detector, *cells))
     notes = dict.fromkeys(note for share in shares.values() for note in share.notes)
     return Table(
@@ -209,10 +169,11 @@ def _mean(values: Floats) -> float | None:
     return float(known.mean()) if known.size else None
 
 
-def intervals(field: Cases) -> list[Series]:
+def intervals(field: Cases, contest: Contest) -> list[Series]:
     """Mean with interval of every detector."""
-    if len(field.names) < 2:
+    if contest.main is None:
         return []
+    means = contest.main.means
     return [
         interval_series(
             "means",
@@ -221,10 +182,7 @@ def intervals(field: Cases) -> list[Series]:
             f"{count(len(field.names), field.case)} "
             f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
             field.metric,
-            [
-                (detector, f"all {field.case}s", mean_share(field.values[row]))
-                for row, detector in enumerate(field.detectors)
-            ],
+            [(detector, f"all {field.case}s", shown(means[detector])) for detector in means],
             higher_is_better=field.results.higher_is_better,
         )
     ]

@@ -1,0 +1,244 @@
+"""Who is best, who is behind and who cannot be separated, in each scope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oodometer.finding import Claim
+from oodometer.protocols.common.words import (
+    FEWEST,
+    LEVEL,
+    SHOWN,
+    SIGNIFICANT,
+    between,
+    count,
+    in_all,
+    listing,
+    never_otherwise,
+    number,
+    p_equals,
+    points,
+    together,
+)
+from oodometer.protocols.ranking.standing import Contest, Standing, Subject
+from oodometer.stats.comparison import Difference
+from oodometer.stats.paired import win_probability
+
+MOST_NAMED = 20  # detectors that a sentence names
+
+
+def order_claims(contest: Contest, needed: Mapping[str, str]) -> list[Claim]:
+    """What is known about the order in every scope; first about the detector that is declared.
+
+    `needed` says how many runs would separate it from those that it is not separable from.
+    """
+    if len(contest.detectors) == 1 or contest.main is None:
+        return [_without_comparison(contest)]
+    claims = []
+    for standing in contest.standings if contest.ours else ():
+        claims += ours_claims(contest.ours, standing, needed if standing is contest.main else {})
+    claims += lead_claims(contest.main, _why(contest))
+    for standing in contest.standings[1:]:
+        claims += lead_claims(standing, is_main=False)
+    return [*claims, _first_claim(contest)] if contest.values.shape[1] > 1 else claims
+
+
+def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> list[Claim]:
+    """Is the leader significantly ahead of all others, and if not, of whom?
+
+    The main scope is told with the mean itself. `why` ends the evidence.
+    """
+    leader, subject, scope = standing.leader, standing.subject, standing.scope
+    mean = standing.means[leader]
+    equal = [name for name, own in standing.means.items() if own.value == mean.value]
+    evidence = [f"95% confidence interval of the mean {between(mean.low, mean.high)}"]
+    shared = len(equal) > 1
+    start = f"{leader} has the {subject.extreme} mean {subject.metric}, {number(mean.value)}, "
+    if shared:
+        start = f"{_named(equal)} share the {subject.extreme} mean {subject.metric}, "
+        start += f"{number(mean.value)}, "
+    start += subject.over
+    if len(standing.detectors) == 1:
+        evidence.append("there is nothing to compare it with")
+        return [Claim(f"{start}.", "undecided", "; ".join(evidence))]
+    if not standing.tied:
+        others = _all_others(standing)
+        text = f"{start}, and {scope} it is significantly ahead of {others}."
+        if not is_main:
+            text = _sentence(f"{scope}, {leader} is significantly ahead of {others}.")
+        return [Claim(text, "holds", "; ".join([*evidence, _nearest(standing, standing.behind)]))]
+    open_ = _named([name for name in standing.tied if name not in equal])
+    text = f"{start}, but {scope} it is not separable from {open_}."
+    if not is_main:
+        text = _sentence(f"{scope}, {leader} is not separable from {open_}.")
+    if shared:
+        text = f"{start}." if is_main else _sentence(f"{scope}, {_named(equal)} are equal.")
+    evidence += [
+        f"{name} − best of the others: {subject.said(standing.gaps[name])}"
+        for name in standing.tied[:SHOWN]
+    ]
+    evidence += ["…"] if len(standing.tied) > SHOWN else []
+    claims = [Claim(text, "undecided", "; ".join(evidence) + why)]
+    if standing.behind:
+        text = f"Behind the leader {scope}: {_named(standing.behind)} (95% confidence)."
+        claims.append(Claim(text, "holds", _nearest(standing, standing.behind)))
+    return claims
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _named(names: Sequence[str]) -> str:
+    """Name detectors; of very many the first, with the number of the others."""
+    if len(names) <= MOST_NAMED:
+        return listing(names)
+    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+
+
+def _all_others(standing: Standing) -> str:
+    others = standing.detectors[1:]
+    if len(others) <= 2:
+        return listing(others)
+    kept = "" if standing.subject.is_whole else " that are compared"
+    return f"each of the other {len(others)} detectors{kept}"
+
+
+def _nearest(standing: Standing, behind: Sequence[str]) -> str:
+    """How far the leader is ahead of the nearest of those behind it."""
+    name = max(behind, key=lambda own: standing.gaps[own].value)
+    gap, p_value = -standing.gaps[name].value, standing.gaps[name].p_value
+    least = standing.least_lead(name)
+    said = f"the nearest of them, {name}, is {_size(gap, standing.subject)} behind"
+    if 0.0 < least < gap:
+        said += f", {_size(least, standing.subject)} at least"
+    return f"{said}, adjusted {p_equals(p_value)}"
+
+
+def _size(value: float, subject: Subject) -> str:
+    return points(value) if subject.are_shares else f"{value:.3g}"
+
+
+def _why(contest: Contest) -> str:
+    """Why retraining leaves open what the models that were trained decide."""
+    main = contest.main
+    sure = [standing for standing in contest.standings[1:] if standing.board.is_decided]
+    if main is None or main.board.is_decided or not sure:
+        return ""
+    rows = [contest.detectors.index(name) for name in (main.leader, main.tied[0])]
+    gaps = contest.subject.sign * (contest.values[rows[0]] - contest.values[rows[1]])
+    low, high = (_size(float(end), contest.subject) for end in (gaps.min(), gaps.max()))
+    return (
+        f"; the lead is decided {sure[0].scope}, but it varies: over {main.tied[0]} it is {low} to "
+        f"{high} in single {contest.case}s"
+    )
+
+
+def ours_claims(ours: str, standing: Standing, needed: Mapping[str, str]) -> list[Claim]:
+    """Whom the detector that was declared in advance is ahead of, behind, and not separable from.
+
+    `needed` says how many runs would separate it from each of the last.
+    """
+    sure = {name: d for name, d in standing.ours.items() if d.p_value < SIGNIFICANT}
+    ahead, behind = ([n for n, d in sure.items() if d.value * sign > 0] for sign in (1, -1))
+    open_ = [name for name in standing.ours if name not in sure]
+    claims = []
+    if sure:
+        parts = [f"ahead of {_named(ahead)}"] * bool(ahead)
+        parts += [f"behind {_named(behind)}"] * bool(behind)
+        kept = "" if open_ else f", and so separated from {_others(standing)}"
+        text = f"{ours}, declared in advance, is significantly {' and '.join(parts)} "
+        claims.append(
+            Claim(f"{text}{standing.scope}{kept}.", "holds", _pairs(ours, sure, standing.subject))
+        )
+    if open_:
+        text = f"{ours} is not separable from {_named(open_)} {standing.scope}."
+        found = {name: standing.ours[name] for name in open_}
+        claims.append(Claim(text, "undecided", _pairs(ours, found, standing.subject, needed)))
+    return claims
+
+
+def _others(standing: Standing) -> str:
+    kept = "" if standing.subject.is_whole else " that are compared"
+    return f"all {len(standing.ours)} other detectors{kept}"
+
+
+def _pairs(
+    ours: str,
+    found: Mapping[str, Difference],
+    subject: Subject,
+    needed: Mapping[str, str] | None = None,
+) -> str:
+    """The differences from the nearest detectors, with the runs that would separate them."""
+    nearest = sorted(found, key=lambda name: -found[name].p_value)[:SHOWN]
+    parts = [
+        f"{ours} − {name}: {subject.said(found[name])}"
+        + (f" ({needed[name]})" if needed and name in needed else "")
+        for name in nearest
+    ]
+    return "; ".join([*parts, "…"] if len(found) > SHOWN else parts)
+
+
+def _without_comparison(contest: Contest) -> Claim:
+    """What can be said of one detector, or of one number for each."""
+    leader, subject = contest.leader, contest.subject
+    value = number(float(contest.values[0].mean()))
+    evidence = "one number per detector has no spread to test against"
+    if contest.main is not None:
+        mean = contest.main.means[leader]
+        evidence = f"95% confidence interval {between(mean.low, mean.high)}"
+    if len(contest.detectors) > 1:
+        text = f"{leader} has the {subject.extreme} {subject.metric}, {value}, {subject.over}."
+        return Claim(text, "undecided", evidence)
+    only = "here" if subject.is_whole else "with values that can be compared"
+    text = f"{leader}, the only detector {only}, has a mean {subject.metric} of {value} "
+    evidence += "; there is nothing to compare it with"
+    return Claim(f"{text}{subject.over}.", "undecided", evidence)
+
+
+def _first_claim(contest: Contest) -> Claim:
+    """In how many single cases does the leader rank first, and would it beat the next in another?
+
+    One value on each set cannot separate the set from chance: there nothing is unstable.
+    """
+    firsts = contest.order == contest.order.min(axis=0)
+    leads, cases = firsts[0], firsts.shape[1]
+    shared = leads & (firsts.sum(axis=0) > 1)
+    place = in_all(int(leads.sum()), cases, contest.case, preposition=contest.preposition)
+    others = [
+        f"{name} {times} {'time' if times == 1 else 'times'}"
+        for name, times in zip(contest.detectors[1:], firsts[1:].sum(axis=1).tolist(), strict=True)
+        if times
+    ]
+    text = f"{contest.leader} ranks first {place}{together(int(shared.sum()))}"
+    if others and not leads.all():
+        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+        text += f"; {listing(others[:SHOWN])}{more}"
+    decided = contest.is_decided and not shared.any()
+    verdict = never_otherwise(int((~leads).sum()), cases, decided=decided)
+    if verdict == "flips" and contest.preposition == "on":
+        verdict = "undecided"
+    signs = contest.subject.sign * contest.values[:2]
+    chance = win_probability(signs[0], signs[1], level=LEVEL)
+    evidence = (
+        f"in another {contest.case} like these, {contest.leader} beats {contest.detectors[1]} with "
+        f"probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]; ties count one half"
+    )
+    if leads.all() and decided and cases < FEWEST:
+        evidence += f"; {count(cases, contest.case)} are too few to say that it always does"
+    return Claim(f"{text}.", verdict, evidence)
+
+
+def retraining_claim(contest: Contest) -> list[Claim]:
+    """Say that one training run leaves open whether the order survives another."""
+    if len(contest.detectors) < 2 or contest.values.shape[1] > 1:
+        return []
+    text = f"Whether {contest.leader} stays ahead after retraining cannot be said: there is one "
+    return [
+        Claim(
+            f"{text}training run.",
+            "undecided",
+            "only other test samples are accounted for; three training runs or more show how far "
+            "retraining moves detectors",
+        )
+    ]

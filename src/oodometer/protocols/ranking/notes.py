@@ -1,0 +1,172 @@
+"""What limits the conclusions of a ranking, and what they are based on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
+from oodometer.protocols.common.score_cases import ScoreCases
+from oodometer.protocols.common.training_runs import TrainingRuns
+from oodometer.protocols.common.words import (
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    not_applicable,
+)
+from oodometer.protocols.ranking.value_views import one_of
+
+ADJUSTED = (
+    "P-values and intervals of differences allow for all comparisons of a detector and for having "
+    f"picked the leader from the same data; p-values are judged at {SIGNIFICANT:.0%}."
+)
+MOST_NAMED = 20  # detectors that a caveat names
+
+
+def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
+    """What limits the conclusions from scores."""
+    table, runs = field.table, len(field.training_runs)
+    caveats = [
+        "Detectors use their default settings, or those that were given.",
+        "There is only one training run: the intervals are for other test samples, and nothing can "
+        "be said about retraining."
+        if runs == 1
+        else "Intervals treat the training runs as a sample of all that could have been done under "
+        "the conditions of this study.",
+        ADJUSTED,
+    ]
+    if 1 < runs < FEW_RUNS:
+        caveats.append(UNSEEN)
+    if field.training_runs.has_re_evaluations:
+        caveats.append(re_evaluations_caveat(len(field.runs), runs))
+    if not table.same_samples:
+        caveats.append(f"The {field.run_word}s do not share their test samples.")
+    caveats += not_applicable(table.missing, len(table.runs))
+    unusable = [part for part in table.missing if part.setting and not part.lasting]
+    caveats += [
+        f"A setting of the grid could not be used; {line}"
+        for line in missing_lines(unusable, len(table.runs))
+    ]
+    if field.unranked:
+        caveats.append(
+            f"Not ranked, because some of their scores are missing: {listing(field.unranked)}."
+        )
+    return (*caveats, *_about_ours(ours, field.detectors))
+
+
+def _about_ours(ours: str, compared: Sequence[str]) -> tuple[str, ...]:
+    """Say that the detector that was declared in advance lacks too much to be compared."""
+    if not ours or ours in compared:
+        return ()
+    return (f"{ours} was declared in advance, but could not be compared.",)
+
+
+def score_facts(field: ScoreCases, ours: str) -> tuple[tuple[str, str], ...]:
+    """What the comparison is based on."""
+    table = field.table
+    sizes = {len(row.scores) for row in table.rows if row.dataset == table.id}
+    wanted = len(TrainingRuns.of(table.runs, table.factors))
+    facts = [
+        ("in-distribution data", table.id),
+        ("test samples", " / ".join(map(str, sorted(sizes)))),
+        ("training runs", _of(len(field.training_runs), wanted)),
+        ("detectors", _of(len(field.detectors), len(field.represented))),
+        ("outlier sets", str(len(table.ood))),
+    ]
+    accuracies = [float(table.correct[run].mean()) for run in field.runs if run in table.correct]
+    if accuracies:
+        low, high = min(accuracies), max(accuracies)
+        facts.append(("test accuracy", f"{low:.1%} – {high:.1%}" if high > low else f"{low:.1%}"))
+    return (*facts, *_declared(ours))
+
+
+def _of(have: int, wanted: int) -> str:
+    return str(have) if have == wanted else f"{have} of {wanted}"
+
+
+def value_caveats(field: Cases, ours: str) -> tuple[str, ...]:
+    """What limits the conclusions from values."""
+    about = (*_about_cases(field), *_about_tests(field), *_about_gaps(field))
+    return (*about, *_about_ours(ours, field.detectors))
+
+
+def value_facts(field: Cases, ours: str) -> tuple[tuple[str, str], ...]:
+    """What the comparison is based on."""
+    facts = {
+        "metric": field.metric,
+        "detectors": _of(len(field.detectors), len(field.detectors) + len(field.left_out)),
+        **({"data sets": str(len(field.cells.ids))} if field.unit == "data set" else {}),
+        "runs": str(len(field.training_runs)),
+        "outlier sets": str(len({pair.ood for pair in field.cells.pairs})),
+    }
+    return (*facts.items(), *_declared(ours))
+
+
+def _declared(ours: str) -> list[tuple[str, str]]:
+    return [("declared in advance", ours)] if ours else []
+
+
+def _about_cases(field: Cases) -> list[str]:
+    if not field.are_runs and len(field.names) == 1:
+        return ["There is one number per detector: nothing can be said about chance."]
+    if field.unit == "data set":
+        return [
+            "Each data set is one case: a detector's value is its mean over all that was measured "
+            "on it, level by level. Conclusions are about other data sets like these, not about "
+            "retraining."
+        ]
+    if not field.are_runs:
+        return [
+            f"There is only {one_of(field)}: the {field.case}s are the cases. Conclusions are "
+            f"about other {field.case}s like these, not about retraining."
+        ]
+    caveats = [
+        f"Each run is one case: a detector's value is its mean over the run's {field.set_word}s. "
+        "Intervals and tests are about further runs drawn like these."
+    ]
+    if len(field.names) < FEW_RUNS:
+        caveats.append(UNSEEN)
+    if field.training_runs.has_re_evaluations:
+        caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
+    if field.unbalanced:
+        caveats.append(
+            f"{count(field.unbalanced, 'cell')} (run and outlier set) were left out, so that all "
+            "runs are compared on the same sets."
+        )
+    return caveats
+
+
+def re_evaluations_caveat(runs: int, training_runs: int) -> str:
+    """Say that runs are not training runs."""
+    return (
+        f"The {runs} runs are re-evaluations of {count(training_runs, 'training run')}, such as "
+        "checkpoints: the mean of each training run is one case."
+    )
+
+
+def _about_tests(field: Cases) -> list[str]:
+    caveats = [ADJUSTED] if len(field.detectors) > 1 and len(field.names) > 1 else []
+    if len(field.names) == FEWEST_FOR_T - 1 and len(field.detectors) > 1:
+        caveats.append(TWO_CASES.format(count(len(field.names), field.case)))
+    return caveats
+
+
+def _about_gaps(field: Cases) -> list[str]:
+    caveats = []
+    if "spread" in field.results.frame.columns:
+        caveats.append(
+            "Some cells are means with a standard deviation. The runs behind them are not known, "
+            "so detectors cannot be compared run by run, and the spread enters no test here."
+        )
+    if field.left_out:
+        named = listing(field.left_out[:MOST_NAMED])
+        more = len(field.left_out) - MOST_NAMED
+        others = f", and {more} more" if more > 0 else ""
+        caveats.append(f"Left out, because too many cells are missing: {named}{others}.")
+    if field.incomplete:
+        caveats.append(
+            f"{count(field.incomplete, 'cell')} (run and outlier set) that some compared detector "
+            "lacks were left out for all."
+        )
+    return caveats

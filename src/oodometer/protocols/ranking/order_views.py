@@ -1,0 +1,90 @@
+"""Tables of the order of detectors, in each scope."""
+
+from __future__ import annotations
+
+import math
+
+from oodometer.finding import Table, TableCell
+from oodometer.metrics import Estimate
+from oodometer.protocols.common.views import rank_rows, span
+from oodometer.protocols.common.words import count
+from oodometer.protocols.ranking.standing import Contest, Standing
+
+
+def shown(mean: Estimate) -> Estimate | float:
+    """A mean with its interval; values that all agree, or a single one, have none."""
+    finite = math.isfinite(mean.low) and math.isfinite(mean.high)
+    return mean if finite and mean.low < mean.high else mean.value
+
+
+def leaderboard_tables(contest: Contest) -> list[Table]:
+    """Who can be the best in each scope, and how far each is from the best of the others."""
+    if len(contest.detectors) < 2:
+        return []
+    tables = []
+    for number, standing in enumerate(contest.standings):
+        tables += [ours_table(contest.ours, standing, number)] if contest.ours else []
+        tables.append(leaderboard_table(standing, number))
+    return tables
+
+
+def leaderboard_table(standing: Standing, number: int = 0) -> Table:
+    """Who can be the best in one scope; `number` counts them."""
+    board = standing.board
+    rows: list[tuple[TableCell, ...]] = [
+        (
+            name,
+            shown(standing.means[name]),
+            "yes" if can else "no",
+            span(*ranks),
+            letters,
+            standing.gaps[name].estimate,
+            "–" if name == standing.leader else standing.gaps[name].p_value,
+        )
+        for name, can, ranks, letters in zip(
+            standing.detectors, board.can_be_best, board.ranks, board.letters, strict=True
+        )
+    ]
+    better = "Higher" if standing.subject.sign > 0 else "Lower"
+    return Table(
+        f"leaderboard{f'-{number + 1}' if number else ''}",
+        f"Who can be the best {standing.scope}?",
+        ("detector", "mean", "can be the best", "plausible ranks (95%)", "group",
+         "against the best of the others", "adjusted p"),
+        tuple(rows),
+        f"{better} {standing.subject.metric} is better. Each mean has a 95% confidence interval of "
+        "its own. Differences are positive for a better detector, with intervals that hold for all "
+        "detectors at once (multiple comparisons with the best, Hsu 1984): an interval that ends "
+        "at 0 from below, and an adjusted p below 5%, say that the detector cannot be the best; "
+        "one that starts at 0 that it is. Plausible ranks and groups follow from the same "
+        f"comparisons: detectors without a common letter are separated. {board.method}",
+    )  # fmt: skip
+
+
+def ours_table(ours: str, standing: Standing, number: int = 0) -> Table:
+    """The detector that was declared in advance against every other one."""
+    rows = [(name, d.estimate, d.p_value) for name, d in standing.ours.items()]
+    return Table(
+        f"ours{f'-{number + 1}' if number else ''}",
+        f"{ours} against the others {standing.scope}",
+        ("detector", f"{ours} ahead by", "adjusted p"),
+        tuple(rows),
+        f"Positive: {ours} is better. These {count(len(rows), 'comparison')} were declared in "
+        "advance; intervals hold for all of them at once, and one excludes 0 exactly where the "
+        "adjusted p is below 5%.",
+    )
+
+
+def rank_table(contest: Contest) -> Table | None:
+    """How often each detector is first, and between which ranks it moves."""
+    if contest.values.shape[1] < 2 or len(contest.detectors) < 2:
+        return None
+    return Table(
+        "ranks",
+        f"How often each detector ranks first, {contest.preposition} "
+        f"{count(contest.values.shape[1], contest.case)}",
+        ("detector", "times first", "mean rank", "ranks"),
+        tuple(rank_rows(contest.detectors, contest.order)),
+        f"Rank 1 is the best {contest.subject.metric} in a single {contest.case}; equal values "
+        "share their rank, and a shared first place counts for each.",
+    )

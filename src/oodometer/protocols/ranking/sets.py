@@ -1,0 +1,220 @@
+"""What single sets change: who is ahead there, who leads without one, and who beats chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from oodometer.finding import Claim, Table, TableCell, Verdict
+from oodometer.metrics import Estimate
+from oodometer.protocols.common.words import (
+    SHOWN,
+    SIGNIFICANT,
+    between,
+    in_all,
+    listing,
+    number,
+    points,
+)
+from oodometer.protocols.ranking.standing import Contest
+from oodometer.stats.comparison import Difference
+
+BASELINE = "max_softmax"  # what the leader is compared with on each outlier set, where it is there
+CHANCE = 0.5  # AUROC of a detector that guesses
+FEWEST_SETS = 3  # of which one can be left out
+
+OnSets = Mapping[str, Mapping[str, Difference]]  # set -> every other detector less the leader
+
+
+def on_each_set(contest: Contest) -> OnSets:
+    """Every other detector less the leader on each set, adjusted for all comparisons on all sets.
+
+    All of them count, since those that are shown are chosen by their results.
+    """
+    if len(contest.on_sets) < 2 or len(contest.detectors) < 2:
+        return {}
+    return {
+        name: contest.against(pairwise, contest.leader, len(contest.on_sets))
+        for name, pairwise in contest.on_sets.items()
+    }
+
+
+def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
+    """On which sets is another detector ahead of the leader?"""
+    if not on_sets:
+        return []
+    leader, metric = contest.leader, contest.subject.metric
+    strongest = {
+        name: max(found.items(), key=lambda item: item[1].value) for name, found in on_sets.items()
+    }
+    ahead = {name: own for name, own in strongest.items() if own[1].value > 0}
+    if not ahead:
+        every = [d for found in on_sets.values() for d in found.values()]
+        sure = sum(d.p_value < SIGNIFICANT for d in every)
+        text = f"No detector has a better mean {metric} than {leader} on any {contest.set_word}."
+        evidence = f"{sure} of {len(every)} differences are significant"
+        return [Claim(text, "holds" if sure == len(every) else "undecided", evidence)]
+    # On a set, another detector than the strongest may be ahead with more certainty.
+    beaten = {}
+    for name, found in on_sets.items():
+        sure_ = [(n, d) for n, d in found.items() if d.value > 0 and d.p_value < SIGNIFICANT]
+        if sure_:
+            beaten[name] = max(sure_, key=lambda item: item[1].value)
+    shown = beaten or ahead
+    evidence = "; ".join(
+        f"{other} − {leader} on {name}: {contest.subject.said(difference)}"
+        for name, (other, difference) in list(shown.items())[:SHOWN]
+    )
+    if beaten:
+        parts = [f"{other} beats {leader} on {name}" for name, (other, _) in beaten.items()]
+        return [Claim(f"{_few(parts, contest.set_word)}.", "flips", evidence)]
+    where = _few([f"{name} ({other})" for name, (other, _) in ahead.items()], contest.set_word)
+    text = f"Another detector has a better mean {metric} than {leader} on {where}, but not "
+    return [Claim(f"{text}significantly.", "undecided", evidence)]
+
+
+def _few(parts: Sequence[str], word: str) -> str:
+    """List some, and say how many more there are."""
+    more = len(parts) - SHOWN
+    return listing([*parts[:SHOWN], f"{more} more {word}s"] if more > 0 else list(parts))
+
+
+def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
+    """On how many sets is the leader ahead of the baseline?"""
+    if not on_sets or BASELINE not in contest.detectors[1:]:
+        return []
+    found = {name: own[BASELINE] for name, own in on_sets.items()}
+    sure = {name: d for name, d in found.items() if d.p_value < SIGNIFICANT}
+    ahead = [name for name, d in sure.items() if d.value < 0]
+    behind = [name for name, d in sure.items() if d.value > 0]
+    open_ = [name for name in found if name not in sure]
+    where = in_all(len(ahead), len(found), contest.set_word, preposition="on")
+    text = f"{contest.leader} is significantly ahead of {BASELINE} {where}"
+    text += f", and behind on {listing(behind)}" if behind else ""
+    text += f"; not separable on {_few(open_, contest.set_word)}" if open_ else ""
+    verdict: Verdict = "flips" if ahead and behind else "undecided" if open_ else "holds"
+    values = [-100 * d.value for d in found.values()]
+    evidence = (
+        f"{contest.leader} − {BASELINE}: {min(values):.1f} to {max(values):.1f} points; see the "
+        f"table by {contest.set_word}"
+    )
+    return [Claim(f"{text}.", verdict, evidence.replace("-", "−"))]
+
+
+def set_table(contest: Contest, on_sets: OnSets) -> Table | None:
+    """How far the leader is ahead of the best of the others on each set, and of the baseline."""
+    if not on_sets:
+        return None
+    leader = contest.leader
+    baseline = BASELINE if BASELINE in contest.detectors[1:] else ""
+    rows: list[tuple[TableCell, ...]] = []
+    for name, found in on_sets.items():
+        other = max(found, key=lambda own, found=found: found[own].value)  # type: ignore[misc]
+        row: list[TableCell] = [name, other, *_turned(found[other])]
+        rows.append((*row, *(_turned(found[baseline]) if baseline else ())))
+    columns = (contest.set_word, "best of the others", f"{leader} ahead by", "adjusted p")
+    more = (f"{leader} ahead of {baseline} by", "adjusted p (baseline)") if baseline else ()
+    return Table(
+        "by-set",
+        f"{leader} on each {contest.set_word}",
+        (*columns, *more),
+        tuple(rows),
+        f"Positive: {leader} is better. Intervals are simultaneous for all comparisons of {leader} "
+        f"on all {contest.set_word}s: one excludes 0 exactly where the adjusted p is below 5%.",
+    )
+
+
+def _turned(difference: Difference) -> tuple[TableCell, float]:
+    value, low, high, p_value = difference
+    return Difference(-value, -high, -low, p_value).estimate, float(p_value)
+
+
+def left_out_claims(contest: Contest) -> list[Claim]:
+    """Does another detector lead if one set is left out?
+
+    The leader depends on a set if, without it, another is significantly ahead of the leader.
+    """
+    if len(contest.set_means) < FEWEST_SETS or len(contest.detectors) < 2 or contest.main is None:
+        return []
+    means = contest.subject.sign * np.array(list(contest.set_means.values()))
+    rest = (means.sum(axis=0) - means) / (len(means) - 1)  # (sets, detectors)
+    best, word = rest.argmax(axis=1), contest.set_word
+    changed = {
+        name: contest.detectors[row]
+        for name, row, own in zip(contest.set_means, best.tolist(), rest, strict=True)
+        if own[row] > own[0]
+    }
+    if not changed:
+        return [_same_leader(contest, rest)]
+    found = {
+        name: contest.against(contest.without(name), contest.leader, len(means))[other]
+        for name, other in changed.items()
+    }
+    sure = [name for name in changed if found[name].p_value < SIGNIFICANT]
+    shown = (sure or list(changed))[:SHOWN]
+    parts = [f"without {name}, {changed[name]} leads instead of {contest.leader}" for name in shown]
+    text = "; ".join(parts)
+    if len(changed) > len(shown):
+        text += f" (the leader changes without {len(changed)} of {len(means)} {word}s)"
+    text += "" if sure else ", which is not significant"
+    evidence = "; ".join(
+        f"{changed[name]} − {contest.leader} without {name}: {contest.subject.said(found[name])}"
+        for name in shown
+    )
+    return [Claim(f"{text[0].upper()}{text[1:]}.", "flips" if sure else "undecided", evidence)]
+
+
+def _same_leader(contest: Contest, rest: np.ndarray[tuple[int, int], np.dtype[np.float64]]
+                 ) -> Claim:  # fmt: skip
+    """The leader leads whichever set is left out; is it significantly ahead each time?"""
+    leads = rest[:, 0] - rest[:, 1:].max(axis=1)
+    weakest = int(leads.argmin())
+    sure = contest.is_decided and all(
+        d.value < 0 and d.p_value < SIGNIFICANT
+        for name in contest.set_means
+        for d in contest.against(contest.without(name), contest.leader, len(rest)).values()
+    )
+    size = points(leads[weakest]) if contest.subject.are_shares else f"{leads[weakest]:.3g}"
+    return Claim(
+        f"{contest.leader} leads whichever {contest.set_word} is left out.",
+        "holds" if sure else "undecided",
+        f"its smallest lead is {size}, without {list(contest.set_means)[weakest]}; "
+        + ("all leads are significant" if sure else "not all leads are significant"),
+    )
+
+
+def chance_claims(contest: Contest) -> list[Claim]:
+    """On which sets does no detector beat chance, and which detectors are worse than chance?"""
+    if contest.subject.metric != "AUROC":
+        return []
+    many = len(contest.detectors)
+    worse, lost = [], {}
+    for name, pairwise in contest.on_sets.items():
+        found = pairwise.intervals(1.0 - SIGNIFICANT / many)
+        best = found[int(np.argmax(pairwise.means))]
+        if max(own.low for own in found) <= CHANCE:
+            lost[name] = best
+        strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
+        below = [d for d, own in zip(contest.detectors, strict, strict=True) if own.high < CHANCE]
+        if below:
+            worse.append((name, below))
+    claims = [_lost(lost, contest)] if lost else []
+    if worse:
+        parts = [f"{_few(below, 'detector')} on {name}" for name, below in worse]
+        text = f"Worse than chance (AUROC below 0.5): {'; '.join(parts[:SHOWN])}"
+        text += f" and more on {len(parts) - SHOWN} more sets" if len(parts) > SHOWN else ""
+        evidence = f"intervals that allow for {many} detectors on {len(contest.on_sets)} "
+        claims.append(Claim(f"{text}.", "holds", f"{evidence}{contest.set_word}s lie below 0.5"))
+    return claims
+
+
+def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
+    parts = [f"{name} {number(e.value)} [{between(e.low, e.high)}]" for name, e in lost.items()]
+    below = all(estimate.high < CHANCE for estimate in lost.values())
+    return Claim(
+        f"No detector beats chance on {_few(list(lost), contest.set_word)}.",
+        "holds" if below else "undecided",
+        f"AUROC of the best there, with an interval that allows for {len(contest.detectors)} "
+        f"detectors: {'; '.join(parts[:SHOWN])}",
+    )

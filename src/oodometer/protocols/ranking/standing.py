@@ -1,0 +1,271 @@
+"""The order of detectors: everything that a page says about it comes from one leaderboard a scope.
+
+Scores and values are compared by the same claims: both are turned into a `Contest` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import stdtrit
+
+from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.score_cases import ScoreCases
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
+from oodometer.stats.averaging import average_over_sets
+from oodometer.stats.comparison import Difference
+from oodometer.stats.leaderboard import (
+    Leaderboard,
+    Pairwise,
+    from_scores,
+    from_values,
+    leaderboard,
+)
+from oodometer.stats.ranks import rank_matrix
+from oodometer.stats.summary import UNBOUNDED
+
+AFTER_RETRAINING = "after retraining"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What detectors are compared by, in words and directions."""
+
+    metric: str
+    over: str  # what means are taken over, such as "over 6 outlier sets"
+    sign: int = 1  # what turns values so that higher is better
+    is_whole: bool = True  # whether all detectors could be compared
+    are_shares: bool = True  # whose differences are written in points
+
+    @property
+    def extreme(self) -> str:
+        """The word for the best."""
+        return "highest" if self.sign > 0 else "lowest"
+
+    def said(self, difference: Difference) -> str:
+        """Write a difference, higher is better, with its interval and its adjusted p-value."""
+        return points_and_p(difference, are_shares=self.are_shares)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """The leaderboard of one scope, with its names."""
+
+    detectors: tuple[str, ...]  # the best mean first
+    board: Leaderboard
+    pairwise: Pairwise  # in the order in which detectors were given
+    scope: str  # of what a statement about the order is true, such as "after retraining"
+    subject: Subject
+
+    @property
+    def leader(self) -> str:
+        """The detector with the best mean."""
+        return self.detectors[0]
+
+    @cached_property
+    def behind(self) -> tuple[str, ...]:
+        """All that cannot be the best."""
+        return self._which(~self.board.can_be_best)
+
+    @cached_property
+    def tied(self) -> tuple[str, ...]:
+        """All but the leader that can be the best."""
+        return tuple(name for name in self._which(self.board.can_be_best) if name != self.leader)
+
+    def _which(self, chosen: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]]
+               ) -> tuple[str, ...]:  # fmt: skip
+        return tuple(name for name, own in zip(self.detectors, chosen, strict=True) if own)
+
+    @cached_property
+    def means(self) -> dict[str, Estimate]:
+        """Mean of every detector with the interval of this scope."""
+        return {
+            name: turned(mean, self.subject.sign)
+            for name, mean in zip(self.detectors, self.board.means, strict=True)
+        }
+
+    @cached_property
+    def gaps(self) -> dict[str, Difference]:
+        """Every detector less the best of the others, higher is better."""
+        return dict(zip(self.detectors, self.board.behind, strict=True))
+
+    @cached_property
+    def ours(self) -> dict[str, Difference]:
+        """The detector that was declared in advance less every other one, higher is better."""
+        found = dict(zip(self.detectors, self.board.ours, strict=bool(self.board.ours)))
+        return {n: d for n, d in found.items() if n != self.detectors[self.board.declared or 0]}
+
+    def least_lead(self, name: str) -> float:
+        """How far the leader is ahead of another at least, for all others at once."""
+        first, other = (self.board.order[self.detectors.index(n)] for n in (self.leader, name))
+        tail = (1.0 - self.board.level) / max(1, len(self.detectors) - 1)
+        reach = float(stdtrit(self.pairwise.df[other, first], tail)) * float(
+            self.pairwise.error[other, first]
+        )
+        return float(self.pairwise.means[first] - self.pairwise.means[other]) + reach
+
+
+def turned(estimate: Estimate, sign: int) -> Estimate:
+    """A mean in the metric's own direction.
+
+    >>> turned(Estimate(-0.2, -0.3, -0.1), -1)
+    Estimate(value=0.2, low=0.1, high=0.3)
+    """
+    return estimate if sign > 0 else Estimate(-estimate.value, -estimate.high, -estimate.low)
+
+
+def standing_of(
+    names: Sequence[str], pairwise: Pairwise, scope: str, subject: Subject, ours: str = ""
+) -> Standing:
+    """Compare detectors in one scope; `ours` is declared in advance, where it is among them."""
+    declared = list(names).index(ours) if ours in names else None
+    board = leaderboard(pairwise, level=LEVEL, declared=declared)
+    return Standing(tuple(names[row] for row in board.order), board, pairwise, scope, subject)
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Detectors, the best mean first, by all that they are compared by."""
+
+    detectors: tuple[str, ...]
+    subject: Subject
+    ours: str  # declared in advance; "" if none is
+    standings: tuple[Standing, ...]  # one per scope, the main one first; none without a spread
+    values: Floats  # (detectors, cases)
+    case: str  # the word for one
+    preposition: str  # before cases
+    set_word: str
+    set_means: Mapping[str, Floats]  # mean of each detector on each set
+    on_sets: Mapping[str, Pairwise]  # the same, where sets have a spread of their own
+    without: Callable[[str], Pairwise]  # the main scope, one set left out
+
+    @property
+    def leader(self) -> str:
+        """The detector with the best mean."""
+        return self.detectors[0]
+
+    @property
+    def main(self) -> Standing | None:
+        """The standing in the main scope; None without a spread."""
+        return self.standings[0] if self.standings else None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether only the leader can be the best, in the main scope."""
+        return self.main is not None and self.main.board.is_decided
+
+    @cached_property
+    def order(self) -> Floats:
+        """(detectors, cases): rank, 1 = best."""
+        return rank_matrix(self.subject.sign * self.values)
+
+    def against(self, pairwise: Pairwise, reference: str, families: int) -> dict[str, Difference]:
+        """Every other detector less a reference, higher is better, in one of several families.
+
+        P-values and intervals allow for all comparisons of all families (Bonferroni).
+        """
+        level = 1.0 - SIGNIFICANT / families
+        declared = self.detectors.index(reference)
+        board = leaderboard(pairwise, level=level, declared=declared)
+        return {
+            self.detectors[row]: Difference(
+                -d.value, -d.high, -d.low, min(1.0, families * d.p_value)
+            )
+            for row, d in zip(board.order, board.ours, strict=True)
+            if row != declared
+        }
+
+
+def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
+    """Compare by AUROC: after retraining, if there are several training runs, and on these models.
+
+    Of several outlier sets, each has the same weight.
+    """
+    runs, names, sets = len(field.training_runs), field.detectors, field.table.ood
+    many = runs > 1
+    over = f"over {count(len(sets), 'outlier set')}"
+    subject = Subject("AUROC", over, is_whole=not field.unranked)
+
+    def standing(scope: str, *, retraining: bool) -> Standing:
+        placed = [field.overall[name] for name in names]
+        return standing_of(names, from_scores(placed, retraining=retraining), scope, subject, ours)
+
+    def without(gone: str) -> Pairwise:
+        rest = [ood for ood in sets if ood != gone]
+        placed = [average_over_sets([field.placements[name, s] for s in rest]) for name in names]
+        return from_scores(placed, retraining=many)
+
+    models = f"on these {runs} models" if many else "on this model"
+    standings = [standing(f"{models} with other test samples", retraining=False)]
+    if many:
+        standings.insert(0, standing(AFTER_RETRAINING, retraining=True))
+    on_sets = {
+        ood: from_scores([field.placements[name, ood] for name in names], retraining=many)
+        for ood in sets
+    }
+    return Contest(
+        detectors=names,
+        subject=subject,
+        ours=ours if ours in names else "",
+        standings=tuple(standings),
+        values=np.array([field.overall[name].values for name in names]),
+        case="training run",
+        preposition="in",
+        set_word="outlier set",
+        set_means={ood: pairwise.means for ood, pairwise in on_sets.items()},
+        on_sets=on_sets,
+        without=without,
+    )
+
+
+def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
+    """Compare by the values of a results table, in every scope that it allows."""
+    field = scopes[0]
+    shares = bool(field.results.frame["value"].between(0.0, 1.0).all())
+    bounds = ((0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
+    word = field.set_word if field.are_runs else field.case
+    sets = field.sets if field.are_runs else dict(zip(field.names, field.values.T, strict=True))
+    over = f"over {count(len(sets), word)}{_of_one(field)}"
+    subject = Subject(field.metric, over, field.sign, not field.left_out, shares)
+
+    def compared(values: Floats) -> Pairwise:
+        pairwise = from_values(field.sign * values, bounds=bounds)
+        if values.shape[1] < FEWEST_FOR_T:  # rounding would decide
+            return pairwise._replace(error=np.full_like(pairwise.error, np.inf))
+        return pairwise
+
+    def without(gone: str) -> Pairwise:
+        rest = [sets[name] for name in sets if name != gone]
+        return compared(np.mean(rest, axis=0) if field.are_runs else np.array(rest).T)
+
+    return Contest(
+        detectors=field.detectors,
+        subject=subject,
+        ours=ours if ours in field.detectors else "",
+        standings=tuple(
+            standing_of(own.detectors, compared(own.values), own.scope, subject, ours)
+            for own in scopes
+            if len(own.names) > 1
+        ),
+        values=field.values,
+        case=field.case,
+        preposition="in" if field.are_runs else "on",
+        set_word=word,
+        set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
+        on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
+        without=without,
+    )
+
+
+def _of_one(field: Cases) -> str:
+    """Where means come from, if outlier sets are the cases."""
+    if field.unit in ("run", "data set"):
+        return ""
+    stated = "spread" in field.results.frame.columns
+    return ", by the stated means" if stated else " in this single run"
