@@ -415,6 +415,7 @@ def test_models_that_share_weights_are_claimed_each_for_itself(folder, stripes):
 
 def test_a_process_opens_another_worker_for_another_plan_of_the_same_run(folder, stripes):
     study, store = make_study(stripes), FolderStore(folder / "store")
+    store.require_writable()  # as whoever gives tasks does first
 
     def worker() -> NetworkWorker:
         run = plan(study).runs[0]
