@@ -333,3 +333,19 @@ def test_a_heading_in_the_middle_of_a_line_is_one(tmp_path):
     text = "Type\tKNN\tMSP\n\tSVHN\t\na\t91\t92\nb\t93\t94\n\tLSUN\t\na\t81\t82\nb\t83\t84\n"
     ((_, read),) = read_file(page(tmp_path, text, "t.tsv")).items()
     assert read.frame["section"].tolist() == ["SVHN", "SVHN", "LSUN", "LSUN"]
+
+
+def test_auroc_of_images_and_of_pixels_are_not_two_values_of_one_metric(tmp_path):
+    table = "| | ResNet-18 | ResNet-50 |\n|---|---|---|\n" + "".join(
+        f"| {name} | 0.9{n} | 0.9{n + 1} |\n" for n, name in enumerate(["bottle", "cable", "pill"])
+    )
+    headings = ("Image-Level AUC", "Pixel-Level AUC", "Pixel-Level AUPRO")
+    path = tmp_path / "page.md"
+    path.write_text("".join(f"### {heading}\n\n{table}\n" for heading in headings))
+    with pytest.raises(UserError, match=r"#1: Image-Level AUC.*#2: Pixel-Level AUC"):
+        read_results(path)
+    (results,) = read_results(f"{path}#1").results
+    assert results.metric == "auroc"
+    assert sorted(results.frame["value"]) == [0.90, 0.91, 0.91, 0.92, 0.92, 0.93]
+    (overlap,) = read_results(f"{path}#3").results
+    assert overlap.metric == "AUPRO"

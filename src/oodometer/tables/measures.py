@@ -38,10 +38,11 @@ _DETECTION = (
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", Measure("incorrect_auroc")),
     (r"(?<!in)correct_?(?:vs_?)?(?:ood_?)?auroc|auroc_?correct(?:_?ood)?",
      Measure("correct_auroc")),
+    (r"au_?pro(?:_|$)|pro_?auc", Measure("AUPRO")),  # overlap of regions, not AUPR
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("aupr_out")),
     (r"au_?c?_?roc|roc_?auc|^auc$|^au_?c(?=_|$)|(?:^|_)aucs?$", Measure("auroc")),
     (r"aupr_?in|pr_?auc_?in|aupr_?id", Measure("aupr_in")),
-    (r"aupr|pr_?auc|(?<!mean_)average_?precision|^ap$", Measure("aupr_out")),
+    (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap$", Measure("aupr_out")),
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
@@ -20,7 +21,7 @@ _FIRST = "Method"  # title of a first column that bears the name of a data set i
 
 
 def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
-    """Put tables below each other; None if nothing tells them apart that must be told apart."""
+    """Put tables below each other; None if nothing tells them apart, or they must stay apart."""
     if len(parts) == 1:
         return parts[0][1]
     tables = [table for table, _ in parts]
@@ -32,7 +33,7 @@ def join(parts: Sequence[tuple[PageTable, Grid]]) -> Grid | None:
         said = [levels[place] for levels in columns.values()]
         order = [grid.titles.index(title) for title in grids[0].titles]
         rows += [[*(row[n] for n in order), *said] for row in grid.rows]
-    if not _are_told_apart(columns, grids):
+    if not _are_told_apart(columns, grids) or any(map(_are_two_tasks, columns.values())):
         return None
     notes = list(dict.fromkeys(note for grid in grids for note in grid.notes))
     about = {grid.about: metrics_in(grid.about) for grid in grids}
@@ -71,6 +72,12 @@ def _are_told_apart(columns: dict[str, list[str]], grids: Sequence[Grid]) -> boo
             if seen.setdefault((*said, *(row[n] for n in numbers)), place) != place:
                 return False
     return True
+
+
+def _are_two_tasks(texts: Sequence[str]) -> bool:
+    """Whether headings tell the AUROC of images from that of pixels: not two values of one."""
+    words = [{plain(word) for word in re.split(r"[\W_]+", text)} for text in texts]
+    return len({frozenset(said & {"image", "pixel"}) for said in words} - {frozenset()}) > 1
 
 
 def _columns(
