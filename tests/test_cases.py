@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from oodometer.analysis import analyze
 from oodometer.factors import Factor, by_title
 from oodometer.protocols.common.cases import cases_of, scopes_of
 from oodometer.protocols.ranking.protocol import ranking_of
@@ -204,3 +205,10 @@ def test_iterations_within_data_sets_are_no_cases():
     ahead = nested(np.random.default_rng(0), sets=12, gain=0.2)
     claims = ranking_of(ahead, np.random.default_rng(0)).claims
     assert ELSEWHERE in claims[0].text and claims[0].verdict == "holds"
+
+
+def test_parts_alone_are_nothing_that_was_varied():
+    """Series within sets are averaged: no page about their robustness or instability."""
+    table = nested(np.random.default_rng(4), repeats=(1,), parts=(3, 5)).frame.drop(columns="seed")
+    findings = analyze(table.drop(columns="ood"), columns="id=id, part=series, auroc=value")
+    assert [finding.protocol for finding in findings] == ["ranking"]

@@ -44,7 +44,8 @@ class Protocol:
 
 
 def _is_varied(measured: Measured) -> bool:
-    return bool(measured.main.factors) and not are_separate(measured.main)
+    main = measured.main
+    return any(factor.kind != "part" for factor in main.factors) and not are_separate(main)
 
 
 PROTOCOLS: dict[str, Protocol] = {

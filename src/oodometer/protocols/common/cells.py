@@ -61,7 +61,7 @@ class Cells:
         """Which runs are re-evaluations of one training run."""
         return TrainingRuns.of(self.runs, self.factors)
 
-    @property
+    @cached_property
     def present(self) -> NDArray[np.bool_]:
         """(detectors, cells): where there is a value."""
         return ~np.isnan(self.values)

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from oodometer.errors import UserError
+from oodometer.errors import UserError, unknown
+from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Table, Verdict
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells
@@ -75,9 +76,11 @@ def instability_of(
     earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
     be, by default those that have a value.
     """
-    wanted = table.factor_names if factors is None else tuple(factors)
+    known = names(table.factors, "repeat", "re_evaluation", "condition")
+    wanted = known if factors is None else tuple(factors)
     for factor in wanted:
-        table.kind(factor)  # refuses one that is not there
+        if factor not in known:
+            raise unknown("factor of a results table", factor, known)
     if len(table.detectors) < 2:
         raise UserError("Instability compares detectors: the table has only one.")
     runs = _count_runs(table) if runs is None else runs

@@ -135,11 +135,19 @@ class Spread:
     @cached_property
     def deltas(self) -> NDArray[np.float64]:
         """Highest less lowest value of each detector: the largest within a group."""
-        return np.array([self.largest_move(row) for row in self.values])
+        return self._largest_moves(self.values)
 
     def largest_move(self, values: NDArray[np.float64]) -> float:
         """Highest less lowest of these values, one per run: the largest within a group."""
-        return max(float(np.ptp(values[self.groups == g])) for g in np.unique(self.groups))
+        return float(self._largest_moves(values[None, :])[0])
+
+    def _largest_moves(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The same of every row."""
+        order = np.argsort(self.groups, kind="stable")
+        starts = np.flatnonzero(np.diff(self.groups[order], prepend=-1))
+        highest = np.maximum.reduceat(values[:, order], starts, axis=1)
+        lowest = np.minimum.reduceat(values[:, order], starts, axis=1)
+        return np.asarray((highest - lowest).max(axis=1))
 
     @cached_property
     def deviations(self) -> NDArray[np.float64]:

@@ -349,7 +349,11 @@ def conditions(results: Results) -> tuple[str, ...]:
 
 
 def _varied(results: Results) -> list[Factor]:
-    return [f for f in results.factors if results.frame[f.name].nunique(dropna=False) > 1]
+    return [
+        factor
+        for factor in results.factors
+        if factor.kind != "part" and results.frame[factor.name].nunique(dropna=False) > 1
+    ]
 
 
 def _factor(results: Results) -> str:
