@@ -20,14 +20,13 @@ from oodometer.tables.names import (
     MEANS,
     OOD_TITLES,
     OTHER_STATISTICS,
-    QUALIFIERS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
-    SPLITS,
     SPREADS,
     SUMMARIES,
     is_average,
     is_detector,
+    is_qualifier,
     is_set,
 )
 from oodometer.tables.roles import (
@@ -270,19 +269,15 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
     names: dict[tuple[str, str], str] = {}
     for metric, what in known:
         others = [w for m, w in known if m == metric and w != what]
-        of_sets = sum(bool(w) and not _is_qualifier(w, QUALIFIERS) for w in others) > 1
+        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1
         alone = metric in GENERAL and not is_set(what) and not others
-        if what and (alone or _is_qualifier(what, SPLITS if of_sets else QUALIFIERS)):
+        if what and (alone or is_qualifier(what, of_sets=of_sets)):
             name = f"{what.casefold()} {metric}" if others else metric
             names[metric, what] = name
             if others:
                 roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
-
-
-def _is_qualifier(what: str, words: Collection[str]) -> bool:
-    return all(plain(word) in words for word in re.split(r"[\W_]+", what) if word)
 
 
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:

@@ -32,6 +32,7 @@ _ONLY_OOD = frozenset(
     {"fpr95", "tnr95", "aupr_in", "detection_error", "detection_accuracy", "failure_auroc",
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
+_BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 _CANDIDATES = 3  # readings that a question names
 
 
@@ -82,8 +83,9 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
         return named or next(iter(free), None)
     unnamed = _unnamed(roles)
     raise UserError(
-        f"Columns are numbered like runs: does '{free[0]}' name detectors or models, or data sets? "
-        f"Use {option(detector=free[0], **unnamed)} or {option(id=free[0], **unnamed)}."
+        f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
+        f"{option(detector=free[0], **unnamed)}; if it names the data sets of one model, there is "
+        "nothing to compare."
     )
 
 
@@ -194,7 +196,7 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
         return False
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or _mostly(names, is_model):
         return True
-    return not _mostly(sets, is_set) and len(sets) > _CANDIDATES
+    return not _mostly(sets, is_set) and len(sets) >= _BENCHMARK
 
 
 def detector_names(frame: pd.DataFrame, roles: Roles) -> list[str]:

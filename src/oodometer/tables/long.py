@@ -17,8 +17,8 @@ from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
 from oodometer.tables.doubts import settled
 from oodometer.tables.measures import MEASURES, Measure, main_first, metric_named
-from oodometer.tables.names import REPEAT_WORD
-from oodometer.tables.roles import Roles
+from oodometer.tables.names import REPEAT_WORD, is_qualifier
+from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
 
@@ -77,17 +77,14 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
     lines = long.frame
     if roles.metric is not None:
-        lines = _named_metrics(lines, notes)
+        long = _qualified_metrics(replace(long, frame=_named_metrics(lines, notes)), roles)
+        lines = long.frame
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
-    measures = {name: _measure(name, roles) for name in metrics}
+    measures = {name: roles.measure(name) for name in metrics}
     lines, measures = one_unit(without_summaries(lines, notes), measures, notes)
     lines = settled(lines, roles, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
-
-
-def _measure(name: str, roles: Roles) -> Measure:
-    return MEASURES[name] if roles.metric is not None else roles.measure(name)
 
 
 def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
@@ -111,7 +108,8 @@ def _measured(
     spreads = cells if spread is None else _cells(spread, frame[spread].tolist())
     numbers = {row: cell for row, cell in enumerate(cells) if cell is not None}
     by_title = bool(_PERCENT_TITLE.search(title)) and not any(c.percent for c in numbers.values())
-    if by_title and "auroc" in metric and max(c.value for c in numbers.values()) <= 1:
+    above_half = metric in MEASURES and MEASURES[metric].higher  # an error may well be below 1 %
+    if by_title and above_half and max(c.value for c in numbers.values()) <= 1:
         raise UserError(
             f"The title of column '{title}' says percent, but no value is above 1: percent or "
             "fractions?"
@@ -307,6 +305,18 @@ def _merged(
         return texts
     notes.append(f"{column} is empty in some rows: filled from the row above, as for merged cells")
     return below.to_numpy(dtype=object)
+
+
+def _qualified_metrics(long: Long, roles: Roles) -> Long:
+    """Take image and pixel AUROC, which headings tell apart, for two metrics."""
+    lines = long.frame
+    if SECTION not in long.factors or not all(map(is_qualifier, lines[SECTION].unique())):
+        return long
+    names = lines[SECTION].str.casefold() + " " + lines["metric"]
+    for name, metric in dict(zip(names, lines["metric"], strict=True)).items():
+        roles.own[name] = MEASURES[metric]._replace(name=name)
+    factors = {name: title for name, title in long.factors.items() if name != SECTION}
+    return replace(long, frame=lines.assign(metric=names).drop(columns=SECTION), factors=factors)
 
 
 def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -123,6 +123,18 @@ QUANTITIES = frozenset(
      "len", "min", "max", "minimum", "maximum", "std", "avg", "average", "mean", "total", "norm",
      "skew", "kurtosis", "coverage", "correlation", "corr", "duration", "bytes"}
 )  # fmt: skip
+_SETTINGS = re.compile(
+    r"lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
+    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
+    r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda"
+)
+# Words of titles that name a setting, whatever stands beside them.
+_SETTING_WORDS = frozenset(
+    {"size", "layers", "width", "depth", "lr", "shots", "shot", "level", "severity", "dim",
+     "dimension", "epochs", "temperature", "horizon", "sparsity", "noise", "budget", "order",
+     "bits", "degree", "strength", "stage", "length", "classes", "neighbors", "clusters",
+     "components"}
+)  # fmt: skip
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
 _OTHER_SETS = frozenset(
     {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
@@ -146,11 +158,11 @@ _OTHER_SETS = frozenset(
      "wine", "winogrande", "wood", "yacht", "yelp", "zipper", "zoomblur"}
 )  # fmt: skip
 # Words that say which of several metrics, not on which data set.
-SPLITS = frozenset(
+_SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
      "p", "imagelevel", "pixellevel", "level"}
 )  # fmt: skip
-QUALIFIERS = SPLITS | frozenset(
+_QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
      "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
@@ -244,6 +256,35 @@ def repeat_name(title: str) -> str | None:
     """
     title = plain(title)
     return TITLES[title].name or title if title in REPEAT_TITLES else None
+
+
+def is_qualifier(words: str, *, of_sets: bool = False) -> bool:
+    """Whether words say which of several metrics; beside data sets "clean" may be one of them.
+
+    >>> is_qualifier("Pixel-Level"), is_qualifier("clean"), is_qualifier("clean", of_sets=True)
+    (True, True, False)
+    """
+    known = _SPLITS if of_sets else _QUALIFIERS
+    return all(plain(word) in known for word in re.split(r"[\W_]+", words) if word)
+
+
+def is_setting(title: str) -> bool:
+    """Whether a title is that of something that people set.
+
+    >>> is_setting("Learning rate"), is_setting("n_shots")
+    (True, False)
+    """
+    return bool(_SETTINGS.fullmatch(plain(title)))
+
+
+def mentions_setting(title: str) -> bool:
+    """Whether some word of a title names a setting, so that the levels below it mean something.
+
+    >>> mentions_setting("Learning rate"), mentions_setting("n_shots"), mentions_setting("batch")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    return is_setting(title) or not words.isdisjoint(_SETTING_WORDS)
 
 
 def is_detector(name: str) -> bool:

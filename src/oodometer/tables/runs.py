@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
-from oodometer.factors import by_title, plain
+from oodometer.errors import UserError
+from oodometer.factors import LABELS, TITLES, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.content import are_numbers
 from oodometer.tables.long import ROW, Long
-from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, repeat_name
-from oodometer.tables.roles import Roles
+from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting, repeat_name
+from oodometer.tables.roles import Roles, option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +43,37 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long = _with_named_repeats(_with_promoted_settings(long))
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     long, reasons = _choose_factors(long, wanted, notes)
+    _require_known_kinds(long, roles)
     return Runs(_once(_with_named_jobs(long), roles, notes), reasons)
+
+
+def _require_known_kinds(long: Long, roles: Roles) -> None:
+    """Ask what a column is whose title is not known, where its levels allow several readings."""
+    for name, title in long.factors.items():
+        if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
+            continue
+        levels = list(long.frame[name].unique())
+        sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
+        if sets is not None:
+            raise UserError(
+                f"Each '{title}' belongs to one data set: is it a part of the set "
+                f"({option(part=title)}), a repeated run ({option(repeat=title)}) or a condition "
+                f"({option(condition=title)})?"
+            )
+        if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
+            raise UserError(
+                f"'{title}' numbers {len(levels)} levels: are they repeated runs "
+                f"({option(repeat=title)}) or conditions ({option(condition=title)})?"
+            )
+
+
+def _is_nested(frame: pd.DataFrame, column: str, sets: str) -> bool:
+    """Whether every level of a column lies in one of several sets that have several of them."""
+    if sets not in frame.columns or _levels(frame, sets) < 2:
+        return False
+    pairs = frame[[sets, column]].drop_duplicates()
+    several = pairs[sets].value_counts() > 1
+    return bool(several.mean() > 0.5) and len(pairs) == _levels(frame, column)
 
 
 def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -30,6 +30,7 @@ from oodometer.tables.names import (
     is_model,
     is_outlier_set,
     is_set,
+    is_setting,
     is_surely_detector,
 )
 from oodometer.tables.roles import (
@@ -44,11 +45,6 @@ from oodometer.tables.roles import (
 if TYPE_CHECKING:
     import pandas as pd
 
-_SETTINGS = re.compile(
-    r"^(lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
-    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
-    r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda)$"
-)
 _SPLIT = re.compile(
     r"(?<![^\W_])(?:train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?)(?![^\W_])", re.I
 )
@@ -68,7 +64,8 @@ def untitled_results(
     is_share = metric in (UNNAMED, *roles.own) or roles.measure(metric).is_share
     bounded = bool(is_share) and metric not in roles.own
     paired = _paired(cells)
-    measured = [c for c in _measurements(frame, cells, bounded) if c not in paired]
+    of_pairs = {*paired, *(spread for _, spread in paired.values())}
+    measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
     if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
         quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
         roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
@@ -218,7 +215,7 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    return within and not (known or gains or words & NO_RESULTS or _SETTINGS.match(title))
+    return within and not (known or gains or words & NO_RESULTS or is_setting(column))
 
 
 def _lowest(cells: Sequence[Cell]) -> float:
@@ -234,7 +231,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
     of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
     known = of_outliers or any(map(is_surely_detector, names))
-    if known and not any(map(is_quantity, columns)):
+    if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
             "no column names a metric: numbers are read as auroc, higher is better; "
