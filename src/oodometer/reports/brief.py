@@ -90,13 +90,13 @@ def _claims(
 
 
 def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
-    """The headlines of the first finding, the best known claim of each other, then the rest."""
+    """The headlines of the first finding, one claim of each other, the rest; decided first."""
     first, *others = [finding.claims for finding in findings]
     known = [min(claims, key=_is_open) for claims in others if claims]
     headlines = [*first[:_HEADLINES], *sorted(known, key=_is_open)]
     taken = {id(claim) for claim in headlines}
-    rest = (claim for claims in (first, *others) for claim in claims if id(claim) not in taken)
-    return [*headlines, *rest]
+    rest = [claim for claims in (first, *others) for claim in claims if id(claim) not in taken]
+    return [*headlines, *sorted(rest, key=_is_open)]
 
 
 def _is_open(claim: Claim) -> bool:
