@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from oodometer import files
 from oodometer.errors import UserError
 from oodometer.lab.data.datasets import read_part
 from oodometer.lab.data.label_files import read_labels
-from oodometer.lab.data.readers import common, decoded
+from oodometer.lab.data.readers import decoded
 
 
 def refused(path: Path, sentence: str) -> None:
@@ -44,7 +45,7 @@ def test_headers_that_claim_more_than_there_is(tmp_path):
 
 
 def test_bombs_are_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(common, "HARMLESS", 1 << 16)
+    monkeypatch.setattr(files, "HARMLESS", 1 << 16)
     zeros = bytes(1 << 22)
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"text,label\n" + b"a,1\n" * (1 << 20)))
     refused(tmp_path / "x.csv.gz", "over 200 times its size")
@@ -53,13 +54,13 @@ def test_bombs_are_not_unpacked(tmp_path, monkeypatch):
         np.save(buffer, np.zeros((1024, 64, 64), np.uint8))
         archive.writestr("images.npy", buffer.getvalue())
     refused(tmp_path / "x.npz", "over 200 times its size")
-    monkeypatch.setattr("oodometer.lab.data.readers.matlab.HARMLESS", 1 << 16)
+    monkeypatch.setattr(files, "HARMLESS", 1 << 16)
     packed = zlib.compress(zeros, 9)
     (tmp_path / "x.mat").write_bytes(
         b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + struct.pack("<II", 15, len(packed)) + packed
     )
     refused(tmp_path / "x.mat", "would unpack to over 200 times its size")
-    monkeypatch.setattr("oodometer.lab.data.readers.sentences.HARMLESS", 1 << 16)
+    monkeypatch.setattr(files, "HARMLESS", 1 << 16)
     (tmp_path / "20news-x.pkz").write_bytes(packed)
     refused(tmp_path / "20news-x.pkz", "over 200 times its size")
     many = pa.array(["x"]).take(pa.array(np.zeros(300_000, np.int64)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from oodometer.errors import UserError, describe
 from oodometer.factors import Factor
+from oodometer.files import refuse_special
 from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo
 
 _NAMES = ("run", "detector", "setting", "dataset", "learned_from")
@@ -38,6 +39,7 @@ def save_scores(table: ScoreTable, path: str | os.PathLike[str]) -> Path:
 def load_scores(path: str | os.PathLike[str]) -> ScoreTable:
     """Read a score table that `save_scores`, ``oodometer evaluate`` or a store has written."""
     file = Path(path).expanduser()
+    refuse_special(file, "Score table")
     try:
         payload = file.read_bytes()
     except OSError as problem:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError, describe
+from oodometer.files import refuse_special
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,6 +41,7 @@ _PLAIN = {  # types of safetensors that NumPy has
 
 def open_file(path: Path) -> ArrayReaders:
     """List the arrays of a file, of a folder of .npy files, or of the parts of a Parquet set."""
+    refuse_special(path, "Outputs")
     kind = _kind(path)
     if not path.exists() and (kind in _READERS or not kind):
         raise UserError(f"'{path}' does not exist.")

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from yaml.reader import ReaderError
 
 from oodometer.errors import UserError, no_file
+from oodometer.files import refuse_special
 from oodometer.study.complaints import explain
 from oodometer.study.fields import FILE_IN_A_FIELD, Factor
 from oodometer.study.study import Study
@@ -35,6 +36,7 @@ def load_study(path: str | Path) -> Study:
     """Read a study from a YAML file; raise a UserError that says what is wrong with it."""
     path = Path(path)
     try:
+        refuse_special(path, "Study file")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise no_file("Study file", path, (".yaml", ".yml")) from None

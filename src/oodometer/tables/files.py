@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError, no_file
+from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, read_grid
 from oodometer.tables.json_lines import json_lines
@@ -89,6 +90,7 @@ def _content(file: Path, suffix: str) -> bytes:
     try:
         if suffix in _OTHER_SPREADSHEETS and file.exists():
             raise UserError(f"'{file}' is a spreadsheet: save it as .xlsx or CSV, and give that.")
+        refuse_special(file, "Table")
         if file.is_file() and file.stat().st_size > _LARGEST:
             raise UserError(f"'{file}' is larger than 1 GiB: a table of results is expected.")
         return file.read_bytes()
@@ -116,13 +118,14 @@ def _part_named(path: Path) -> tuple[Path, str]:
 
 
 def _unpacked(content: bytes, file: Path) -> bytes:
+    most = min(_LARGEST, most_unpacked(len(content)))
     try:
         with _opened(content) as packed:
-            inside = packed.read(_LARGEST + 1)
+            inside = packed.read(most + 1)
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error):
         raise UserError(f"'{file}' is compressed and damaged: it cannot be unpacked.") from None
-    if len(inside) > _LARGEST:
-        raise UserError(f"'{file}' holds more than 1 GiB: a table of results is expected.")
+    if len(inside) > most:
+        raise UserError(f"'{file}' holds more than {most:,} bytes: a table of results is expected.")
     return inside
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from oodometer.errors import UserError, unknown
+from oodometer.files import refuse_special
 from oodometer.lab.data.readers.common import read_all
 from oodometer.lab.data.readers.tables import npz_names, read_npz_array
 
@@ -33,6 +34,7 @@ def read_labels(path: str, key: str | None, clean: ArrayLike) -> Labels:
     """
     known = np.asarray(clean)
     path = locate(path)
+    refuse_special(Path(path), "Label file")
     labels = _from_npz(path, key) if path.endswith(".npz") else _from_text(path, key, known)
     if len(labels) != len(known):
         raise UserError(f"Label file '{path}' has {len(labels)} labels for {len(known)} images.")
@@ -41,7 +43,9 @@ def read_labels(path: str, key: str | None, clean: ArrayLike) -> Labels:
 
 def read_names(path: str) -> list[str]:
     """Read the image names of a list, one per line, with or without a label behind; also .gz."""
-    lines = [line.split(maxsplit=1) for line in _text_of(locate(path)).splitlines()]
+    place = locate(path)
+    refuse_special(Path(place), "List")
+    lines = [line.split(maxsplit=1) for line in _text_of(place).splitlines()]
     names = [words[0] for words in lines if words]
     if not names:
         raise UserError(f"List '{path}' is empty.")

@@ -15,12 +15,12 @@ from typing import IO, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer import files
 from oodometer.errors import UserError, describe
+from oodometer.files import RATIO, most_unpacked
 
 LIMIT = 1 << 34  # bytes: a data set is held in memory, and 16 GiB are beyond what is meant here
 DEFLATE = 1032  # zlib shrinks by at most this factor, so what claims more is not there
-HARMLESS = 1 << 28  # bytes that may be unpacked from anything
-RATIO = 200  # beyond that, no data set shrinks by more: what does is a bomb
 _CHUNK = 1 << 22
 _PACKED = (".gz", ".bz2")
 
@@ -65,7 +65,7 @@ def fault(path: Path | str, what: str) -> UserError:
 def refuse_bomb(path: Path, size: int, packed: int | None = None) -> None:
     """Raise if a file would unpack to more bytes than any real data."""
     packed = path.stat().st_size if packed is None else packed
-    if size > max(HARMLESS, RATIO * packed):
+    if size > most_unpacked(packed):
         raise fault(
             path, f"would unpack to more than {size - 1:,} bytes, over {RATIO} times its size: it "
             "holds no data"
@@ -93,8 +93,9 @@ def _open(path: Path) -> IO[bytes]:
 
 def refuse_special(path: Path) -> None:
     """Raise if a file is there and none of data: a pipe or a device would be read without end."""
-    if path.exists() and not path.is_file():
-        raise fault(path, "is a folder" if path.is_dir() else "is a pipe or a device, not a file")
+    files.refuse_special(path, "Data file")
+    if path.is_dir():
+        raise fault(path, "is a folder")
 
 
 def _said(problem: Exception) -> str:

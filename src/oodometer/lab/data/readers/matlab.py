@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.lab.data.readers.common import HARMLESS, RATIO, fault, read_all
+from oodometer.files import RATIO, most_unpacked
+from oodometer.lab.data.readers.common import fault, read_all
 
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {
@@ -74,7 +75,7 @@ def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
 
 def _inflate(payload: memoryview) -> memoryview:
     unpacker = zlib.decompressobj()
-    most = max(HARMLESS, RATIO * len(payload))
+    most = most_unpacked(len(payload))
     content = unpacker.decompress(payload, most + 1)
     if len(content) > most:
         raise _DamagedError(f"an element would unpack to over {RATIO} times its size")

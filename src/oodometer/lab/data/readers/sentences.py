@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.files import most_unpacked
 from oodometer.lab.data.readers.common import (
-    HARMLESS,
-    RATIO,
     LabelledTexts,
     Request,
     TextParts,
@@ -299,7 +298,7 @@ def _read_parquet(files: list[Path], request: Request) -> LabelledTexts:
 def _read_newsgroups(path: Path, part: str) -> LabelledTexts:
     unpack = zlib.decompressobj()
     packed = read_all(path)
-    most = max(HARMLESS, RATIO * len(packed))
+    most = most_unpacked(len(packed))
     try:
         content = unpack.decompress(packed, most + 1)
     except zlib.error as problem:

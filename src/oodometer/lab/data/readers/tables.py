@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError, describe
+from oodometer.files import HARMLESS
 from oodometer.lab.data.readers.common import (
     DEFLATE,
-    HARMLESS,
     LIMIT,
     ImageParts,
     Labelled,
