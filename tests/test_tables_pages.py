@@ -349,3 +349,19 @@ def test_auroc_of_images_and_of_pixels_are_not_two_values_of_one_metric(tmp_path
     assert sorted(results.frame["value"]) == [0.90, 0.91, 0.91, 0.92, 0.92, 0.93]
     (overlap,) = read_results(f"{path}#3").results
     assert overlap.metric == "AUPRO"
+
+
+def test_a_second_header_line_of_severities_is_a_condition(tmp_path):
+    lines = [",shot_noise,shot_noise,fog,fog", ",1,2,1,2", "A,.91,.85,.88,.7", "B,.92,.86,.89,.71"]
+    path = page(tmp_path, "\n".join(lines), "accuracy.csv")
+    (results,) = read_results(path, "accuracy=*").results
+    assert [(factor.name, factor.kind) for factor in results.factors] == [("severity", "condition")]
+
+
+def test_numbers_of_unknown_meaning_below_titles_are_asked_about(tmp_path):
+    lines = ["Method,SVHN,SVHN,LSUN,LSUN", ",1,2,1,2", "MSP,.91,.85,.88,.7", "KNN,.92,.86,.89,.71"]
+    with pytest.raises(UserError, match="'seed' for training runs or 'severity'"):
+        read_results(page(tmp_path, "\n".join(lines), "auroc.csv"))
+    lines[1] = "seed,1,2,1,2"
+    (results,) = read_results(page(tmp_path, "\n".join(lines), "auroc.csv")).results
+    assert [(factor.name, factor.kind) for factor in results.factors] == [("seed", "repeat")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from oodometer.factors import plain
+from oodometer.errors import UserError
+from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
 from oodometer.tables.measures import metric_named, without_metric
 from oodometer.tables.names import (
@@ -13,11 +14,15 @@ from oodometer.tables.names import (
     ID_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
+    is_corruption,
     is_set,
 )
 
 _HEADER_LINES = 3  # at most: groups of groups of columns
 KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
+# What a line of numbers in a header may count.
+_NUMBERED = frozenset({"", "severity", "level", "step", "shot", "shots", "horizon", *TITLES})
+_MOST_LEVELS = 10  # of a condition, such as severities
 _MOST_TURNED = 60  # lines: a table that lies on its side has one per column
 
 
@@ -68,21 +73,40 @@ def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
         cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
         words = [cell for cell in cells if cell and not holds_numbers(cell)]
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
-        if not named and not _numbers_repeats(rows, depth, numeric):
+        if not named and not _numbers_groups(rows, depth, numeric):
             break
         depth += 1
     return depth
 
 
-def _numbers_repeats(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
-    """Whether a line below equal titles numbers runs: SVHN, SVHN above 0, 1."""
+def _numbers_groups(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
+    """Whether a line below equal titles numbers their columns: SVHN, SVHN above 0, 1."""
     above, here = rows[depth - 1], rows[depth]
-    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in {"", *REPEAT_TITLES}:
+    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in _NUMBERED:
         return False
-    titles = [above[column] for column in numeric]
+    titles: list[str] = []
+    for column in numeric:  # an empty cell is covered by the title before it
+        titles.append(above[column] or (titles[-1] if titles else ""))
     numbers = [here[column] for column in numeric]
     pairs = set(zip(titles, numbers, strict=True))
     return len(set(titles)) < len(titles) == len(pairs) and all(map(str.isdigit, numbers))
+
+
+def _what_is_numbered(header: Rows, level: int, results: Collection[int]) -> str:
+    """Say what the numbers of a line of the header count, or ask."""
+    if header[level][0]:
+        return header[level][0]
+    above = [header[level - 1][c] for c in sorted(results) if header[level - 1][c : c + 1] != [""]]
+    numbers = [header[level][c] for c in sorted(results) if c < len(header[level])]
+    if sum(map(is_corruption, above)) > len(above) / 2:
+        return "severity"
+    if "0" in numbers or max(map(int, filter(str.isdigit, numbers)), default=0) > _MOST_LEVELS:
+        return "run"
+    raise UserError(
+        f"The header numbers the columns below '{next(iter(above), '')}' {numbers[0]}, "
+        f"{numbers[1]}, …: write what they are into the first cell of that line, 'seed' for "
+        "training runs or 'severity' for a condition."
+    )
 
 
 def names_the_index(row: Sequence[str]) -> bool:
@@ -155,7 +179,7 @@ def _header_columns(header: Rows, results: Collection[int], width: int) -> list[
             if level < len(header) - 1:
                 groups[level] = cells[level] = cell or groups[level]
             if level and cells[level].isdigit():
-                cells[level] = f"{header[level][0] or 'run'} {cells[level]}"  # the number of a run
+                cells[level] = f"{_what_is_numbered(header, level, results)} {cells[level]}"
         columns.append(cells)
     return columns
 

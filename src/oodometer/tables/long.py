@@ -35,7 +35,10 @@ ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
-_RUN_OF = re.compile(rf"(.*\S)[\s_/\-]+({REPEAT_WORD})[\s_#=\-]*(\d+)", re.IGNORECASE)
+_RUN_OF = re.compile(
+    rf"(.*\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)

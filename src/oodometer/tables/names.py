@@ -135,6 +135,12 @@ _SETTING_WORDS = frozenset(
      "bits", "degree", "strength", "stage", "length", "classes", "neighbors", "clusters",
      "components"}
 )  # fmt: skip
+_CORRUPTIONS = frozenset(
+    {"brightness", "contrast", "defocusblur", "elastictransform", "elastic", "fog", "frost",
+     "gaussianblur", "gaussiannoise", "glassblur", "impulsenoise", "jpegcompression", "jpeg",
+     "motionblur", "pixelate", "saturate", "shotnoise", "snow", "spatter", "specklenoise",
+     "zoomblur"}
+)  # fmt: skip
 # Data sets of other fields, known by name: they tell which axis of a table holds data.
 _OTHER_SETS = frozenset(
     {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
@@ -219,6 +225,15 @@ def is_set(name: str) -> bool:
     (True, True, False)
     """
     return plain(name) in KNOWN_SETS
+
+
+def is_corruption(name: str) -> bool:
+    """Whether a name is that of a corruption of images, which have severities.
+
+    >>> is_corruption("shot_noise"), is_corruption("Motion Blur"), is_corruption("SVHN")
+    (True, True, False)
+    """
+    return plain(name) in _CORRUPTIONS
 
 
 def is_data(name: str) -> bool:

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import Rows, is_gap, read_cell
+from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
 from oodometer.tables.pages.latex_cells import latex_rows
 
 _DELIMITERS = (",", ";", "\t", "|", "&")
+_MOST_POSITIONS = 1000  # columns that spaces align
 _LOOKED_AT = 500  # lines, to find the delimiter
 _DRAWS = frozenset(" \t|+:=-_")  # a line of these only divides others
 _JOINED = re.compile(r"\s*(±|\+/-)\s*")
@@ -87,7 +88,42 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
         [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
         for gap in (r"\s{2,}", r"\s+")
     )
-    return _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
+    for rows in (wide, narrow):
+        if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
+            return rows
+    return (
+        _by_position(lines)
+        or _even(wide, lines[0])
+        or _even(narrow, lines[0])
+        or _with_long_names(narrow)
+    )
+
+
+def _by_position(lines: Sequence[str]) -> Rows | None:
+    """Cut where all lines have a space; None unless that leaves numbers, and no empty cells."""
+    used = bytearray(max(map(len, lines)))
+    for line in lines:
+        for word in re.finditer(r"\S+", line):
+            used[word.start() : word.end()] = b"\1" * (word.end() - word.start())
+    spans = [found.span() for found in re.finditer(b"\1+", used)]
+    if not 1 < len(spans) <= _MOST_POSITIONS:
+        return None
+    rows = [[line[start:end].strip() for start, end in spans] for line in lines]
+    header, *body = rows
+    filled = [any(row[n] for row in body) for n in range(len(spans))]
+    if not filled[-1]:
+        return None
+    title = ""  # of one word for each part of a title that has spaces
+    titles: list[str] = []
+    for name, has_cells in zip(header, filled, strict=True):
+        title = f"{title} {name}".strip()
+        if has_cells:
+            titles.append(title)
+            title = ""
+    body = [[cell for cell, kept in zip(row, filled, strict=True) if kept] for row in body]
+    last = [row[-1] for row in body]
+    whole = all(all(row) for row in body) and all(titles[1:])
+    return [titles, *body] if whole and all(map(holds_numbers, last)) else None
 
 
 def _even(rows: Rows, first: str) -> Rows | None:
