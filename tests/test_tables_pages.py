@@ -352,7 +352,8 @@ def test_auroc_of_images_and_of_pixels_are_not_two_values_of_one_metric(tmp_path
 
 
 def test_a_second_header_line_of_severities_is_a_condition(tmp_path):
-    lines = [",shot_noise,shot_noise,fog,fog", ",1,2,1,2", "A,.91,.85,.88,.7", "B,.92,.86,.89,.71"]
+    lines = [",shot_noise,shot_noise,fog,fog", ",1,2,1,2", "ResNet-18,.91,.85,.88,.7"]
+    lines += ["ViT-B,.92,.86,.89,.71"]
     path = page(tmp_path, "\n".join(lines), "accuracy.csv")
     (results,) = read_results(path, "accuracy=*").results
     assert [(factor.name, factor.kind) for factor in results.factors] == [("severity", "condition")]

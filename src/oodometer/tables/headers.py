@@ -166,11 +166,17 @@ def with_carried(titles: Sequence[str]) -> list[str]:
 def _header_columns(header: Rows, results: Collection[int], width: int) -> list[list[str]]:
     """Return the cells of a header, column by column; above results they fill their group."""
     groups = [""] * len(header)  # what stands above the present column, level by level
+    counting = [
+        level > 0 and all(row[c : c + 1] and row[c].isdigit() for c in results)
+        for level, row in enumerate(header)
+    ]
     columns = []
     for column in range(width):
         cells = [(row[column] if column < len(row) else "") for row in header]
         if column == 0:  # the sign of a comment before the first title
             cells = [cell.removeprefix("#").strip() for cell in cells]
+            # What stands before numbers says what they count, not what is below.
+            cells = ["" if counts else cell for cell, counts in zip(cells, counting, strict=True)]
         for level, cell in enumerate(cells):
             if cell:
                 groups[level:] = [""] * (len(header) - level)
