@@ -65,7 +65,8 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
 
 def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:
     """Add the detector that a file is named after, if its table names none."""
-    detector = _detector_in(file)
+    folder = file.parent.name if is_detector(file.parent.name) else ""
+    detector = _detector_in(Path(file.name)) or folder  # other folders say where somebody works
     if not detector or _tells_detectors(table.frame):
         return table
     notes.append(f"the detector, {detector}, is taken from the file name")
