@@ -188,7 +188,7 @@ def test_the_command_refuses_in_one_sentence(tmp_path, monkeypatch, arguments, w
 def test_ctrl_c_ends_an_analysis_in_one_sentence(tmp_path, monkeypatch):
     path = write(tmp_path / "t.csv", ("seed",), [("0",), ("1",)])
 
-    def interrupted(_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("oodometer.analysis.findings_of", interrupted)

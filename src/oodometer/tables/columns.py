@@ -153,6 +153,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
         texts = frame[column]
         if all(is_gap(text) for text in texts):
             roles.ignored[column] = "empty"
+        elif not any(plain(text) for text in texts.unique()):
+            roles.ignored[column] = "signs only"
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):
@@ -176,6 +178,7 @@ def _metrics(
     """Find the columns whose titles name a metric, and tell means and spreads from values."""
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     means: _Named = {}
     spreads: _Named = {}
@@ -204,6 +207,17 @@ def _metrics(
             roles.spreads[owner] = column
     used = {*roles.measured, *roles.ignored, *spreads}
     return [column for column in columns if column not in used]
+
+
+def _without_names(
+    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """Leave out names such as translation_error_detection, few among many that name no metric."""
+    doubtful = {c for c, m in named.items() if m in GENERAL and without_metric(c)}
+    doubtful = {c for c in doubtful if not is_set(without_metric(c))}
+    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
+    names = doubtful if 2 * len(doubtful) <= others else set()
+    return {column: metric for column, metric in named.items() if column not in names}
 
 
 def _are_general(

@@ -22,6 +22,7 @@ from oodometer.tables.names import (
     is_model,
     is_posthoc,
     is_set,
+    is_surely_detector,
 )
 from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles, option
 
@@ -49,7 +50,12 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
 
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
-    known = {column: _share(frame[column], is_detector) for column in free}
+    free = [column for column in free if len(frame[column].unique()) > 1]
+    known = {
+        column: _share(frame[column], is_detector)
+        for column in free
+        if any(map(is_surely_detector, frame[column].unique()))
+    }
     best = max(known, key=known.__getitem__, default=None)
     if best is not None and known[best] >= 0.5:
         return best
@@ -59,7 +65,6 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
         return None
     named = _by_model_title(frame, free, roles)
-    free = [column for column in free if len(frame[column].unique()) > 1]
     if _are_data(wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     free = [column for column in free if not _is_about_data(frame, column)]

@@ -41,8 +41,8 @@ ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
 )  # fmt: skip
 WEAK_SET_TITLES = (
-    "category", "categories", "task", "tasks", "problem", "domain", "environment", "scene",
-    "object", "corruption", "language", "game", "subset",
+    "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
+    "scene", "object", "corruption", "language", "game", "subset",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(

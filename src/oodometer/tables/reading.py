@@ -32,7 +32,7 @@ from oodometer.tables.roles import Roles, option, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
-from oodometer.tables.untitled import settle_metric
+from oodometer.tables.untitled import require_metric_of_text, settle_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 3  # readings that a question names
+_TEXT = "text above the table"
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
@@ -81,6 +82,8 @@ def read_results(
     _require(roles, frame)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
+    if source == _TEXT and not chosen:
+        require_metric_of_text(default, roles)
     if default is not None and not any(map(metric_named, roles.measured)) and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
@@ -153,7 +156,7 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, "name of the file"), (about, "text above the table")):
+    for text, source in ((stem, "name of the file"), (about, _TEXT)):
         named = metrics_in(text)
         if len(named) == 1:
             return named.pop(), source

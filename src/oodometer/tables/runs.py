@@ -54,7 +54,7 @@ def _require_known_kinds(long: Long, roles: Roles) -> None:
             continue
         levels = list(long.frame[name].unique())
         sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
-        if sets is not None:
+        if sets is not None and not _is_decimal(levels):
             raise UserError(
                 f"Each '{title}' belongs to one data set: is it a part of the set "
                 f"({option(part=title)}), a repeated run ({option(repeat=title)}) or a condition "

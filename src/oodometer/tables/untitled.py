@@ -13,7 +13,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
 from oodometer.tables.content import detector_names
-from oodometer.tables.measures import Measure
+from oodometer.tables.measures import Measure, metric_named
 from oodometer.tables.names import (
     MEANS,
     NO_RESULTS,
@@ -50,6 +50,7 @@ _SPLIT = re.compile(
 )
 _MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
 _PERFORMANCE = frozenset({"perf", "performance", "performances"})
+_GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
 _OTHER_QUANTITY = "another quantity"
 _CLEAR = 0.5  # correlation of ranks with means that settles which is better
 _SHOWN = 4  # columns that a question names
@@ -113,7 +114,7 @@ def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
 def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
     other = [column for column in measured if is_quantity(column)]
-    names = sum(is_data(c) or is_detector(c) or is_model(c) for c in measured)
+    names = sum(map(_is_known, measured))
     if other and names >= 2:
         roles.ignored |= dict.fromkeys(other, _OTHER_QUANTITY)
         return [column for column in measured if column not in set(other)]
@@ -251,6 +252,24 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
         f"say; {option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
+
+
+def require_metric_of_text(metric: str | None, roles: Roles) -> None:
+    """Ask where the text around a table names a metric, but the titles of its columns another."""
+    columns = [c for c, (m, _) in roles.measured.items() if m == metric]
+    named = any(_is_known(c) or _MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
+        return
+    shown = ", ".join(map(repr, columns))
+    raise UserError(
+        f"The text above the table says {metric}, but {shown} may be something else: use "
+        f"{option(**{metric.replace(' ', '_'): ALL})}, {option(higher=columns[0])} or "
+        f"{option(lower=columns[0])}."
+    )
+
+
+def _is_known(title: str) -> bool:
+    return is_data(title) or is_detector(title) or is_model(title) or is_average(title)
 
 
 def _sets(frame: pd.DataFrame, roles: Roles) -> list[str]:
