@@ -212,3 +212,11 @@ def test_parts_alone_are_nothing_that_was_varied():
     table = nested(np.random.default_rng(4), repeats=(1,), parts=(3, 5)).frame.drop(columns="seed")
     findings = analyze(table.drop(columns="ood"), columns="id=id, part=series, auroc=value")
     assert [finding.protocol for finding in findings] == ["ranking"]
+
+
+def test_runs_without_repeats_say_nothing_about_retraining():
+    lines = [
+        {"detector": d, "ood": "far", "optimizer": o, "value": 0.5} for d in "ab" for o in "xyz"
+    ]
+    field = cases_of(of_lines(lines, ("optimizer",)))
+    assert field.unit == "run" and field.scope == "under another optimizer like these"

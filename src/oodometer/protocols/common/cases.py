@@ -150,6 +150,8 @@ class Cases:
         """What conclusions are about: ends a sentence."""
         if not self.are_runs:
             return f"on other {self.case}s like these"
+        if not names(self.factors, "repeat"):  # no two runs were trained alike
+            return f"under another {' or '.join(names(self.factors, 'condition'))} like these"
         several = len(self.cells.ids) > 1
         return "after retraining on these data sets" if several else "after retraining"
 

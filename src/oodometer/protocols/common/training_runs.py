@@ -28,8 +28,8 @@ class TrainingRuns:
 
     @staticmethod
     def of(levels: Mapping[str, Mapping[str, object]], factors: Iterable[Factor]) -> TrainingRuns:
-        """Group runs, by name, that differ in re-evaluations alone."""
-        later = names(factors, "re_evaluation")
+        """Group runs, by name, that differ in re-evaluations, or in parts of a set, alone."""
+        later = names(factors, "re_evaluation", "part")
         found: dict[tuple[tuple[str, object], ...], list[int]] = {}
         for place, (run, own) in enumerate(levels.items()):
             trained = tuple((name, level) for name, level in own.items() if name not in later)
