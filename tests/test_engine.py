@@ -596,3 +596,15 @@ def test_the_table_does_not_tell_how_the_run_went(study, tmp_path):
     third = run_here(study, twice)
     assert first.table_key == second.table_key == third.table_key
     assert payloads(once) == payloads(twice)
+
+
+def test_a_study_declares_a_detector_in_advance(study, store):
+    """Another declaration is another finding of the same table; an unknown one is refused."""
+    plain, declared = (
+        run_here(study.model_copy(update={"ours": n}), store) for n in ("", "energy")
+    )
+    assert plain.table_key == declared.table_key and plain.finding_keys != declared.finding_keys
+    assert dict(declared.findings[0].facts)["declared in advance"] == "energy"
+    assert "energy" in declared.findings[0].claims[0].text
+    with pytest.raises(UserError, match="named by 'ours': 'enrgy'. Did you mean 'energy'"):
+        run_here(study.model_copy(update={"ours": "enrgy"}), store)

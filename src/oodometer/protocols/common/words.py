@@ -149,13 +149,13 @@ def together(times: int) -> str:
     return f" ({often} together with another)" if times else ""
 
 
-def listing(names: Sequence[str]) -> str:
+def listing(names: Sequence[str], joined: str = "and") -> str:
     """Write names as a, b and c.
 
-    >>> listing(["knn", "vim", "energy"])
-    'knn, vim and energy'
+    >>> listing(["knn", "vim", "energy"]), listing(["far", "near"], "or")
+    ('knn, vim and energy', 'far or near')
     """
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f" {joined} ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:

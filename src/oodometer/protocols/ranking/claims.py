@@ -68,6 +68,8 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
             text = _sentence(f"{scope}, {leader} is significantly ahead of {others}.")
         return [Claim(text, "holds", "; ".join([*evidence, _nearest(standing, standing.behind)]))]
     open_ = _named([name for name in standing.tied if name not in equal])
+    if len(standing.tied) > SHOWN and not standing.behind:
+        open_ = f"any of the other {len(standing.tied)} detectors"
     text = f"{start}, but {scope} it is not separable from {open_}."
     if not is_main:
         text = _sentence(f"{scope}, {leader} is not separable from {open_}.")
@@ -80,9 +82,15 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
     evidence += ["…"] if len(standing.tied) > SHOWN else []
     claims = [Claim(text, "undecided", "; ".join(evidence) + why)]
     if standing.behind:
-        text = f"Behind the leader {scope}: {_named(standing.behind)} (95% confidence)."
+        text = f"Behind the {_whom(standing)} {scope}: {_named(standing.behind)} (95% confidence)."
         claims.append(Claim(text, "holds", _nearest(standing, standing.behind)))
     return claims
+
+
+def _whom(standing: Standing) -> str:
+    """A leader that varies much may not be who those behind are separated from."""
+    apart = standing.board.separated[:, 0] | standing.board.can_be_best
+    return "leader" if apart.all() else "best"
 
 
 def _sentence(text: str) -> str:
@@ -205,15 +213,13 @@ def _first_claim(contest: Contest) -> Claim:
     leads, cases = firsts[0], firsts.shape[1]
     shared = leads & (firsts.sum(axis=0) > 1)
     place = in_all(int(leads.sum()), cases, contest.case, preposition=contest.preposition)
-    others = [
-        f"{name} {times} {'time' if times == 1 else 'times'}"
-        for name, times in zip(contest.detectors[1:], firsts[1:].sum(axis=1).tolist(), strict=True)
-        if times
-    ]
+    times = dict(zip(contest.detectors[1:], firsts[1:].sum(axis=1).tolist(), strict=True))
+    often = sorted((name for name in times if times[name]), key=lambda name: -times[name])
+    others = [f"{name} {contest.preposition} {times[name]}" for name in often]
     text = f"{contest.leader} ranks first {place}{together(int(shared.sum()))}"
     if others and not leads.all():
-        more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
-        text += f"; {listing(others[:SHOWN])}{more}"
+        more = f"{len(others) - SHOWN} more detectors {contest.preposition} others"
+        text += f"; {listing([*others[:SHOWN], more] if len(others) > SHOWN else others)}"
     decided = contest.is_decided and not shared.any()
     verdict = never_otherwise(int((~leads).sum()), cases, decided=decided)
     if verdict == "flips" and contest.preposition == "on":
@@ -221,8 +227,9 @@ def _first_claim(contest: Contest) -> Claim:
     signs = contest.subject.sign * contest.values[:2]
     chance = win_probability(signs[0], signs[1], level=LEVEL)
     evidence = (
-        f"in another {contest.case} like these, {contest.leader} beats {contest.detectors[1]} with "
-        f"probability {chance.value:.2f} [{chance.low:.2f}, {chance.high:.2f}]; ties count one half"
+        f"{contest.preposition} another {contest.case} like these, {contest.leader} beats "
+        f"{contest.detectors[1]} with probability {chance.value:.2f} [{chance.low:.2f}, "
+        f"{chance.high:.2f}]; ties count one half"
     )
     if leads.all() and decided and cases < FEWEST:
         evidence += f"; {count(cases, contest.case)} are too few to say that it always does"

@@ -98,8 +98,10 @@ def value_facts(field: Cases, ours: str) -> tuple[tuple[str, str], ...]:
         "detectors": _of(len(field.detectors), len(field.detectors) + len(field.left_out)),
         **({"data sets": str(len(field.cells.ids))} if field.unit == "data set" else {}),
         "runs": str(len(field.training_runs)),
-        "outlier sets": str(len({pair.ood for pair in field.cells.pairs})),
     }
+    outliers = {pair.ood for pair in field.cells.pairs} - {""}
+    if outliers:
+        facts["outlier sets"] = str(len(outliers))
     return (*facts.items(), *_declared(ours))
 
 

@@ -74,10 +74,11 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     return [Claim(f"{text}significantly.", "undecided", evidence)]
 
 
-def _few(parts: Sequence[str], word: str) -> str:
+def _few(parts: Sequence[str], word: str, joined: str = "and") -> str:
     """List some, and say how many more there are."""
     more = len(parts) - SHOWN
-    return listing([*parts[:SHOWN], f"{more} more {word}s"] if more > 0 else list(parts))
+    shown = [*parts[:SHOWN], f"{more} more {word}s"] if more > 0 else list(parts)
+    return listing(shown, joined)
 
 
 def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
@@ -139,7 +140,7 @@ def left_out_claims(contest: Contest) -> list[Claim]:
         return []
     means = contest.subject.sign * np.array(list(contest.set_means.values()))
     rest = (means.sum(axis=0) - means) / (len(means) - 1)  # (sets, detectors)
-    best, word = rest.argmax(axis=1), contest.set_word
+    best = rest.argmax(axis=1)
     changed = {
         name: contest.detectors[row]
         for name, row, own in zip(contest.set_means, best.tolist(), rest, strict=True)
@@ -152,16 +153,21 @@ def left_out_claims(contest: Contest) -> list[Claim]:
         for name, other in changed.items()
     }
     sure = [name for name in changed if found[name].p_value < SIGNIFICANT]
-    shown = (sure or list(changed))[:SHOWN]
-    parts = [f"without {name}, {changed[name]} leads instead of {contest.leader}" for name in shown]
-    text = "; ".join(parts)
-    if len(changed) > len(shown):
-        text += f" (the leader changes without {len(changed)} of {len(means)} {word}s)"
-    text += "" if sure else ", which is not significant"
+    shown = sorted(sure or changed, key=lambda name: -found[name].value)
+    by_winner: dict[str, list[str]] = {}
+    for name in shown:
+        by_winner.setdefault(changed[name], []).append(name)
+    parts = [
+        f"without {_few(names, contest.set_word, 'or')}, {winner} leads"
+        for winner, names in list(by_winner.items())[:SHOWN]
+    ]
+    text = f"{'; '.join(parts)} instead of {contest.leader}"
+    text += "" if sure else ", but not significantly"
     evidence = "; ".join(
         f"{changed[name]} − {contest.leader} without {name}: {contest.subject.said(found[name])}"
-        for name in shown
+        for name in shown[:2]
     )
+    evidence += f"; the leader changes without {len(changed)} of {len(means)} {contest.set_word}s"
     return [Claim(f"{text[0].upper()}{text[1:]}.", "flips" if sure else "undecided", evidence)]
 
 
@@ -212,8 +218,9 @@ def chance_claims(contest: Contest) -> list[Claim]:
 def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     parts = [f"{name} {number(e.value)} [{between(e.low, e.high)}]" for name, e in lost.items()]
     below = all(estimate.high < CHANCE for estimate in lost.values())
+    beats = "No detector beats" if below else "No detector is significantly better than"
     return Claim(
-        f"No detector beats chance on {_few(list(lost), contest.set_word)}.",
+        f"{beats} chance on {_few(list(lost), contest.set_word)}.",
         "holds" if below else "undecided",
         f"AUROC of the best there, with an interval that allows for {len(contest.detectors)} "
         f"detectors: {'; '.join(parts[:SHOWN])}",

@@ -189,7 +189,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     """
     runs, names, sets = len(field.training_runs), field.detectors, field.table.ood
     many = runs > 1
-    over = f"over {count(len(sets), 'outlier set')}"
+    over = f"over {count(len(sets), 'outlier set')}{_of_compared(names, field.unranked)}"
     subject = Subject("AUROC", over, is_whole=not field.unranked)
 
     def standing(scope: str, *, retraining: bool) -> Standing:
@@ -232,6 +232,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
     word = field.set_word if field.are_runs else field.case
     sets = field.sets if field.are_runs else dict(zip(field.names, field.values.T, strict=True))
     over = f"over {count(len(sets), word)}{_of_one(field)}"
+    over += _of_compared(field.detectors, field.left_out)
     subject = Subject(field.metric, over, field.sign, not field.left_out, shares)
 
     def compared(values: Floats) -> Pairwise:
@@ -261,6 +262,11 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         without=without,
     )
+
+
+def _of_compared(compared: Sequence[str], left_out: Sequence[str]) -> str:
+    """Say that the best is the best of those that could be compared."""
+    return f", of the {len(compared)} detectors that are compared" if left_out else ""
 
 
 def _of_one(field: Cases) -> str:

@@ -221,7 +221,7 @@ def _standing(
     bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     whole = len(known) == len(table.detectors)
     over = f"over {count(sets, 'outlier set')}"
-    over += "" if whole else ", of the detectors that are compared"
+    over += "" if whole else f", of the {len(known)} detectors that are compared"
     subject = Subject(table.label, over, sign, is_whole=whole, are_shares=shares)
     pairwise = from_summaries(turned, bounds=bounds)
     return standing_of(list(known), pairwise, AFTER_RETRAINING, subject, ours)

@@ -1,0 +1,293 @@
+"""One answer per page: what a ranking shows twice is the same, and follows from one procedure."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.analysis import analyze
+from oodometer.errors import UserError
+from oodometer.finding import Finding
+from oodometer.metrics import Estimate
+from oodometer.protocols import score_protocol
+from oodometer.protocols.ranking.protocol import ranking, ranking_of
+from oodometer.results import Results
+from oodometer.scores import ScoreRow, ScoreTable
+
+MAIN = ("auroc", "means", "leaderboard")  # tables of the main scope
+TOLD = re.compile(r"(?P<pair>[^;]*): [+−]?[\d.]+(?: points)? \[(?P<low>[^,]+), (?P<high>[^\]]+)\], "
+                  r"adjusted p (?P<p>[=<] [\d.e-]+)")  # fmt: skip
+
+
+def scored(seed, *, detectors=6, runs=9, samples=150, gap=0.25, wobble=0.2, hard=0.0):
+    """Detectors d0, d1, ...: each `gap` behind the one before; on the set `hard` by that share."""
+    rng = np.random.default_rng(seed)
+    labels = {f"run {r}": {"seed": r // 3, "optimizer": r % 3} for r in range(runs)}
+    sets = ("id", "far", "near", "hard")
+    easy = {name: rng.normal(size=samples) for name in sets}
+    rows = [
+        ScoreRow(
+            run, f"d{d}", "", name,
+            easy[name] + rng.normal(0, 0.4, samples)
+            + (name != "id") * (hard if name == "hard" else 1.0) * (2.0 - gap * d + own),
+        )
+        for run in labels
+        for d in range(detectors)
+        for own in (rng.normal(0, wobble),)
+        for name in sets
+    ]  # fmt: skip
+    return ScoreTable("id", tuple(rows), labels)
+
+
+def measured(seed, *, runs, sets, higher=True, scale=1.0, data=False):
+    """A results table with runs, outlier sets, or data sets of their own."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        {"detector": f"d{d}", "ood": "" if data else s, "id": s if data else "id", "seed": r,
+         "value": scale * (0.9 - 0.02 * d + rng.normal(0, 0.01))}
+        for d in range(7) for s in [f"s{n}" for n in range(sets)] for r in range(runs)
+    ]  # fmt: skip
+    return Results(pd.DataFrame(lines), ("seed",), "auroc" if scale == 1 else "score", higher)
+
+
+def tables(finding: Finding, *names: str):
+    return [table for table in finding.tables if table.name.rsplit("-", 1)[0] in names]
+
+
+def check_means(finding: Finding) -> None:
+    """The mean of a detector in one scope has one value and one interval."""
+    seen: dict[str, object] = {}
+    main = [table for table in finding.tables if table.name in MAIN]
+    for table in main:
+        for row in table.rows:
+            if row[1] is not None:
+                assert seen.setdefault(str(row[0]), row[1]) == row[1], (table.name, row)
+    assert len(main) == 2
+    on_sets = {
+        (row[0], name): cell
+        for table in tables(finding, "auroc")
+        for row in table.rows
+        for name, cell in zip(table.columns[2:], row[2:], strict=True)
+    }
+    for series in finding.series:
+        for point in series.points if series.kind == "intervals" else ():
+            known = on_sets.get((point["label"], point["group"]), seen[str(point["label"])])
+            assert (point["value"], point["low"], point["high"]) == tuple(known)
+
+
+def check_leaderboards(finding: Finding, scopes: int) -> None:
+    """Cannot be the best = p below 5% = interval ends at 0 = no rank 1 = behind the leader."""
+    boards = tables(finding, "leaderboard")
+    assert len(boards) == scopes
+    for board in boards:
+        scope = board.title.removeprefix("Who can be the best ").removesuffix("?")
+        excluded = {row[0] for row in board.rows if row[2] == "no"}
+        assert board.rows[0][2] == "yes"
+        for name, _, _, ranks, group, gap, p_value in board.rows:
+            first = re.match(r"1(?!\d)", ranks) is not None
+            assert first == (name not in excluded)
+            if name != board.rows[0][0]:
+                assert (p_value < 0.05) == (name in excluded)
+                assert set(group) & set(board.rows[0][4]) or name in excluded
+            if isinstance(gap, Estimate):
+                assert gap.low <= gap.value <= max(gap.high, gap.value)
+                assert (gap.high <= 0.0) == (name in excluded)
+        check_words(finding, scope, [row[0] for row in board.rows], excluded)
+
+
+def check_words(finding: Finding, scope: str, names: list[str], excluded: set[str]) -> None:
+    about = [c for c in finding.claims if scope in c.text or scope.capitalize() in c.text]
+    named = {n for c in about if c.text.startswith("Behind the ") for n in names
+             if re.search(rf"\b{n}\b", c.text)}  # fmt: skip
+    ahead = [c for c in about if "it is significantly ahead of" in c.text
+             or f", {names[0]} is significantly ahead of" in c.text]  # fmt: skip
+    decided = len(excluded) == len(names) - 1
+    assert [c.verdict for c in ahead] == ["holds"] * decided
+    assert named == (set() if decided else excluded)
+
+
+def check_differences(finding: Finding) -> None:
+    """An interval beside an adjusted p-value excludes 0 exactly where p is below 5%."""
+    for table in tables(finding, "ours", "by") + [t for t in finding.tables if t.name == "ours"]:
+        for row in table.rows:
+            for cell, p_value in pairwise(row):
+                if isinstance(cell, Estimate) and isinstance(p_value, float):
+                    assert (cell.low > 0 or cell.high < 0) == (p_value < 0.05), (table.name, row)
+    for claim in finding.claims:
+        for found in TOLD.finditer(claim.evidence):
+            low, high = (float(found[end].replace("−", "-")) for end in ("low", "high"))
+            small = found["p"].startswith("<") or float(found["p"][2:]) < 0.05
+            if "best of the others" not in found["pair"] and 0.0 not in (low, high):
+                assert (low > 0 or high < 0) == small, claim.evidence
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 9])
+@pytest.mark.parametrize("gap", [0.0, 0.1, 0.6])
+def test_a_page_of_scores_never_contradicts_itself(runs, gap):
+    for seed in range(3):
+        table = scored(seed, runs=runs, gap=gap)
+        for ours in ("", "d2"):
+            finding = ranking(table, np.random.default_rng(0), ours)
+            check_means(finding)
+            check_leaderboards(finding, scopes=1 if runs == 1 else 2)
+            check_differences(finding)
+
+
+@pytest.mark.parametrize("shape", [{"runs": 5, "sets": 3}, {"runs": 1, "sets": 8},
+                                   {"runs": 3, "sets": 6, "data": True},
+                                   {"runs": 4, "sets": 2, "higher": False},
+                                   {"runs": 4, "sets": 4, "scale": 40.0},
+                                   {"runs": 2, "sets": 3}])  # fmt: skip
+def test_a_page_of_values_never_contradicts_itself(shape):
+    for seed in range(3):
+        for ours in ("", "d3"):
+            finding = ranking_of(measured(seed, **shape), np.random.default_rng(0), ours)
+            check_means(finding)
+            check_leaderboards(finding, scopes=2 if "data" in shape else 1)
+            check_differences(finding)
+
+
+def test_all_findings_of_one_study_show_the_same_means():
+    """Whatever protocol shows the mean AUROC of a detector, overall or on a set, agrees."""
+    table = scored(1)
+    (auroc,) = tables(ranking(table, np.random.default_rng(0)), "auroc")
+    known = {row[0]: [cell.value for cell in row[1:]] for row in auroc.rows}
+    seen = 0
+    for name in ("instability", "robustness", "spread"):
+        for shown in score_protocol(name)(table, np.random.default_rng(0)).tables:
+            places = [n for n, column in enumerate(shown.columns) if column == "mean"]
+            for row in shown.rows:
+                for place in places if row[0] in known else ():
+                    cell = row[place]
+                    value = cell.value if isinstance(cell, Estimate) else cell
+                    assert min(abs(value - own) for own in known[row[0]]) < 1e-9, (shown.name, row)
+                    seen += 1
+    assert seen
+
+
+def test_what_one_model_decides_is_told_apart_from_retraining():
+    """Many samples and three runs that disagree: the models decide, retraining does not."""
+    finding = ranking(
+        scored(3, detectors=3, runs=3, samples=3000, gap=0.15, wobble=0.25),
+        np.random.default_rng(0),
+    )
+    first = finding.claims[0]
+    (models,) = [c for c in finding.claims if c.text.startswith("On these 3 models")]
+    assert first.verdict == "undecided" and "after retraining it is not separable" in first.text
+    assert models.verdict == "holds" and "significantly ahead of" in models.text
+    assert "the lead is decided on these 3 models" in first.evidence
+    assert "in single training runs" in first.evidence
+
+
+def test_three_seeds_of_eighteen_detectors_say_something():
+    """Four at the top are equal, fourteen fall behind step by step."""
+    rng = np.random.default_rng(4)
+    strength = [2.2] * 4 + [2.2 - 0.3 * step for step in range(1, 15)]
+    base = {name: rng.normal(size=400) for name in ("id", "far", "near")}
+    rows = [
+        ScoreRow(f"{run}", f"d{d:02}", "", name, base[name] + rng.normal(0, 0.4, 400) + shift)
+        for run in range(3)
+        for d, mean in enumerate(strength)
+        for own in (rng.normal(0, 0.04),)
+        for name in base
+        for shift in ((mean + own) * (name != "id"),)
+    ]
+    table = ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(3)})
+    finding = ranking(table, np.random.default_rng(0))
+    first, behind = finding.claims[:2]
+    top, rest = {f"d{d:02}" for d in range(4)}, {f"d{d:02}" for d in range(4, 18)}
+    told = set(re.findall(r"d\d\d", behind.text))
+    assert behind.verdict == "holds" and "Behind the leader after retraining" in behind.text
+    assert not told & top and len(told & rest) >= 12
+    assert set(re.findall(r"d\d\d", first.text)) >= top
+    assert len(finding.claims) <= 12
+
+
+# ---- ours ----------------------------------------------------------------------------------------
+
+
+def test_the_declared_detector_comes_first():
+    finding = ranking(scored(0, runs=4, gap=0.4), np.random.default_rng(0), "d2")
+    assert dict(finding.facts)["declared in advance"] == "d2"
+    first = finding.claims[0]
+    assert first.text.startswith("d2, declared in advance, is significantly ahead of d")
+    assert "and behind d0" in first.text and first.verdict == "holds"
+    (table,) = [t for t in finding.tables if t.name == "ours"]
+    assert {row[0] for row in table.rows} == {"d0", "d1", "d3", "d4", "d5"}
+
+
+def test_open_pairs_of_the_declared_detector_say_how_many_runs_they_need():
+    results = measured(5, runs=4, sets=2)
+    close = results.frame["detector"].isin(["d2", "d3"])
+    frame = results.frame.assign(value=results.frame["value"].where(
+        ~close, 0.86 + np.random.default_rng(0).normal(0, 0.01, len(results.frame))))  # fmt: skip
+    finding = ranking_of(Results(frame, ("seed",)), np.random.default_rng(0), "d2")
+    (open_,) = [c for c in finding.claims if c.text.startswith("d2 is not separable from")]
+    assert open_.verdict == "undecided" and "d3" in open_.text
+    assert re.search(r"d2 − d3: .* \(would take about \d+ runs\)", open_.evidence)
+
+
+def test_a_declared_detector_must_exist():
+    table = scored(0, runs=1)
+    with pytest.raises(UserError, match=r"named by 'ours': 'd9'.*Did you mean 'd"):
+        ranking(table, np.random.default_rng(0), "d9")
+    frame = pd.DataFrame({"method": ["msp", "knn"], "ood": "x", "auroc": [0.8, 0.9]})
+    with pytest.raises(UserError, match="Unknown detector of the table 'kn'. Did you mean 'knn'"):
+        analyze(frame, ours="kn")
+    assert dict(analyze(frame, ours="knn")[0].facts)["declared in advance"] == "knn"
+
+
+def test_declaring_in_advance_needs_fewer_runs_than_being_picked():
+    """Of 200 equal worlds the declared one is separated in 5% at most."""
+    called = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        lines = [
+            {"detector": f"d{d}", "ood": "far", "seed": r, "value": 0.8 + rng.normal(0, 0.01)}
+            for d in range(6) for r in range(5)
+        ]  # fmt: skip
+        results = Results(pd.DataFrame(lines), ("seed",))
+        finding = ranking_of(results, np.random.default_rng(0), "d3")
+        called += "declared in advance, is significantly" in finding.claims[0].text
+    assert called <= 20  # 5% of 200 is 10; 20 is beyond the 99.8% point of the binomial
+
+
+# ---- sets ----------------------------------------------------------------------------------------
+
+
+def test_a_set_on_which_nobody_beats_chance_is_named():
+    finding = ranking(scored(0, runs=3, hard=0.0), np.random.default_rng(0))
+    (claim,) = [c for c in finding.claims if "better than chance on" in c.text]
+    assert claim.text.endswith("better than chance on hard.") and claim.verdict == "undecided"
+    finding = ranking(scored(0, runs=3, hard=-0.5), np.random.default_rng(0))
+    (claim,) = [c for c in finding.claims if c.text.startswith("No detector beats chance on hard")]
+    assert claim.verdict == "holds"
+    (worse,) = [c for c in finding.claims if c.text.startswith("Worse than chance")]
+    assert worse.text.endswith("on hard.") and worse.verdict == "holds"
+    finding = ranking(scored(0, runs=3, hard=0.5), np.random.default_rng(0))
+    assert not any("chance" in c.text for c in finding.claims)
+
+
+def left_out(values):
+    """Who leads without a set: detectors x sets of true means, six runs of each."""
+    rng = np.random.default_rng(0)
+    lines = [
+        {"detector": name, "ood": f"s{place}", "seed": run, "value": mean + rng.normal(0, 0.003)}
+        for name, own in values.items() for place, mean in enumerate(own) for run in range(6)
+    ]  # fmt: skip
+    finding = ranking_of(Results(pd.DataFrame(lines), ("seed",)), np.random.default_rng(0))
+    (claim,) = [c for c in finding.claims if "without s" in c.text.lower() or "left out" in c.text]
+    return claim
+
+
+def test_a_leader_that_one_set_makes_is_named():
+    claim = left_out({"a": (0.7, 0.7, 0.99), "b": (0.75, 0.75, 0.8), "c": (0.5, 0.5, 0.5)})
+    assert claim.text == "Without s2, b leads instead of a." and claim.verdict == "flips"
+    claim = left_out({"a": (0.9, 0.9, 0.9), "b": (0.8, 0.8, 0.8)})
+    assert claim.text == "a leads whichever outlier set is left out." and claim.verdict == "holds"
+    claim = left_out({"a": (0.8, 0.8, 0.9), "b": (0.8, 0.8, 0.8)})
+    assert claim.verdict == "undecided"
