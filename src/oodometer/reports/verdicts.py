@@ -23,7 +23,7 @@ class Badge:
 
 
 BADGES: dict[Verdict, Badge] = {
-    "holds": Badge("stable", "stable", "✓", "green", "supported in every variation that was tried"),
+    "holds": Badge("stable", "stable", "✓", "green", "the data support it (5% level)"),
     "flips": Badge("unstable", "unstable", "⇄", "red", "depends on what was varied"),
     "warning": Badge(
         "warning", "warnings", "!", "red", "may invalidate results on this outlier set"

@@ -29,11 +29,6 @@ def described(reading: Reading, compared: str = "") -> tuple[tuple[str, str], ..
 
     `compared` says which part of the table is compared, if not all of it.
     """
-    left_out = [
-        f"{shortened(column)} ({role.removeprefix(_NOT_USED)})"
-        for column, role in reading.columns
-        if role.startswith(_NOT_USED)
-    ]
     main, *others = reading.results
     lines = [
         ("tables", _tables(reading.found)),
@@ -42,7 +37,7 @@ def described(reading: Reading, compared: str = "") -> tuple[tuple[str, str], ..
         ("metric", f"{_directed(main)}, {_numbers(main)}"),
         ("other metrics", listed([*map(_directed, others)])),
         ("compared", compared),
-        ("left out", listed(left_out)),
+        ("left out", _left_out(reading)),
     ]
     notes = [("note", note) for note in reading.notes]
     return tuple((name, text) for name, text in (*lines, *notes) if text)
@@ -95,9 +90,20 @@ def _tables(found: Sequence[Found]) -> str:
     if len(found) < 2:
         return ""
     read = [shortened(table.label) for table in found if table.is_read]
+    if len(read) == len(found):
+        return f"all {len(found)} in the file were read as one"
     others = [f"{shortened(t.label)} ({t.why_not})" for t in found if not t.is_read]
     rest = f"; not read: {listed(others)}" if others else ""
     return f"{len(read)} of {len(found)} in the file: {listed(read)}{rest}"
+
+
+def _left_out(reading: Reading) -> str:
+    """Which columns are not used, by the reason why."""
+    by_reason: dict[str, list[str]] = {}
+    for column, role in reading.columns:
+        if role.startswith(_NOT_USED):
+            by_reason.setdefault(role.removeprefix(_NOT_USED), []).append(shortened(column))
+    return "; ".join(f"{listed(columns)} ({why})" for why, columns in by_reason.items())
 
 
 def _directed(results: Results) -> str:
