@@ -14,6 +14,7 @@ from oodometer.stats.order import (
     THRESHOLD,
     aso,
     aso_matrix,
+    published_aso_matrix,
 )
 
 PUBLISHED_THRESHOLD = 0.5  # as Dror et al. 2019 decide, and papers that follow them
@@ -54,6 +55,20 @@ def test_published_examples():
     a, b = legacy.normal(0.9, 0.8, 5), legacy.normal(0, 1, 5)
     # Other random numbers, and the first grid point counted: the same up to the bootstrap.
     assert aso(a, b, rng=generator(), resamples=20_000) == pytest.approx(0.225, abs=0.02)
+
+
+def test_the_published_matrix_is_deepsigs():
+    """What multi_aso of deepsig 1.2.8 returns for these samples with seed 1234."""
+    legacy = np.random.RandomState(1234)
+    a, b, c = legacy.normal(0.3, 0.8, 7), legacy.normal(0, 1, 9), legacy.normal(0.1, 1, 7)
+    expected = [
+        [1.0, 0.34458672231952897, 0.5419935991934062],
+        [1.0, 1.0, 1.0],
+        [1.0, 0.7389893060645102, 1.0],
+    ]
+    found = published_aso_matrix([a, b, c], seed=1234)
+    np.testing.assert_allclose(found.minimum, expected, rtol=1e-12)
+    assert (published_aso_matrix([a, b], seed=1234, resamples=50).minimum == 1.0).all()
 
 
 def test_the_bound_is_the_definition_with_resampled_runs():

@@ -142,6 +142,59 @@ def aso_matrix(
     return OrderMatrix(violation, minimum, level, comparisons)
 
 
+def published_aso_matrix(
+    samples: Sequence[ArrayLike], *, seed: int, level: float = 0.95, resamples: int = 1000
+) -> OrderMatrix:
+    """`aso_matrix` as deepsig 1.2.8 computes it, to replay published tables to the digit.
+
+    It differs from ours in four ways. The violation ratio leaves out the first point of the grid.
+    Each pair i < j draws its resamples from the same seeds, seed + 1, seed + 2, ...; the lower
+    triangle is 1 - e of that pair with the same deviation. The level becomes level + (1 - level) /
+    comparisons, which is stricter the *fewer* there are: with two methods no bound is below 1.
+    """
+    names = [f"samples[{row}]" for row in range(len(samples))]
+    values = [
+        np.sort(finite_scores(sample, name)) for sample, name in zip(samples, names, strict=True)
+    ]
+    methods = len(values)
+    pairs = methods * (methods - 1) // 2
+    check_level(level)
+    reach = -float(ndtri(1.0 - (level + (1.0 - level) / pairs)))
+    violation, minimum = np.full((methods, methods), 0.5), np.ones((methods, methods))
+    for row in range(methods):
+        for column in range(row + 1, methods):
+            a, b = values[row], values[column]
+            ratio = _published_ratio(a, b)
+            drawn = [
+                _published_ratio(*_published_draw(a, b, seed + number))
+                for number in range(1, resamples + 1)
+            ]
+            spread = float(np.std(np.array(drawn) - ratio))
+            for place, share in (((row, column), ratio), ((column, row), 1.0 - ratio)):
+                violation[place] = share
+                minimum[place] = _bound(share, spread, reach)
+    return OrderMatrix(violation, minimum, level, pairs)
+
+
+def _published_draw(a: Floats, b: Floats, seed: int) -> tuple[Floats, Floats]:
+    """Resample both by their quantile functions, first a, then b."""
+    legacy = np.random.RandomState(seed)
+    drawn = [
+        np.sort(ordered[np.ceil(ordered.size * legacy.uniform(size=ordered.size)).astype(int) - 1])
+        for ordered in (a, b)
+    ]
+    return drawn[0], drawn[1]
+
+
+def _published_ratio(a: Floats, b: Floats) -> float:
+    """The violation ratio of sorted samples without the first point of the grid."""
+    steps = np.arange(1, STEPS)
+    distance = b[-(-b.size * steps // STEPS) - 1] - a[-(-a.size * steps // STEPS) - 1]
+    squared = distance * distance
+    total = float(squared.sum())
+    return float(squared[1:][distance[1:] > 0.0].sum()) / total if total > 0.0 else 0.5
+
+
 def _reach(level: float, comparisons: int) -> float:
     """How many standard deviations the bound lies above the estimate."""
     check_level(level)
