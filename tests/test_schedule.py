@@ -114,9 +114,104 @@ def test_memory_bounds_what_is_under_way():
 def test_the_time_left_is_told_once_every_stage_was_seen():
     schedule = Schedule([job("a", "a", 10.0, 2)], Durations(), slots=1)
     assert schedule.seconds_left({}) is None
-    schedule.durations.note("train mlp", 5.0, 1.0)
-    schedule.durations.note("extract", 1.0, 0.5)
+    schedule.durations.note("train", "mlp", 5.0, 1.0)
+    schedule.durations.note("extract", "", 1.0, 0.5)
     assert schedule.seconds_left({}) is None
-    schedule.durations.note("score d0", 1.0, 0.25)
+    schedule.durations.note("score", "d0", 1.0, 0.25)
     assert schedule.seconds_left({}) == pytest.approx(2.0 + 0.5 + 2 * 0.25)
+    schedule.pick("", lambda job: True)
     assert schedule.seconds_left({"a": 1.0}) == pytest.approx(2.0)
+    # It takes longer than expected: that is no reason to expect its end now.
+    assert schedule.seconds_left({"a": 100.0}) == pytest.approx(25.0 + 2 * 0.25)
+
+
+def test_indivisible_trainings_are_not_shared_and_other_workers_need_memory():
+    def left(jobs: int, **limits) -> float | None:
+        schedule = Schedule(
+            [job(f"{n}", f"{n}", 600.0, 0) for n in range(jobs)], Durations(), **limits
+        )
+        schedule.durations.note("train", "mlp", 1.0, 1.0)
+        schedule.durations.note("extract", "", 1.0, 0.0)
+        return schedule.seconds_left({})
+
+    assert left(3, slots=2) == 1200.0, "the third waits for a worker, and then takes ten minutes"
+    assert left(1, slots=8) == 600.0 and left(8, slots=8) == 600.0
+    assert left(4, slots=4, memory=25) == 1200.0, "two fit into memory, four do not"
+    shared = Schedule([job("1", "a", 600.0, 0), job("2", "a", 600.0, 0)], Durations(), slots=2)
+    shared.durations.note("train", "mlp", 1.0, 1.0)
+    shared.durations.note("extract", "", 1.0, 5.0)
+    assert shared.seconds_left({}) == 610.0, "trained once; the second run is then extracted"
+
+
+SNAPSHOT = 10.0  # seconds after which the pace of a training is known
+
+
+def simulated(jobs: list[Job], true, slots: int) -> list[tuple[float, float | None]]:
+    """Follow a study by an event clock; `true` tells how long the parts of a piece take.
+
+    Return which time was said to be left when, and as the last what it took.
+    """
+    schedule = Schedule(jobs, Durations(), slots=slots)
+    now, said, started, ends = 0.0, [], {}, {}
+    groups = dict.fromkeys(range(slots), "")
+    while schedule.open:
+        for worker in [w for w in groups if w not in {slot for _, slot in ends.values()}]:
+            piece = schedule.pick(groups[worker], lambda job: True)
+            if piece is not None:
+                started[piece.name], groups[worker] = now, piece.job.run.label
+                ends[piece.name] = now + sum(true(piece).values()), worker
+        following = min(end for end, _ in ends.values())
+        while now < following:  # a look every few seconds, and when something ends
+            elapsed = {name: now - started[name] for name in ends}
+            training = {
+                name: true(schedule.under_way[name])["train", "mlp"] - seconds
+                for name, seconds in elapsed.items()
+                if schedule.under_way[name].trains and seconds >= SNAPSHOT
+            }
+            said.append((now, schedule.seconds_left(elapsed, training)))
+            now = min(following, now + 3.0)
+        name = min(ends, key=ends.get)
+        del ends[name]
+        piece = schedule.end(name)
+        for (stage, which), seconds in true(piece).items():
+            units = piece.job.cost.training if stage == "train" else 1.0
+            schedule.durations.note(stage, which, units, seconds)
+        if not piece.detectors:
+            piece.job.trained = piece.job.prepared = True
+        schedule.close_done()
+    return [*said, (now, 0.0)]
+
+
+def takes(seconds_per_unit, extract: float = 5.0, score: float = 2.0):
+    def true(piece):
+        if piece.detectors:
+            return {("score", label): score for label in piece.detectors}
+        label, units = piece.job.run.label, piece.job.cost.training
+        train = {("train", "mlp"): seconds_per_unit(label) * units} if piece.trains else {}
+        return {**train, ("extract", ""): extract}
+
+    return true
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 8])
+@pytest.mark.parametrize("units", [[60.0] * 12, [10.0] * 9 + [600.0] * 3, [5.0, 50.0, 500.0] * 4])
+def test_the_time_left_is_right_where_work_takes_what_it_should(units, slots):
+    jobs = [job(f"{n}", f"{n}", cost) for n, cost in enumerate(units)]
+    *said, (end, _) = simulated(jobs, takes(lambda label: 1.0), slots)
+    told = [(now, left) for now, left in said if left is not None]
+    assert told
+    for now, left in told:
+        assert abs(left - (end - now)) < 0.05 * end + 10.0, (now, left, end - now)
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+@pytest.mark.parametrize("slower", [3.0, 15.0])
+def test_the_time_left_is_never_next_to_nothing_long_before_the_end(slots, slower):
+    """The last trainings are much slower than any before, which their first epochs tell."""
+    jobs = [job(f"{n}", f"{n}", 60.0) for n in range(12)]
+    late = {f"{n}" for n in range(12 - slots, 12)}
+    *said, (end, _) = simulated(jobs, takes(lambda label: slower if label in late else 1.0), slots)
+    began = end - 60.0 * slower - 5.0 - 8.0  # the last trainings, their extraction and scoring
+    for now, left in said:
+        if now > began + SNAPSHOT + 3.0:
+            assert abs(left - (end - now)) < 0.05 * end + 10.0, (now, left, end - now)

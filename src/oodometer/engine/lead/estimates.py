@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from oodometer.engine.plan.artefacts import Stage
 from oodometer.study import TrainSpec
 
 if TYPE_CHECKING:
@@ -128,18 +129,19 @@ class Durations:
     """Seconds that tasks took, and by them what others will take."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[float, float]] = {}  # kind -> seconds, units of work
+        # stage, and which network or detector -> seconds, units of work
+        self._seen: dict[tuple[Stage, str], tuple[float, float]] = {}
 
-    def note(self, kind: str, units: float, seconds: float) -> None:
-        """Learn from a task; "train resnet18" also tells something about all of kind "train"."""
-        for name in {kind, kind.partition(" ")[0]}:
-            before = self._seen.get(name, (0.0, 0.0))
-            self._seen[name] = before[0] + seconds, before[1] + units
+    def note(self, stage: Stage, name: str, units: float, seconds: float) -> None:
+        """Learn from a task; what one network takes tells something about all of them, too."""
+        for kind in {(stage, name), (stage, "")}:
+            before = self._seen.get(kind, (0.0, 0.0))
+            self._seen[kind] = before[0] + seconds, before[1] + units
 
-    def guess(self, kind: str, units: float) -> float | None:
-        """Seconds that so much work of this kind takes; None before anything was seen of it."""
-        for name in (kind, kind.partition(" ")[0]):
-            seconds, seen = self._seen.get(name, (0.0, 0.0))
+    def guess(self, stage: Stage, name: str, units: float) -> float | None:
+        """Seconds that so much work takes; None before anything was seen of its stage."""
+        for kind in ((stage, name), (stage, "")):
+            seconds, seen = self._seen.get(kind, (0.0, 0.0))
             if seen > 0:
                 return seconds / seen * units
         return None

@@ -223,7 +223,8 @@ def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     for run in made.runs:
         size, detectors = sizes[run.label], len(run.scores)
         keeps = not keeping.isdisjoint(run.probes)
-        costs[run.label] = estimate(run.spec, size, detectors, keeps_inputs=keeps)
+        spec = run.spec.model_copy(update={"epochs": run.last_epoch})
+        costs[run.label] = estimate(spec, size, detectors, keeps_inputs=keeps)
         for model in run.models.values():
             task = find_model(model.name).task
             costs[model.label] = estimate(model.spec, _size_of_model(model, size), 0, task=task)

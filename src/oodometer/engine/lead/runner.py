@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.lead import tasks
-from oodometer.engine.lead.estimates import Cost, Durations
+from oodometer.engine.lead.estimates import Cost
 from oodometer.engine.lead.schedule import Job, Piece, Schedule
+from oodometer.engine.lead.timing import Timing
 from oodometer.engine.plan.artefacts import Artefact, Has, lacking_detectors, present
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.trainings import TrainingPlan
-from oodometer.engine.stores import DamagedError, Store, StoreError, this_owner
+from oodometer.engine.stores import Store, StoreError, this_owner
 from oodometer.engine.upkeep.watch import (
     MOST_FAILURES,
     SECONDS_BETWEEN_REPORTS,
@@ -34,7 +35,6 @@ ATTEMPTS = 3  # at a task whose worker crashes
 ATTEMPTS_IF_KILLED = 8  # from outside: by somebody, by the system, with its machine
 SECONDS_BETWEEN_LOOKS = 2.0  # at what other runners do
 SECONDS_BETWEEN_RENEWALS = 10.0  # of claims
-_RECORDS_TO_READ = 30  # of earlier training runs, to estimate how long others take
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Runner:
         self._made: Counter[str] = Counter()
         self._key, self._report = key, progress
         self._owner = this_owner()
-        self._durations = Durations()
+        self._timing = Timing()
         has = present(plan.artefacts, store)
         jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
-        self._learn_from_records(jobs)
+        self._timing.learn(jobs, store)
         self._models = {job.run.model for job in jobs if job.trained}
         self._prepared = {job.run.label for job in jobs if job.prepared}
         self._scored = sum(len(job.run.scores) - job.left for job in jobs)
@@ -77,14 +77,13 @@ class Runner:
         self._found = len(self._models), len(self._prepared), self._scored
         self._schedule = Schedule(
             [job for job in jobs if not job.done],
-            self._durations,
+            self._timing.durations,
             slots=executor.slots,
             memory=settings.memory,
             tell=tell,
         )
         self._jobs = {job.run.label: job for job in jobs}
         self._claims: dict[str, Job] = {}
-        self._started: dict[str, float] = {}
         self._last_look = self._last_renewal = time.monotonic()
         self._last_report, self._began = -math.inf, time.time()
 
@@ -122,7 +121,7 @@ class Runner:
         for group in self.executor.idle():
             piece = self._schedule.pick(group, self._claim)
             if piece is not None:
-                self._started[piece.name] = time.monotonic()
+                self._timing.start(piece.name)
                 self.executor.submit(self._task(piece))
 
     def _let_go(self) -> None:
@@ -173,7 +172,7 @@ class Runner:
 
     def _take(self, ended: Ended) -> None:
         piece = self._schedule.end(ended.task.name)
-        self._started.pop(ended.task.name, None)
+        self._timing.stop(ended.task.name)
         if ended.lost:
             self._try_again(piece, ended)
         elif ended.error:
@@ -196,11 +195,7 @@ class Runner:
         if report.store_error:
             raise StoreError(report.store_error)
         self.missing += report.missing
-        units = {"train": job.cost.training, "extract": job.cost.extraction}
-        for kind, seconds in report.seconds.items():
-            self._made[kind.partition(" ")[0]] += 1
-            name = f"train {job.run.network}" if kind == "train" else kind
-            self._durations.note(name, units.get(kind, 1.0), seconds)
+        self._timing.note(piece, report)
         failed = {p.detector for p in report.missing if not p.setting and not p.lasting}
         for label in set(piece.detectors or ("",)) - failed:
             self._mend(job.run, label)
@@ -270,19 +265,6 @@ class Runner:
         if job.prepared:
             self._prepared.add(job.run.label)
 
-    def _learn_from_records(self, jobs: list[Job]) -> None:
-        """Read from the store how long finished training runs took."""
-        done = [job for job in jobs if job.trained and self.store.has("models", job.run.model)]
-        for job in done[:: max(1, len(done) // _RECORDS_TO_READ)]:
-            try:
-                about = self.store.record("models", job.run.model)["made_from"]
-                seconds = about.get("seconds") if isinstance(about, dict) else None
-            except DamagedError:
-                continue
-            if isinstance(seconds, int | float):
-                name = f"train {job.run.network}"
-                self._durations.note(name, job.cost.training, float(seconds))
-
     def _look_around(self) -> None:
         """Now and then: keep claims alive, and see what came from elsewhere."""
         now = time.monotonic()
@@ -292,6 +274,7 @@ class Runner:
         if now - self._last_look < SECONDS_BETWEEN_LOOKS:
             return
         self._last_look = now
+        self._timing.watch(self._schedule.under_way, self.store)
         trainings = {
             piece.job.run.training for piece in self._schedule.under_way.values() if piece.trains
         }
@@ -313,7 +296,7 @@ class Runner:
             for piece in [p for p in self._schedule.under_way.values() if p.job is job]:
                 self.executor.cancel(piece.name)
                 self._schedule.end(piece.name)
-                self._started.pop(piece.name, None)
+                self._timing.stop(piece.name)
                 job.waiting += piece.detectors
             self._release(job)
             job.elsewhere = True
@@ -332,20 +315,19 @@ class Runner:
             self._key,
             self._began,
             progress,
-            tuple(self._current_tasks(now)),
+            tuple(self._current_tasks()),
             tuple(failures[-MOST_FAILURES:]),
         )
         with contextlib.suppress(StoreError):  # results matter: they say so if they cannot be kept
             write_report(report, self.store)
 
-    def _current_tasks(self, now: float) -> Iterator[CurrentTask]:
+    def _current_tasks(self) -> Iterator[CurrentTask]:
+        elapsed = self._timing.elapsed()
         for name, piece in self._schedule.under_way.items():
-            seconds = round(now - self._started.get(name, now), 1)
+            seconds = round(elapsed.get(name, 0.0), 1)
             yield CurrentTask(piece.job.run.label, piece.stage, piece.detectors, seconds)
 
     def _progress(self) -> Progress:
-        now = time.monotonic()
-        elapsed = {name: now - started for name, started in self._started.items()}
         runs = self.plan.trainings
         return Progress(
             train=(len(self._models), len({run.model for run in runs})),
@@ -355,7 +337,7 @@ class Runner:
             made=(self._made["train"], self._made["extract"], self._made["score"]),
             failed=sum(not part.setting and not part.lasting for part in self.missing),
             elsewhere=sum(job.elsewhere for job in self._schedule.open),
-            seconds_left=self._schedule.seconds_left(elapsed),
+            seconds_left=self._timing.seconds_left(self._schedule),
         )
 
 

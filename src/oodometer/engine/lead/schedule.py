@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 from oodometer.engine.lead.estimates import Cost, Durations
 from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.keys import digest
 from oodometer.engine.plan.trainings import TrainingPlan
+
+_OVERRUN = (
+    0.25  # of the time that a task has taken so far: it is not about to end because it should
+)
 
 
 @dataclass(eq=False)
@@ -118,25 +124,54 @@ class Schedule:
             self.open = [job for job in self.open if not job.done]
         return done
 
-    def seconds_left(self, elapsed: dict[str, float]) -> float | None:
-        """Guess how long the rest will take; None while something of it was never seen."""
-        total = longest = 0.0
-        trainings: set[str] = set()
-        for job in self.open:
-            left = (*job.waiting, *job.blocked)
-            parts = [self.durations.guess(f"score {label}", 1.0) for label in left]
-            if not job.prepared:
-                parts.append(self.durations.guess("extract", job.cost.extraction))
-                if not job.trained and job.run.training not in trainings:
-                    trainings.add(job.run.training)
-                    parts.append(self._training_seconds(job))
-            known = [part for part in parts if part is not None]
-            if len(known) < len(parts):
-                return None
-            total += sum(known)
-            longest = max(longest, sum(known) if not job.prepared else 0.0)
-        spent = sum(elapsed.values())
-        return max(longest - max(elapsed.values(), default=0.0), (total - spent) / self.slots, 0.0)
+    def seconds_left(
+        self, elapsed: Mapping[str, float], training: Mapping[str, float] = MappingProxyType({})
+    ) -> float | None:
+        """Guess how long the rest will take; None while a stage of it was never seen.
+
+        What is under way keeps its worker for what is left of it. Then whoever is free first
+        prepares the longest of the other runs, which cannot be divided; scoring can. `elapsed` are
+        the seconds that each piece has taken, `training` those that its training still takes, where
+        the pace of its epochs tells.
+        """
+        known = _Seconds(self.durations)
+        try:
+            rests = {
+                piece: known.rest(piece, elapsed.get(name, 0.0), training.get(name))
+                for name, piece in self.under_way.items()
+            }
+            free = [*rests.values(), *[0.0] * (self._workers() - len(rests))]
+            prepared = {piece.job: rest for piece, rest in rests.items() if not piece.detectors}
+            self._prepare_others(free, prepared, known)
+            scoring = {job: known.scoring(job) for job in self.open}
+        except _NeverSeenError:
+            return None
+        mine = sum(seconds for job, seconds in scoring.items() if not job.elsewhere)
+        ends = (prepared.get(job, 0.0) + seconds / len(free) for job, seconds in scoring.items())
+        return max((sum(free) + mine) / len(free), *free, *ends)
+
+    def _prepare_others(
+        self, free: list[float], prepared: dict[Job, float], known: _Seconds
+    ) -> None:
+        """Go on from when each worker is `free`, and runs are `prepared`, until all of them are."""
+        heapq.heapify(free)
+        trained = {job.run.training: end for job, end in prepared.items() if not job.trained}
+        left = [job for job in self.open if not job.prepared and job not in prepared]
+        for job in sorted(left, key=known.preparing, reverse=True):
+            waits = not job.trained and job.run.training in trained  # another run trains for it
+            seconds = known.extracting(job) if waits else known.preparing(job)
+            start = 0.0 if job.elsewhere else heapq.heappop(free)
+            prepared[job] = max(start, trained[job.run.training] if waits else 0.0) + seconds
+            if not job.trained:
+                trained.setdefault(job.run.training, prepared[job])
+            if not job.elsewhere:
+                heapq.heappush(free, prepared[job])
+
+    def _workers(self) -> int:
+        """How many can work at once: as many as there are, or as memory allows."""
+        largest = max((job.cost.memory for job in self.open), default=0)
+        most = self.slots if self._memory is None or not largest else self._memory // largest
+        return max(1, min(self.slots, most))
 
     def _candidates(self, group: str) -> Iterator[Job]:
         """Jobs that a worker may do something of, the best first."""
@@ -164,7 +199,7 @@ class Schedule:
         others = sum(1 for _ in self._to_prepare())
         if self.slots == 1 or others >= self.slots:
             return tuple(job.waiting)
-        job.waiting.sort(key=lambda label: -(self.durations.guess(f"score {label}", 1.0) or 0.0))
+        job.waiting.sort(key=lambda label: -(self.durations.guess("score", label, 1.0) or 0.0))
         return tuple(job.waiting[: math.ceil(len(job.waiting) / (2 * self.slots))])
 
     def _start(self, piece: Piece) -> Piece:
@@ -196,4 +231,51 @@ class Schedule:
         return self._training_seconds(job) or 0.0, job.cost.training
 
     def _training_seconds(self, job: Job) -> float | None:
-        return self.durations.guess(f"train {job.run.network}", job.cost.training)
+        return self.durations.guess("train", job.run.network, job.cost.training)
+
+
+class _NeverSeenError(Exception):
+    """How long it takes cannot be guessed yet."""
+
+
+class _Seconds:
+    """How long the parts of a study take, as guessed by the durations of others."""
+
+    def __init__(self, durations: Durations) -> None:
+        self._durations = durations
+        self._detectors: dict[str, float] = {}
+
+    def rest(self, piece: Piece, elapsed: float, training: float | None) -> float:
+        """What is left of a piece under way: of one that takes longer than others, more."""
+        if training is not None:
+            return max(0.0, training) + self.extracting(piece.job)
+        if piece.detectors:
+            whole = sum(map(self._detector, piece.detectors))
+        else:
+            whole = self.preparing(piece.job) if piece.trains else self.extracting(piece.job)
+        return max(whole - elapsed, elapsed * _OVERRUN)
+
+    def preparing(self, job: Job) -> float:
+        """To train and to extract, or only to extract."""
+        if job.trained:
+            return self.extracting(job)
+        return self.extracting(job) + self._guess("train", job.run.network, job.cost.training)
+
+    def extracting(self, job: Job) -> float:
+        """To ask a trained network."""
+        return self._guess("extract", "", job.cost.extraction)
+
+    def scoring(self, job: Job) -> float:
+        """To score with all detectors that nobody works on yet."""
+        return sum(map(self._detector, (*job.waiting, *job.blocked)))
+
+    def _detector(self, label: str) -> float:
+        if label not in self._detectors:
+            self._detectors[label] = self._guess("score", label, 1.0)
+        return self._detectors[label]
+
+    def _guess(self, stage: Stage, name: str, units: float) -> float:
+        seconds = self._durations.guess(stage, name, units)
+        if seconds is None:
+            raise _NeverSeenError
+        return seconds

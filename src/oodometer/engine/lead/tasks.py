@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import Store, StoreError, open_store
 from oodometer.engine.work.data import forget_data
@@ -31,7 +32,9 @@ class Report:
     """What a task could not do; and what is wrong with the store, if it cannot be used."""
 
     missing: tuple[Missing, ...] = ()
-    seconds: Mapping[str, float] = field(default_factory=dict)  # spent on: train, extract, ...
+    # spent on a stage, and on which detector of it
+    seconds: Mapping[tuple[Stage, str], float] = field(default_factory=dict)
+    trained: float = 0.0  # the share of the wanted epochs that were trained in these seconds
     store_error: str = ""
 
 
@@ -54,10 +57,11 @@ def _report(work: Work, do: Callable[[NetworkWorker], list[Missing]]) -> Report:
     try:
         worker = _worker(work)
         worker.seconds.clear()
+        worker.trained = 0.0
         missing = do(worker)
     except StoreError as problem:
         return Report(store_error=str(problem))
-    return Report(tuple(missing), dict(worker.seconds))
+    return Report(tuple(missing), dict(worker.seconds), worker.trained)
 
 
 # A process keeps the worker of the run that it did last: what was just extracted is scored from

@@ -67,6 +67,12 @@ class TrainingPlan:
         return self.checkpoints[self.spec.checkpoint]
 
     @property
+    def last_epoch(self) -> int:
+        """The last epoch that somebody asks for: the others are not trained."""
+        numbers = [number for number in self.checkpoints if isinstance(number, int)]
+        return max(numbers) if len(numbers) == len(self.checkpoints) else self.spec.epochs
+
+    @property
     def network(self) -> str:
         """What kind of network it is, to guess how long its training takes."""
         return self.spec.network

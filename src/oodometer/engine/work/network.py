@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from oodometer.engine.plan.artefacts import Artefact
+from oodometer.engine.plan.artefacts import Artefact, Stage
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import DamagedError, Kind, Store, StoreError
 from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays
@@ -41,7 +41,8 @@ class NetworkWorker(ABC):
         device: str = "cpu",
     ) -> None:
         self.plan, self.ood, self.store, self.device = plan, ood, store, device
-        self.seconds: dict[str, float] = {}  # that were spent: train, extract, score DETECTOR
+        self.seconds: dict[tuple[Stage, str], float] = {}  # spent on a stage, by detector
+        self.trained = 0.0  # the share of the wanted epochs that were trained in these seconds
         self._detectors = detectors
         self._artefacts = {(part.kind, part.key): part for part in plan.artefacts}
         self._model: nn.Module | None = None
@@ -104,9 +105,10 @@ class NetworkWorker(ABC):
         """Forget the network: scoring does not need it."""
         self._model = None
 
-    def spent(self, on: str, since: float) -> None:
+    def spent(self, stage: Stage, since: float, detector: str = "") -> None:
         """Note how long something took."""
-        self.seconds[on] = self.seconds.get(on, 0.0) + time.monotonic() - since
+        key = stage, detector
+        self.seconds[key] = self.seconds.get(key, 0.0) + time.monotonic() - since
 
     def model(self) -> nn.Module:
         """The trained network, from memory, the store or training."""

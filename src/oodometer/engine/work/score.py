@@ -39,7 +39,7 @@ class Scorer:
         keys = self._run.scores[label]
         names = [name for name, key in keys.items() if not store.has("scores", key)]
         missing = self._score(self._choices[label], names) if names else []
-        self._worker.spent(f"score {label}", started)
+        self._worker.spent("score", started, label)
         return missing
 
     def _score(self, choice: Choice, names: Sequence[str]) -> list[Missing]:

@@ -28,6 +28,7 @@ class Trainer:
 
     def __init__(self, worker: NetworkWorker) -> None:
         self._worker, self._run = worker, worker.plan
+        self._resumed_at = 0  # epoch
 
     def network(self, source: Source) -> nn.Module:
         """The trained network of the run, from the store or training."""
@@ -60,6 +61,7 @@ class Trainer:
             device=self._worker.device,
         )
         self._resume(training)
+        self._resumed_at = training.epoch
         try:
             self._run_epochs(training, started)
         except UserError as problem:
@@ -69,6 +71,7 @@ class Trainer:
         self._refuse_what_was_never_reached()
         self._worker.store.discard("failures", run.model)
         self._worker.spent("train", started)
+        self._worker.trained = (training.epoch - self._resumed_at) / run.last_epoch
         arrays = self._worker.load("models", run.model)
         if arrays is None:
             raise StoreError(f"The model {run.model} was lost as soon as it was saved.")
@@ -76,15 +79,12 @@ class Trainer:
 
     def _run_epochs(self, training: Training, started: float) -> None:
         """Train up to the last epoch that is wanted, saving checkpoints and progress."""
-        run, saved = self._run, started
-        numbers = [number for number in run.checkpoints if isinstance(number, int)]
-        # Epochs that nobody asks for are not trained.
-        until = max(numbers) if len(numbers) == len(run.checkpoints) else run.spec.epochs
+        run, saved, until = self._run, started, self._run.last_epoch
         done = training.epoch >= until or training.finished
         while not done:
             training.run_epoch()
             done = training.epoch >= until or training.finished
-            if training.epoch in numbers:
+            if training.epoch in run.checkpoints:
                 self._save_checkpoint(training, training.epoch, started)
             if not done and time.monotonic() - saved >= SECONDS_BETWEEN_SNAPSHOTS:
                 self._save_progress(training, started)
@@ -122,7 +122,8 @@ class Trainer:
         """Save all that is needed to resume the training."""
         run = self._run
         state = Artefact("progress", run.progress, "train", About(run.label))
-        about = {"training": run.training, "epoch": training.epoch}
+        timed = training.epoch - self._resumed_at
+        about = {"training": run.training, "epoch": training.epoch, "epochs_timed": timed}
         self._worker.save(state, training.snapshot(), started, **about)
 
     def _save_checkpoint(self, training: Training, checkpoint: int | str, started: float) -> None:
@@ -132,4 +133,6 @@ class Trainer:
         arrays["epoch"] = np.array(training.used_epoch(checkpoint))
         model = model_of(self._run, checkpoint, checkpoint_key(self._run.training, checkpoint))
         about = {"data": self._run.content.train, "training": self._run.training}
-        self._worker.save(model, arrays, started, **about)
+        # How many epochs the seconds of the record are about.
+        timed = training.epoch - self._resumed_at
+        self._worker.save(model, arrays, started, **about, epochs_timed=timed)
