@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,6 +73,15 @@ def test_a_study_from_file_to_report(folder):
     done = oodometer("run", "study.yaml", "--workers", 1, folder=folder)
     assert done.returncode == 0, done.stderr
     assert "nothing missing" in done.stdout
+    # What was to be done, what was made and what is there are counted alike.
+    to_do = re.findall(r"(\d+) to do, +0 in the store \((\w+)\)", dry.stdout)
+    assert to_do == [("2", "models"), ("8", "outputs"), ("18", "scores")]
+    assert "made: 2 models, 8 outputs, 18 scores\n" in done.stdout
+    status = oodometer("status", "oodometer-store", folder=folder).stdout
+    assert "finished: train 2 of 2, extract 8 of 8, score 18 of 18" in status
+    told = json.loads(oodometer("status", "oodometer-store", "--json", folder=folder).stdout)
+    assert told["studies"][0]["stages"]["score"] == {"done": 18, "wanted": 18}
+    assert told["kinds"]["scores"]["count"] == 18 and not told["runners"] and not told["claims"]
     report = Path(done.stdout.strip().splitlines()[-1].removeprefix("report: "))
     assert report.is_file() and "<svg" in report.read_text()
     dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)

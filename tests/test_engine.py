@@ -359,7 +359,7 @@ def test_workers_share_a_training(tiny_npz, tmp_path):
     run_study(study, pool, workers=2, progress=seen.append)
     assert payloads(pool) == payloads(here)
     assert [state.train[0] for state in seen] == sorted(state.train[0] for state in seen)
-    assert (seen[-1].train, seen[-1].extract, seen[-1].score) == ((3, 3), (3, 3), (3, 3))
+    assert (seen[-1].train, seen[-1].extract, seen[-1].score) == ((3, 3), (9, 9), (6, 6))
     makers = {pool.record("models", key)["made_from"]["run"] for key in pool.keys("models")}
     assert makers == {"epoch=2"}
 
@@ -425,7 +425,7 @@ def test_a_pool_gives_the_same_and_is_remembered(study, tmp_path):
     steps: list[Progress] = []
     first = run_study(study, pool, workers=2, progress=steps.append)
     assert payloads(pool) == payloads(here), "processes must not change the bytes"
-    units = 2 * len(DETECTORS)
+    units = 2 * len(DETECTORS) * 3  # runs, detectors, data sets
     assert steps[-1].score == (units, units) and steps[-1].found == (0, 0, 0)
     assert [step.score for step in steps] == sorted(step.score for step in steps)
     steps.clear()

@@ -410,3 +410,25 @@ def test_prune_keeps_what_an_unfinished_study_needs(study, store):
     assert set(found.artefacts["probes"]) == {"ab" * 20}
     prune(store, found)
     assert set(store.keys("probes")) == probes
+
+
+def test_a_runner_counts_what_the_store_has(tiny_npz, store):
+    """Probes, votes of an ensemble, a detector that fails: as `status` and a dry run count."""
+    study = make_study(tiny_npz(), detectors=[*DETECTORS, "knn(k=5000)"])
+    made = make_plan(study, read_contents(study))
+    before = count_done(made, store)
+    seen: list[Progress] = []
+    run_inside(study, store, progress=seen.append)
+    first, last = seen[0], seen[-1]
+    assert {stage: wanted for stage, (_, wanted) in first.stages.items()} == {
+        stage: wanted for stage, (_, wanted) in before.items()
+    }
+    assert last.stages == count_done(made, store) and last.failed == 2
+    done, wanted = last.score
+    assert wanted - done == 2 * 3, "two runs on three data sets with the detector that fails"
+    assert last.found == (0, 0, 0) and last.made == tuple(n for n, _ in last.stages.values())
+    counts = [progress.score[0] for progress in seen]
+    assert counts == sorted(counts)
+    seen.clear()
+    run_inside(study, store, progress=seen.append)
+    assert seen[-1].found == last.made and seen[-1].made == (0, 0, 0)

@@ -9,8 +9,11 @@ import pytest
 from oodometer.engine.lead import estimates
 from oodometer.engine.lead.estimates import Cost, DataSize, Durations, estimate
 from oodometer.engine.lead.schedule import Job, Schedule
+from oodometer.engine.lead.tasks import Report
+from oodometer.engine.lead.timing import Timing
 from oodometer.engine.plan.plan import RunPlan
 from oodometer.engine.plan.trainings import DataContent
+from oodometer.engine.stores import MemoryStore
 from oodometer.errors import UserError
 from oodometer.study import TrainSpec
 
@@ -141,6 +144,32 @@ def test_indivisible_trainings_are_not_shared_and_other_workers_need_memory():
     shared.durations.note("train", "mlp", 1.0, 1.0)
     shared.durations.note("extract", "", 1.0, 5.0)
     assert shared.seconds_left({}) == 610.0, "trained once; the second run is then extracted"
+
+
+def test_seconds_of_some_epochs_are_not_those_of_all():
+    """A checkpoint of the second epoch, or a resumed training, was timed over few epochs."""
+    store, timing = MemoryStore(), Timing()
+    done = job("a", "a", 100.0)
+    done.trained = True
+    about = {"epochs_timed": 2, "seconds": 6.0}
+    store.save("models", done.run.model, b"", about)
+    timing.learn([done], store)
+    epochs = done.run.last_epoch
+    assert timing.durations.guess("train", "mlp", 100.0) == pytest.approx(3.0 * epochs)
+    # Of a training under way, its own pace counts.
+    other = job("b", "b", 100.0, 0)
+    schedule = Schedule([other], timing.durations, slots=1)
+    timing.durations.note("extract", "", 1.0, 0.0)
+    assert timing.seconds_left(schedule) == pytest.approx(3.0 * epochs)
+    timing.start(schedule.pick("", lambda job: True).name)
+    about = {"epoch": epochs - 4, "epochs_timed": 1, "seconds": 20.0}
+    store.save("progress", other.run.progress, b"", about)
+    timing.watch(schedule.under_way, store)
+    assert timing.seconds_left(schedule) == pytest.approx(80.0, abs=1.0)
+    timing.note(schedule.end("b"), Report(seconds={("train", ""): 10.0}, trained=0.25))
+    timing.stop("b")
+    seconds = 3.0 * epochs + 10.0  # for what costs 100 and 25 units
+    assert timing.durations.guess("train", "mlp", 125.0) == pytest.approx(seconds)
 
 
 SNAPSHOT = 10.0  # seconds after which the pace of a training is known

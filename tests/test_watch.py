@@ -74,7 +74,7 @@ def test_a_runner_reports_while_it_runs(tiny_npz, store, monkeypatch):
     assert not any(report.stale or report.owner[:-8] != OWNER[:-8] for report in seen)
     assert {report.plan for report in seen} == set(store.keys("plans"))
     last = seen[-1]
-    assert last.progress.train == last.progress.extract == (2, 2)
+    assert last.progress.train == (2, 2) and last.progress.extract == (8, 8)
     assert last.progress.failed == len(last.failures) >= 1 and "5000" in last.failures[0]
     assert not list(read_reports(store)), "a runner that ended cleanly leaves nothing"
 

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
+    from oodometer.engine.plan.artefacts import Stage
     from oodometer.engine.upkeep.watch import Progress
 
 SECONDS_BETWEEN_LINES = 10.0  # where there is no terminal
@@ -69,7 +70,7 @@ class Display:
         if self._screen.is_terminal:
             self._draw(state)
         elif (silent := time.monotonic() - self._last_line) >= SECONDS_BETWEEN_LINES:
-            counts = ", ".join(f"{stage} {done}/{of}" for stage, (done, of) in state.stages.items())
+            counts = stage_counts(state.stages)
             if counts == self._last_counts and silent < SECONDS_BETWEEN_EQUAL_LINES:
                 return
             self._last_line, self._last_counts = time.monotonic(), counts
@@ -84,6 +85,11 @@ class Display:
         for stage, (done, wanted) in state.stages.items():
             note = ", ".join(progress_notes(state)) if stage == "score" else ""
             self._bars.update(self._stages[stage], completed=done, total=wanted, note=note)
+
+
+def stage_counts(stages: Mapping[Stage, tuple[int, int]]) -> str:
+    """Write how far each stage is, as `run` and `status` do."""
+    return ", ".join(f"{stage} {done} of {wanted}" for stage, (done, wanted) in stages.items())
 
 
 def progress_notes(state: Progress) -> Iterator[str]:
@@ -108,9 +114,10 @@ def summary(state: Progress | None) -> str:
     """Say what was made and what was reused; None: the study was finished before."""
     if state is None:
         return "all results were already in the store"
-    names = ("training runs", "extractions", "scores")
+    from oodometer.engine.plan.artefacts import UNITS
+
+    names = UNITS.values()
     made = ", ".join(f"{n} {name}" for n, name in zip(state.made, names, strict=True))
-    names = ("models", "extractions", "scores")
     there = ", ".join(f"{n} {name}" for n, name in zip(state.found, names, strict=True) if n)
     words = f"made: {made}" + (f"; reused from the store: {there}" if there else "")
     return words + (f"; failed: {state.failed}" if state.failed else "")

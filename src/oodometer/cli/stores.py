@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from oodometer.cli.common import app, console, open_existing
-from oodometer.cli.running import duration, progress_notes
+from oodometer.cli.running import duration, progress_notes, stage_counts
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,13 +22,19 @@ StoreAddress = Annotated[str, typer.Argument(help="A folder, or a URL such as s3
 
 
 @app.command()
-def status(store: StoreAddress) -> None:
+def status(
+    store: StoreAddress,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
     """Show what a store holds, the progress of its studies, and who is working on them."""
     from rich.table import Table
 
-    from oodometer.engine.upkeep.survey import survey
+    from oodometer.engine.upkeep.survey import as_data, survey
 
     found = survey(open_existing(store))
+    if as_json:
+        typer.echo(json.dumps(as_data(found), indent=1))
+        return
     screen = console()
     kinds = Table(box=None, pad_edge=False)
     for column in ("kind", "count", "size"):
@@ -183,8 +190,7 @@ def _drop(store: Store, kind: Kind, key: str) -> str:
 
 def _echo_report(report: RunnerReport) -> None:
     """Print how far a runner is and what its workers do."""
-    stages = (f"{name} {done} of {all}" for name, (done, all) in report.progress.stages.items())
-    parts = ", ".join((*stages, *progress_notes(report.progress)))
+    parts = ", ".join((stage_counts(report.progress.stages), *progress_notes(report.progress)))
     ended = ", whose process has ended" if report.stale else ""
     typer.echo(
         f"running: study {report.study} by {_owner(report.owner)}, "
@@ -207,7 +213,7 @@ def _owner(owner: str) -> str:
 
 
 def _describe(state: StudyState) -> str:
-    stages = ", ".join(f"{name} {done} of {all}" for name, (done, all) in state.stages.items())
+    stages = stage_counts(state.stages)
     failed = f"; {state.failed} failed" if state.failed else ""
     earlier = f"; earlier versions: {state.earlier}" if state.earlier else ""
     done = "finished" if state.finished else "not finished"

@@ -255,6 +255,7 @@ def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",
 
 def _print_plan(study: Study, address: str) -> None:
     from oodometer.engine.lead.run import count_done, make_plan, read_contents
+    from oodometer.engine.plan.artefacts import UNITS
     from oodometer.engine.stores import open_store
 
     plan = make_plan(study, read_contents(study))
@@ -263,6 +264,6 @@ def _print_plan(study: Study, address: str) -> None:
         f"{len(plan.detectors)} detectors; store {address}"
     )
     for stage, (done, wanted) in count_done(plan, open_store(address)).items():
-        typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store")
+        typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
     for run_plan in plan.trainings:
         typer.echo(f"  run {run_plan.label}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from oodometer.engine.executors import Ended, Executor, Resources, Task
@@ -14,7 +13,15 @@ from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost
 from oodometer.engine.lead.schedule import Job, Piece, Schedule
 from oodometer.engine.lead.timing import Timing
-from oodometer.engine.plan.artefacts import Artefact, Has, lacking_detectors, present
+from oodometer.engine.plan.artefacts import (
+    STAGES,
+    Artefact,
+    Has,
+    Stage,
+    lacking_detectors,
+    made_by_scoring,
+    present,
+)
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import Store, StoreError, this_owner
@@ -63,18 +70,20 @@ class Runner:
     ) -> None:
         self.plan, self.store, self.executor, self.settings = plan, store, executor, settings
         self.missing: list[Missing] = []
-        self._made: Counter[str] = Counter()
+        self._made = (0, 0, 0)
         self._key, self._report = key, progress
         self._owner = this_owner()
         self._timing = Timing()
         has = present(plan.artefacts, store)
         jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
         self._timing.learn(jobs, store)
-        self._models = {job.run.model for job in jobs if job.trained}
-        self._prepared = {job.run.label for job in jobs if job.prepared}
-        self._scored = sum(len(job.run.scores) - job.left for job in jobs)
+        self._wanted: dict[Stage, set[str]] = {stage: set() for stage in STAGES}  # keys
+        self._there: dict[Stage, set[str]] = {stage: set() for stage in STAGES}
+        for artefact in plan.artefacts:
+            self._wanted[artefact.stage].add(artefact.key)
+        self._mark(filter(has, plan.artefacts))
         self._failures = _known_failures(plan, store)
-        self._found = len(self._models), len(self._prepared), self._scored
+        self._found = self._done
         self._schedule = Schedule(
             [job for job in jobs if not job.done],
             self._timing.durations,
@@ -170,7 +179,20 @@ class Runner:
 
     # ---- what came of it -----------------------------------------------------------------------
 
+    @property
+    def _done(self) -> tuple[int, int, int]:
+        """How many artefacts of each stage are there."""
+        train, extract, score = (len(self._there[stage]) for stage in STAGES)
+        return train, extract, score
+
     def _take(self, ended: Ended) -> None:
+        before = self._done
+        self._settle(ended)
+        made = zip(self._made, before, self._done, strict=True)
+        train, extract, score = (count + now - then for count, then, now in made)
+        self._made = train, extract, score
+
+    def _settle(self, ended: Ended) -> None:
         piece = self._schedule.end(ended.task.name)
         self._timing.stop(ended.task.name)
         if ended.lost:
@@ -200,13 +222,12 @@ class Runner:
         for label in set(piece.detectors or ("",)) - failed:
             self._mend(job.run, label)
         if piece.detectors:
-            self._scored += len(piece.detectors)
+            self._mark(made_by_scoring(job.run, set(piece.detectors) - failed))
         elif report.missing:
             job.give_up()
         else:
             job.trained = job.prepared = True
-            self._note_model(job)
-            self._prepared.add(job.run.label)
+            self._mark(part for part in job.run.artefacts if part.stage != "score")
 
     def _mend(self, run: TrainingPlan, label: str) -> None:
         """Forget an earlier failure of what is done now."""
@@ -215,9 +236,14 @@ class Runner:
             self._failures.remove(key)
             self.store.discard("failures", key)
 
+    def _mark(self, artefacts: Iterable[Artefact]) -> None:
+        """Count artefacts as done."""
+        for artefact in artefacts:
+            self._there[artefact.stage].add(artefact.key)
+
     def _note_model(self, job: Job) -> None:
         if job.trained:
-            self._models.add(job.run.model)
+            self._there["train"].add(job.run.model)
 
     def _try_again(self, piece: Piece, ended: Ended) -> None:
         """Put a lost piece back, what its worker had not done of it; or give it up."""
@@ -232,7 +258,7 @@ class Runner:
             return
         lacking = set(lacking_detectors(job.run, self._has))
         left = [label for label in piece.detectors if label in lacking]
-        self._scored += len(piece.detectors) - len(left)
+        self._mark(made_by_scoring(job.run, set(piece.detectors) - set(left)))
         job.waiting += left
         if left:  # they are done in order: the first that is not there was at work
             suspect = left[0]
@@ -250,7 +276,6 @@ class Runner:
             failure = Missing(reason, run=run.label, detector=label, traceback=traceback)
             remember_failure(self.store, run, failure)
             self.missing.append(failure)
-        self._scored += len(piece.detectors)
 
     # ---- what the store tells ------------------------------------------------------------------
 
@@ -258,12 +283,9 @@ class Runner:
         return self.store.has(artefact.kind, artefact.key)
 
     def _refresh(self, job: Job) -> None:
-        before = job.left
-        _look_up(job, self._has)
-        self._scored += before - job.left
-        self._note_model(job)
-        if job.prepared:
-            self._prepared.add(job.run.label)
+        there = {part.key for part in job.run.artefacts if self._has(part)}
+        _look_up(job, lambda part: part.key in there)
+        self._mark(part for part in job.run.artefacts if part.key in there)
 
     def _look_around(self) -> None:
         """Now and then: keep claims alive, and see what came from elsewhere."""
@@ -328,13 +350,11 @@ class Runner:
             yield CurrentTask(piece.job.run.label, piece.stage, piece.detectors, seconds)
 
     def _progress(self) -> Progress:
-        runs = self.plan.trainings
+        stages = {stage: (len(self._there[stage]), len(self._wanted[stage])) for stage in STAGES}
         return Progress(
-            train=(len(self._models), len({run.model for run in runs})),
-            extract=(len(self._prepared), len(runs)),
-            score=(self._scored, sum(len(run.scores) for run in runs)),
+            **stages,
             found=self._found,
-            made=(self._made["train"], self._made["extract"], self._made["score"]),
+            made=self._made,
             failed=sum(not part.setting and not part.lasting for part in self.missing),
             elsewhere=sum(job.elsewhere for job in self._schedule.open),
             seconds_left=self._timing.seconds_left(self._schedule),

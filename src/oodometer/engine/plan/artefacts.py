@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Stage = Literal["train", "extract", "score"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
+# What is counted wherever progress is shown: artefacts. Outputs are those of a run on a data set,
+# probes among them; scores those of a detector on a data set in a run.
+UNITS: Mapping[Stage, str] = {"train": "models", "extract": "outputs", "score": "scores"}
 Has = Callable[["Artefact"], bool]
 
 # What `About.name` is in the records of each kind, and the phrase that names the artefact.
@@ -108,6 +111,16 @@ def present(artefacts: Iterable[Artefact], store: Store) -> Has:
     # Children first: what another process saves in the meantime, it saves after its parents.
     there = {kind: store.present(kind, wanted[kind]) for kind in reversed(KINDS)}
     return lambda artefact: artefact.key in there[artefact.kind]
+
+
+def made_by_scoring(run: TrainingPlan, detectors: Iterable[str]) -> Iterator[Artefact]:
+    """The scores of detectors, and what only their scoring makes."""
+    labels = set(detectors)
+    parts = [part for part in run.artefacts if part.stage == "score"]
+    scores = [part for part in parts if part.kind == "scores" and part.about.name in labels]
+    read = {key for part in scores for key in part.parents}
+    yield from scores
+    yield from (part for part in parts if part.key in read)
 
 
 def count_present(artefacts: Iterable[Artefact], has: Has) -> dict[Stage, tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from oodometer.engine.plan.artefacts import Stage, count_present
 from oodometer.engine.plan.study_index import PlanRecord, read_plan
@@ -67,6 +67,37 @@ def survey(store: Store) -> Survey:
         states.append(StudyState(name, bool(version.outcomes), stages, failed, earlier))
     runners, claims = tuple(read_reports(store)), tuple(store.claims())
     return Survey(sizes, tuple(states), runners, claims, halves, strays)
+
+
+def as_data(found: Survey) -> dict[str, object]:
+    """The survey as plain data for other programs; counts are in `UNITS`."""
+
+    def counts(stages: Mapping[Stage, tuple[int, int]]) -> dict[str, dict[str, int]]:
+        return {stage: {"done": done, "wanted": all} for stage, (done, all) in stages.items()}
+
+    return {
+        "kinds": {
+            kind: {"count": len(sizes), "bytes": sum(sizes.values())}
+            for kind, sizes in found.sizes.items()
+        },
+        "studies": [{**asdict(state), "stages": counts(state.stages)} for state in found.studies],
+        "runners": [
+            {
+                **asdict(runner),
+                "stale": runner.stale,
+                "progress": {
+                    "stages": counts(runner.progress.stages),
+                    "failed": runner.progress.failed,
+                    "elsewhere": runner.progress.elsewhere,
+                    "seconds_left": runner.progress.seconds_left,
+                },
+            }
+            for runner in found.runners
+        ],
+        "claims": [{**asdict(claim), "stale": claim.stale} for claim in found.claims],
+        "unfinished": sorted(found.halves),
+        "strays": sorted(found.strays),
+    }
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ MOST_FAILURES = 20  # in one report; `Progress.failed` counts all
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is: what is done and what is wanted of each stage, whoever did it."""
+    """How far a study is: artefacts done and wanted of each stage (`UNITS`), whoever made them."""
 
-    train: tuple[int, int] = (0, 0)  # models
-    extract: tuple[int, int] = (0, 0)  # runs
-    score: tuple[int, int] = (0, 0)  # detectors, over all runs
+    train: tuple[int, int] = (0, 0)
+    extract: tuple[int, int] = (0, 0)
+    score: tuple[int, int] = (0, 0)
     found: tuple[int, int, int] = (0, 0, 0)  # of each stage, what was in the store before
     made: tuple[int, int, int] = (0, 0, 0)  # of each stage, what this runner made
     failed: int = 0
