@@ -580,7 +580,9 @@ def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):
     study = make_study(tiny_npz(), detectors=["energy", name])
     done = run_cli(study, tmp_path / "store", tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "SystemExit: 3" in " ".join(done.stdout.split())
+    assert "failed: 2" in done.stdout and "2 parts missing" in done.stdout
+    report = tmp_path / "store" / "reports" / "tiny" / "report.html"
+    assert "SystemExit: 3" in report.read_text(encoding="utf-8"), "the terminal is short"
 
 
 def test_the_table_does_not_tell_how_the_run_went(study, tmp_path):
