@@ -25,8 +25,8 @@ def analyze(
     results: Annotated[
         list[str],  # not Path: an empty text would be the working folder
         typer.Argument(
-            help="Files (CSV, .xlsx, Markdown, LaTeX, Parquet, JSON) or folders; use "
-            "FILE.xlsx#SHEET to select a sheet."
+            help="Files (CSV, .xlsx, Markdown, LaTeX, HTML, text, Parquet, JSON) or folders; use "
+            "FILE.xlsx#SHEET to select a sheet, PAGE.md#3 the third table of a page."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("oodometer-analysis"),
@@ -34,8 +34,9 @@ def analyze(
         str,
         typer.Option(
             help="Override detected column roles: 'detector=Method, ood=Test set, auroc=AUC'. "
-            "Roles: detector, id, ood, metric, runs, factor, covariate, ignore, or a metric name; "
-            "detector=Training+Method joins two columns."
+            "Roles: detector, id, ood, metric, runs, repeat, condition, re_evaluation, part, "
+            "covariate, ignore, a metric's name, or higher/lower for any metric (which is "
+            "better); detector=Training+Method joins two columns."
         ),
     ] = "",
     runs: Annotated[
