@@ -15,7 +15,8 @@ _GAPS = frozenset(
      "missing", "oom", "error", "fail", "failed", "tbd", "not available", "timeout", "diverged",
      "n.r.", "nr", "not reported", "✗", "✘", "×", "∅", "…", "...", ".", "*", "n/d", "n.d.",
      "k.a.", "s.o.", "dnf", "unknown", "not run", "running", "pending", "skipped", "crashed",
-     "killed", "not applicable"}
+     "killed", "not applicable", "todo", "wip", "coming soon", "did not finish", "out of memory",
+     "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
 _NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)

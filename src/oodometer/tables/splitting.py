@@ -88,19 +88,19 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
         [re.split(gap, _JOINED.sub(r"\1", line.strip())) for line in lines]
         for gap in (r"\s{2,}", r"\s+")
     )
+    placed = _by_position(lines)
     for rows in (wide, narrow):
-        if len(rows[0]) > 1 and len({len(row) for row in rows}) == 1:
+        even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
+        if even and (placed is None or len(placed[0]) <= len(rows[0])):
             return rows
-    return (
-        _by_position(lines)
-        or _even(wide, lines[0])
-        or _even(narrow, lines[0])
-        or _with_long_names(narrow)
-    )
+    return placed or _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
 
 
 def _by_position(lines: Sequence[str]) -> Rows | None:
     """Cut where all lines have a space; None unless that leaves numbers, and no empty cells."""
+    lines = [
+        re.sub(r" (±|\+/-) ", "\0\\1\0", line) for line in lines
+    ]  # one cell, as wide as before
     used = bytearray(max(map(len, lines)))
     for line in lines:
         for word in re.finditer(r"\S+", line):
@@ -108,7 +108,7 @@ def _by_position(lines: Sequence[str]) -> Rows | None:
     spans = [found.span() for found in re.finditer(b"\1+", used)]
     if not 1 < len(spans) <= _MOST_POSITIONS:
         return None
-    rows = [[line[start:end].strip() for start, end in spans] for line in lines]
+    rows = [[line[start:end].strip().replace("\0", "") for start, end in spans] for line in lines]
     header, *body = rows
     filled = [any(row[n] for row in body) for n in range(len(spans))]
     if not filled[-1]:

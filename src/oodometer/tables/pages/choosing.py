@@ -59,14 +59,26 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
     left = [c for c in candidates if c.grid is not None and _has_numbers(c.grid)]
     if not left:
         raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
-    return [c for c in left if _names_results(c)] or left
+    named = [c for c in left if _names_results(c)]
+    known = {name for c in named for name in _first_names(c)}
+    # Of the same detectors as those: results, too, of whatever.
+    also = [c for c in left if c not in named and len(known & _first_names(c)) > 1]
+    return [c for c in left if c in named or c in also] or left
+
+
+def _first_names(candidate: Candidate) -> set[str]:
+    """Return the names in the first column."""
+    rows = candidate.grid.rows if candidate.grid else []
+    return {undressed(row[0]).casefold() for row in rows if row[0]} if rows else set()
 
 
 def _judged(candidate: Candidate, read: set[int], chosen: bool) -> Found:
     found = candidate.found
     if found.number in read:
         return replace(found, is_read=True)
-    if candidate.grid is None or not _has_numbers(candidate.grid):
+    if candidate.grid is None:
+        return replace(found, why_not=candidate.problem.rstrip("."))
+    if not _has_numbers(candidate.grid):
         return replace(found, why_not="no column of numbers")
     return replace(found, why_not="not chosen" if chosen else "no metric is named")
 

@@ -12,6 +12,7 @@ from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable, Sp
 _HEADINGS = {f"h{level}": level for level in range(1, 7)} | {"summary": BOLD}
 _BLOCKS = frozenset({"p", "div", "li", "ul", "ol", "section", "article", "br", "pre", "dd", "dt"})
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "select"})
+_LONGEST_MARK = 3  # characters of the mark of a footnote
 _MOST_COLUMNS, _MOST_LINES, _MOST_CELLS = 1000, 65_534, 5_000_000  # the first two: as browsers
 
 
@@ -36,7 +37,7 @@ def text_of_html(cell: str) -> str:
     >>> text_of_html("91.2<sub>0.3</sub>"), text_of_html("<b>MSP</b><sup>1</sup>")
     ('91.2_{0.3}', 'MSP')
     """
-    reader = _Reader(Outline())
+    reader = _Reader(None)
     reader.feed(cell)
     reader.close()
     return reader.text()
@@ -55,7 +56,8 @@ class _Table:
 class _Reader(HTMLParser):
     """Walks through the tags of a page."""
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: Outline | None) -> None:
+        """Begin a page, or a text whose lines are one, where there is no outline."""
         super().__init__(convert_charrefs=True)
         self._outline = outline
         self._tables: list[_Table] = []
@@ -104,7 +106,7 @@ class _Reader(HTMLParser):
             self._silent = max(0, self._silent - 1)
         elif tag in ("sub", "sup"):
             self._script = ""
-        elif tag in _HEADINGS and not self._tables:
+        elif tag in _HEADINGS and not self._tables and self._outline is not None:
             self._outline.heading(_HEADINGS[tag], self.text())
         elif tag == "caption" and self._tables:
             self._tables[-1].caption = self.text()
@@ -126,14 +128,14 @@ class _Reader(HTMLParser):
 
     def _break(self) -> None:
         """Begin another line; outside of tables, what was said is a line of prose."""
-        if self._tables:
+        if self._tables or self._outline is None:
             self._texts[-1].append(" ")
         else:
             self._say()
 
     def _say(self) -> None:
-        said = self.text()
-        if said:
+        said = self.text() if self._outline is not None else ""
+        if said and self._outline is not None:
             self._outline.say(said)
 
     def _end_cell(self) -> None:
@@ -147,14 +149,15 @@ class _Reader(HTMLParser):
         table = self._tables.pop()
         self._texts.pop()
         captions = {CAPTION: table.caption} if table.caption else None
-        self._outline.table(_laid_out(table), captions)
+        if self._outline is not None:
+            self._outline.table(_laid_out(table), captions)
 
 
 def _script(kind: str, said: str, behind_number: bool) -> str:
     """Return what is raised or lowered: a spread behind a number; a mark of a footnote is none."""
     spread = "±" in said or "." in said or "+/-" in said
     if kind == "sup" and not spread:
-        return ""
+        return f" {said}" if len(said) > _LONGEST_MARK else ""
     return f"_{{{said}}}" if behind_number and spread and said[:1].isdigit() else said
 
 

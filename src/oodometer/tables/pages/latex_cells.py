@@ -155,7 +155,7 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
     """
     cell = _SECOND.sub(r" ± \1", " ".join(_silenced(cell).replace("\\\\", " ").split()))
     if read_cell(cell) is not None:
-        return cell
+        return cell.replace(r"\%", "%")
     known = macros or {}
 
     def said(found: re.Match[str]) -> str:
