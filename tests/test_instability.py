@@ -459,3 +459,14 @@ def test_epochs_add_no_evidence_that_a_condition_changes_the_winner():
         )
         flipped += any(verdict == "flips" for verdict, _ in claims(finding))
     assert flipped <= 60 * 0.05 + 2 * np.sqrt(60 * 0.05 * 0.95)
+
+
+def test_what_is_no_share_is_told_in_its_own_unit():
+    values = {"a": [5.0, 5.5, 6.0], "b": [7.0, 7.1, 7.2]}
+    lines = [{"detector": name, "ood": "", "seed": seed, "value": value}
+             for name, own in values.items() for seed, value in enumerate(own)]  # fmt: skip
+    table = Results(pd.DataFrame(lines), ("seed",), "RMSE", higher_is_better=False, is_share=False)
+    finding = instability_of(table)
+    assert any(text.startswith("The seed moves a by 1 in RMSE") for _, text in claims(finding))
+    (spread,) = [table for table in finding.tables if table.name.startswith("spread-")]
+    assert spread.rows[0][1:4] == (5.5, pytest.approx(0.5), 1.0)

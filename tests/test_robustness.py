@@ -474,10 +474,10 @@ def test_two_in_distribution_sets_are_kept_apart():
     finding = finite(robustness_of(Results(frame, results.factors)))
     table = next(t for t in finding.tables if t.name == "robustness")
     assert table.columns[1:5] == (
-        "mnist | near",
-        "mnist | far",
-        "fashion | near",
-        "fashion | far",
+        "mnist / near",
+        "mnist / far",
+        "fashion / near",
+        "fashion / far",
     )
 
 

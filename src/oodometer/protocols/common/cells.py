@@ -28,7 +28,9 @@ class Pair(NamedTuple):
 
     def label(self, several: bool) -> str:
         """How readers call it; with `several` data sets, together with its own."""
-        return " / ".join(filter(None, self)) if several or not self.ood else self.ood
+        if self.ood and not several:
+            return self.ood
+        return " / ".join(filter(None, self)) or "the data set"
 
 
 @dataclass(frozen=True, eq=False)

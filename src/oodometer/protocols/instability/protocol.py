@@ -245,11 +245,11 @@ def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
     alike = len(part.detectors) > 1 and bool(np.isclose(part.deltas[far], part.deltas[near]))
     moved = "every detector" if alike else part.detectors[far]
     text = (
-        f"The {part.factor} moves {moved} by {100 * part.deltas[far]:.1f} points of {part.metric} "
-        f"on {part.set}"
+        f"The {part.factor} moves {moved} by {_amount(part, float(part.deltas[far]))} "
+        f"{'points of' if part.is_share else 'in'} {part.metric} on {part.set}"
     )
     if far != near and not alike:
-        text += f", and {part.detectors[near]} by {100 * part.deltas[near]:.1f}"
+        text += f", and {part.detectors[near]} by {_amount(part, float(part.deltas[near]))}"
     if part.accuracy is not None:
         text += f"; the accuracy by {100 * part.largest_move(part.accuracy):.1f}"
     evidence = "; ".join(
@@ -275,9 +275,18 @@ def _deviation(part: Spread, row: int) -> str:
     if spread is None:
         return "unknown"
     if not spread.value:
-        return "0.00 points, without an interval because all values are identical"
-    low, high = 100 * spread.low, 100 * spread.high
-    return f"{100 * spread.value:.2f} points [{low:.2f}, {high:.2f}]"
+        zero = "0.00 points" if part.is_share else "0"
+        return f"{zero}, without an interval because all values are identical"
+    value, low, high = (
+        f"{100 * end:.2f}" if part.is_share else f"{end:.3g}"
+        for end in (spread.value, spread.low, spread.high)
+    )
+    return f"{value}{' points' * part.is_share} [{low}, {high}]"
+
+
+def _amount(part: Spread, value: float) -> str:
+    """Write a difference: of shares in hundredths."""
+    return f"{100 * value:.1f}" if part.is_share else f"{value:.3g}"
 
 
 def _apart(part: Spread, far: int, near: int, level: float) -> bool:

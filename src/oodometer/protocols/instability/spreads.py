@@ -38,6 +38,7 @@ class Spread:
     set_word: str  # what readers call such a set
     metric: str
     higher_is_better: bool
+    is_share: bool  # values are fractions, told in hundredths
     detectors: tuple[str, ...]
     levels: tuple[str, ...]
     level: tuple[str, ...]  # of each run
@@ -45,7 +46,7 @@ class Spread:
     contexts: NDArray[np.int64]  # of each run: the same, but for repeats such as the seed
     conditions: NDArray[np.int64]  # of each run: the same, but for repeats and re-evaluations
     trained: NDArray[np.int64]  # of each run: the training run that it evaluates
-    values: NDArray[np.float64]  # (detectors, runs), fractions
+    values: NDArray[np.float64]  # (detectors, runs)
     accuracy: NDArray[np.float64] | None
     changes: int  # independent changes of the factor: re-evaluations of one training run are none
     published: bool = False
@@ -200,12 +201,12 @@ class Spread:
 def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
     """Cells of the compared detectors, who is left out, and how many cells some detector lacks.
 
-    Percentages become fractions. A detector that lacks half of the values is left out, because
-    only runs that all detectors share are compared.
+    Percentages become fractions; what is no share stays in its unit. A detector that lacks half of
+    the values is left out, because only runs that all detectors share are compared.
     """
     require_metric_values(table)
     cells = cells_of(table).over_parts()
-    if float(np.nanmax(np.abs(cells.values))) > 1.0:
+    if table.is_share and float(np.nanmax(np.abs(cells.values))) > 1.0:
         cells = replace(cells, values=cells.values / 100.0)
     shares = cells.present.mean(axis=1)
     kept = [name for name, share in zip(cells.detectors, shares, strict=True) if share >= ENOUGH]
@@ -268,6 +269,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         set_word="outlier set" if any(own.ood for own in cells.pairs) else "data set",
         metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
         higher_is_better=results.higher_is_better,
+        is_share=results.is_share,
         detectors=cells.detectors,
         levels=tuple(dict.fromkeys(level)),
         level=level,

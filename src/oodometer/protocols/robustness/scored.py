@@ -297,7 +297,7 @@ def arrange(
     require_metric_values(results)
     everything = cells_of(results).over_parts()
     # The conventions of the library are fractions; the paper's epsilon is meant for percent.
-    is_share = float(np.nanmax(np.abs(everything.values))) <= 1.0
+    is_share = results.is_share and float(np.nanmax(np.abs(everything.values))) <= 1.0
     # The levels of the factor are kept apart even if they re-evaluate the same training run.
     kinds = [
         Factor(f.name, "condition" if f.name == chosen else f.kind) for f in everything.factors

@@ -25,7 +25,7 @@ def metric_label(metric: ScoredMetric) -> str:
 def pair_label(metric: ScoredMetric, pair: Pair) -> str:
     """Name a pair by its outlier set, and by its ID set too where there are several."""
     several = len({known.id for known in metric.pairs}) > 1
-    return " | ".join(filter(None, pair)) if several or not pair.ood else pair.ood
+    return pair.label(several)
 
 
 def formula(metric: ScoredMetric) -> str:
