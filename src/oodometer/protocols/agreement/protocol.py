@@ -42,9 +42,9 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         tables=(_table(fields, common),),
         series=(_map(fields, common),),
         caveats=(
-            "Means over all runs and outlier sets that every detector has. Who is first holds, or "
-            "flips, if the leads by both metrics are significant (paired runs, Holm); Kendall's "
-            "tau measures how far the whole orders agree in this table.",
+            "Means over all that every detector has. Who is first holds, or flips, if the leads by "
+            f"both metrics are significant (paired {fields[0].case}s, Holm); Kendall's tau "
+            "measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
     )
@@ -81,10 +81,10 @@ def _claims(
         if best == rival
         else f"{main.metric} ranks {best} first, {other.metric} {rival}"
     )
-    # What the metrics say about this table is plain; whether other runs would agree is not.
+    # What the metrics say about this table is plain; whether other cases would agree is not.
     verdict = judge(comparisons)
     is_open = verdict == "undecided"
-    text += "; in other runs it may be another." if is_open else "."
+    text += f"; {main.scope} it may be another." if is_open else "."
     leads = "the leads are not significant" if is_open else "the leads are significant"
     first = Claim(text, verdict, f"{count(len(detectors), 'detector')}; {leads}")
     if len(detectors) < FEWEST_DETECTORS:
