@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 Rows = list[list[str]]  # the cells of a table, line by line
 
+_LONGEST = 1000  # characters of a cell with a number
 _REMEMBERED = 1 << 18  # cells: each is asked for several times, and many are equal
 _GAPS = frozenset(
     {"", "-", "--", "---", "–", "—", "n/a", "n.a.", "na", "nan", "none", "null", "?", "/",
@@ -16,7 +17,7 @@ _GAPS = frozenset(
      "n.r.", "nr", "not reported", "✗", "✘", "×", "∅", "…", "...", ".", "*", "n/d", "n.d.",
      "k.a.", "s.o.", "dnf", "unknown", "not run", "running", "pending", "skipped", "crashed",
      "killed", "not applicable", "todo", "wip", "coming soon", "did not finish", "out of memory",
-     "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
+     "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
 _NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)
@@ -29,11 +30,11 @@ _DECORATION = re.compile(
     rf"|{_MARK}"
     r"|\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?"  # \textbf and whatever else a paper defines; not \pm
     r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff]"
-    r"|\\(?=%)|\*+(?=\s|$)|^[*_]+|(?<=\d)_$|^['\"]|['\"]$"
+    r"|\\(?=%)|^[~≈]|\*+(?=\s|$)|^[*_]+|(?<=\d)_$|^['\"]|['\"]$"
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
-    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
     r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
@@ -42,9 +43,12 @@ _SCRIPT = re.compile(r"(?<=\d)\$?[_^]\{?\s*(\d*\.\d+)\s*\}?\$?$")  # 91.2$_{0.3}
 _CELL = re.compile(
     rf"^(?P<value>{_NUMBER})\s*(?P<sign>%|percent\b|pct\b)?"
     rf"(?:\s*(?:_?\s*(?:{_PLUS_MINUS}|std\.?|sd)\s*(?P<spread>{_NUMBER})|"
-    rf"\(\s*(?:{_PLUS_MINUS}|(?:std|sd|σ)\b\.?\s*[:=]?)?\s*(?P<bracket>{_NUMBER})\s*\)))?"
-    rf"\s*(?P<end>%|percent\b|pct\b)?$"
+    rf"\(\s*(?:{_PLUS_MINUS}|(?:std|sd|σ)\b\.?\s*[:=]?)?\s*(?P<bracket>{_NUMBER})\s*%?\s*\)))?"
+    rf"\s*(?P<end>%|percent\b|pct\b)?$",
+    re.IGNORECASE,
 )
+_THOUSANDS = re.compile(r"(?<![\d.])(\d{1,3}(?:,\d{3})+)(?=\.\d)")  # 1,234.5; not 1,234
+_LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789±-")  # digits of a spread
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
 _LOOKED_AT = 5000  # cells of a column, evenly, to tell whether it holds numbers
 _WIDE = str.maketrans("０１２３４５６７８９．，％＋－\u00a0\u2009\u202f", "0123456789.,%+-   ")
@@ -67,7 +71,7 @@ def is_gap(text: str) -> bool:
     [True, True, True, False]
     """
     bare = text.strip()
-    if bare.strip("*\\ ").casefold() in _GAPS or bare.casefold() in _GAPS:
+    if bare.strip("*\\${} ").casefold() in _GAPS or bare.casefold() in _GAPS:
         return True
     spaceless = bare.casefold().replace(" ", "")
     known = spaceless in _GAPS or _FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare)
@@ -88,7 +92,10 @@ def read_cell(text: str) -> Cell | None:
     """
     if _PLAIN.fullmatch(text):
         return Cell(float(text))
-    text = _SCRIPT.sub(r"±\1", _NO_SPREAD.sub("", text.translate(_WIDE).strip()))
+    if len(text) > _LONGEST:
+        return None
+    text = _lowered(_NO_SPREAD.sub("", text.translate(_WIDE).strip()))
+    text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), _SCRIPT.sub(r"±\1", text))
     remark = _REMARK.search(text)
     bare = text[: remark.start()] if remark and remark.start() else text
     plain = _DECORATION.sub("", bare).strip()
@@ -102,6 +109,12 @@ def read_cell(text: str) -> Cell | None:
         bool(found["sign"] or found["end"]),
         remark[0].strip() if remark and remark.start() else "",
     )
+
+
+def _lowered(text: str) -> str:
+    """Write digits below the line, as in 91.2₀.₃, behind ±."""
+    start = next((n for n, sign in enumerate(text) if sign in "₀₁₂₃₄₅₆₇₈₉"), 0)
+    return f"{text[:start]}±{text[start:].translate(_LOWERED)}" if start else text
 
 
 def holds_numbers(text: str) -> bool:
