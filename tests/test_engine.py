@@ -496,6 +496,23 @@ def test_helpers_that_exchange_their_contents_are_another_detector(tmp_path, mon
     assert function_version(card.build) != before
 
 
+def test_networks_made_by_partial_functions_and_objects_have_keys(tmp_path):
+    """They have no source of their own; a built-in has none at all, and is refused."""
+    from oodometer.engine.plan.keys import function_version
+    from oodometer.imports import import_object
+
+    file = tmp_path / "makers.py"
+    file.write_text(
+        "from functools import partial\n\n\ndef make(classes, hidden):\n    return hidden\n\n\n"
+        "few, many = partial(make, hidden=2), partial(make, hidden=3)\n\n\n"
+        "class Maker:\n    def __call__(self, classes):\n        return 5\n\n\nmaker = Maker()\n"
+    )
+    made = [import_object("Network", f"{file}:{name}") for name in ("few", "many", "maker")]
+    assert len({function_version(each) for each in made}) == 3
+    with pytest.raises(UserError, match="'posix:system' is built into Python"):
+        function_version(import_object("Network", "os:system"))
+
+
 def test_a_file_that_a_detector_reads_is_in_its_key_if_declared(tiny_npz, tmp_path):
     name = write_own(tmp_path, "test.logits.amax(1)")
     module = tmp_path / "own_detectors.py"

@@ -379,6 +379,17 @@ def test_counters_of_batches_are_no_reason_to_refuse_weights(tmp_path, counted):
     assert torch.equal(loaded(rows), saved.eval()(rows))
 
 
+def test_models_and_weights_without_plain_numbers_are_refused(own_model, tmp_path):
+    with torch.device("meta"):
+        nowhere = torch.nn.Linear(3, 2)
+    with pytest.raises(UserError, match="on the device 'meta' and has no weights"):
+        om.extract(nowhere, {"rows": torch.rand(4, 3)})
+    state = load_file("seed0.safetensors")
+    torch.save(state | {"head.weight": state["head.weight"].to_sparse()}, "sparse.pt")
+    with pytest.raises(UserError, match=r"head.weight is sparse; save head.weight.to_dense\(\)"):
+        load_model(own_model, (1, 8, 8), 10, tmp_path / "sparse.pt")
+
+
 def test_weights_are_read_without_running_code(own_model, tmp_path):
     class Bomb:
         def __reduce__(self):

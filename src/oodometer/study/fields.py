@@ -69,7 +69,8 @@ class TrainSpec(BaseModel):
     test_size: Annotated[Annotated[StrictInt, Field(ge=1)] | None, _RE_EVALUATION] = None
     # Which subset of each outlier set; nothing is trained again for another one.
     ood_draw: Annotated[
-        Annotated[StrictInt, Field(ge=0)] | None, _Varies("re_evaluation", is_drawn=True)
+        Annotated[StrictInt, Field(ge=0, lt=10_000)] | None,
+        _Varies("re_evaluation", is_drawn=True),
     ] = None
     # How the features for detectors are extracted.
     features: Annotated[Literal["forward", "skip_stem_relu"], _RE_EVALUATION] = "forward"

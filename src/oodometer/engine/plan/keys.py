@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import oodometer
@@ -71,7 +71,7 @@ def function_version(build: Callable[..., object]) -> str:
     What lies in site-packages is known by its minor version and not read, unless it is of the same
     package. A changed helper is a changed detector, and so are two helpers that exchange names.
     """
-    if build.__module__.startswith("oodometer.detectors."):
+    if getattr(build, "__module__", "").startswith("oodometer.detectors."):
         module = build.__module__.removeprefix("oodometer.").replace(".", "/")
         return code_version(module, apart_from=("errors", "imports", "detectors/__init__"))
     sources, libraries = _sources(build)
@@ -81,13 +81,23 @@ def function_version(build: Callable[..., object]) -> str:
 @cache
 def libraries_of(build: Callable[..., object]) -> dict[str, str]:
     """Versions of the distributions that the user's modules behind a function import."""
-    if build.__module__.startswith("oodometer."):
+    if getattr(build, "__module__", "").startswith("oodometer."):
         return {}
     return versions_of(_sources(build)[1])
 
 
 def _sources(build: Callable[..., object]) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """The meaning of every module of the user's behind a function, and imported distributions."""
+    if isinstance(build, partial):
+        sources, imported = _sources(build.func)
+        return {**sources, "arguments": repr((build.args, build.keywords))}, imported
+    if not (inspect.isroutine(build) or inspect.isclass(build)):
+        return _sources(type(build))
+    if inspect.isbuiltin(build):
+        raise UserError(
+            f"'{build.__module__}:{build.__name__}' is built into Python: name a function or a "
+            "class of your own, whose code can be read."
+        )
     file = inspect.getsourcefile(build)
     if file is None or not Path(file).is_file():  # typed into a console or a notebook
         return _typed_sources(build), ()

@@ -124,6 +124,9 @@ def _read(path: Path) -> dict[str, Tensor]:
             break
     if not isinstance(content, dict) or not all(isinstance(v, Tensor) for v in content.values()):
         raise UserError(f"Weights '{path}' must hold a state_dict: names and tensors, no more.")
+    sparse = [name for name, tensor in content.items() if tensor.layout is not torch.strided]
+    if sparse:
+        raise UserError(f"Weights '{path}': {sparse[0]} is sparse; save {sparse[0]}.to_dense().")
     return content
 
 

@@ -72,6 +72,11 @@ class Session:
         if train is None:
             self._request.refuse_training(train_name)
         model, head, layers = _without_parallel(model, head, layers)
+        if any(part.is_meta for part in (*model.parameters(), *model.buffers())):
+            raise UserError(
+                "The model is on the device 'meta' and has no weights: make it on the CPU, or load "
+                "weights into it by model.to_empty(device='cpu') and load_state_dict."
+            )
         if isinstance(model, torch.jit.ScriptModule):
             raise scripted()
         if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
