@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from oodometer.analysis import analyze
 from oodometer.cli import app, main
 from oodometer.finding import Claim, Finding, Table, from_json, to_json
-from oodometer.reports import markdown, render, summary
+from oodometer.reports import FORMATS, markdown, render, report, summary
 
 LONG = "n" * 5000
 BAD = "na\x1b[31mme\x07\nof\ta\rthing\x00"
@@ -184,3 +184,11 @@ def test_a_leaderboard_is_cut_to_ten_rows_and_says_so():
     assert "detector 9 " in text and "detector 10 " not in text
     assert "20 more rows are in the report." in text and "How the data" not in text
     assert text[: text.index("Leaderboard")].count("\n") <= 13
+
+
+def test_every_format_of_a_report_says_how_the_data_were_read(tmp_path):
+    finding = Finding("p", "t", "q", claims(5), reading=READING)
+    for path in report([finding], tmp_path, formats=FORMATS):
+        text = path.read_text(encoding="utf-8")
+        for _, value in READING[:2]:
+            assert value in text, path.name
