@@ -292,3 +292,38 @@ def test_many_columns_and_long_names_take_seconds(tmp_path):
     assert len(found.frame) == 1200
     long_title = pd.DataFrame({"method": ["MSP", "KNN"], "auroc " * 20_000: [0.9, 0.8]})
     assert read_results(long_title, "higher=*").results[0].frame["value"].tolist() == [0.9, 0.8]
+
+
+def test_a_word_of_settings_is_no_detector_beside_columns_of_models(tmp_path):
+    text = "dataset,metric,mode,llama-7b,glm-9b,gemma-9b\n" + "".join(
+        f"set{n},accuracy,{mode},{60 + n}.1,{65 + n}.2,{70 + n}.3\n"
+        for n in range(3)
+        for mode in ("gen", "fewshot")
+    )
+    with pytest.raises(UserError, match=r"rows \(gen, fewshot, …\) or the columns \(llama-7b"):
+        read(tmp_path, text)
+
+
+def test_a_setting_of_the_size_of_the_results_is_a_condition(tmp_path):
+    text = "Dataset,Sparsity,Dense,Pruned,Pruned+FT,Pruned+KD\n" + "".join(
+        f"{'CIFAR-10' if n < 3 else 'CIFAR-100'},{s},0.94{n},0.43{n},0.94{n + 1},0.95{n}\n"
+        for n, s in enumerate((0.5, 0.7, 0.85) * 2)
+    )
+    found = read(tmp_path, text, "t.csv", "accuracy=*").results[0]
+    assert sorted(set(found.frame["detector"])) == ["Dense", "Pruned", "Pruned+FT", "Pruned+KD"]
+    assert kinds(found) == {"Sparsity": "condition"}
+
+
+def test_error_detection_is_a_task_and_not_an_error(tmp_path):
+    text = "model,translation_error_detection,snarks\na,31.2,40.1\nb,52.3,45.6\n"
+    found = read(tmp_path, text, "t.csv", "accuracy=*").results[0]
+    assert len(found.frame) == 4
+
+
+def test_the_kind_of_each_model_is_not_where_it_was_measured(tmp_path):
+    text = "Model,Domain,Overall SDR\nx,waveform,5.3\ny,spectrogram,6.2\nz,waveform,7.1\n"
+    found = read(tmp_path, text).results[0]
+    assert found.metric == "SDR"
+    assert all(
+        len(set(found.frame[column])) == 1 for column in ("id", "ood") if column in found.frame
+    )

@@ -213,11 +213,11 @@ def _without_names(
     frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
     """Leave out names such as translation_error_detection, few among many that name no metric."""
-    doubtful = {c for c, m in named.items() if m in GENERAL and without_metric(c)}
-    doubtful = {c for c in doubtful if not is_set(without_metric(c))}
+    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL}
+    tests = (is_set, is_average, is_qualifier)
+    doubtful = {c for c, what in rest.items() if what and not any(test(what) for test in tests)}
     others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
-    names = doubtful if 2 * len(doubtful) <= others else set()
-    return {column: metric for column, metric in named.items() if column not in names}
+    return {c: m for c, m in named.items() if c not in doubtful or 2 * len(doubtful) > others}
 
 
 def _are_general(

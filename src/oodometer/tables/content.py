@@ -161,13 +161,14 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
         return
-    untitled = [column for column in free if _is_untitled(column)]
     if roles.id is None and SECTION in sets:
         roles.id = SECTION
     elif roles.ood is None and roles.id is None and not (len(wide) > 1 and roles.detector):
+        free = [column for column in free if not _is_property(frame, column, roles)]
         weak = {plain(column): column for column in free}
         named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
         about = [column for column in free if _is_about_data(frame, column)] if wide else []
+        untitled = [column for column in free if _is_untitled(column)]
         roles.ood = next(iter([*named, *untitled, *about]), None)
 
 
@@ -189,6 +190,13 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
             roles.factors.remove(titled[0])
     elif _are_trained_on(frame, roles, frame[roles.ood].unique().tolist()):
         roles.id, roles.ood = roles.ood, None
+
+
+def _is_property(frame: pd.DataFrame, column: str, roles: Roles) -> bool:
+    """Whether a column tells of what kind each detector is: not where it was measured."""
+    if roles.detector is None or min(frame[[column, roles.detector]].nunique()) < 2:
+        return False
+    return bool(frame.groupby(roles.detector)[column].nunique().max() < 2)
 
 
 def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool:

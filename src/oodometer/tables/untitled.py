@@ -76,7 +76,7 @@ def untitled_results(
         roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
         measured = [column for column in measured if column not in means]
     _require_one_split(measured)
-    measured = _alike(measured, roles, asked=metric in roles.own)
+    measured = _alike(measured, roles, asked=ALL in roles.chosen)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
@@ -180,7 +180,8 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     if len(measured) >= _SHOWN:  # numbers of the size of many others are like them
         sizes = [cell.value for column in measured for cell in cells[column]]
         low, high = min(sizes), max(sizes)
-        found |= {c for c in whole if all(low <= n.value <= high for n in cells[c])}
+        sized = {c for c in whole if all(low <= n.value <= high for n in cells[c])}
+        found |= {c for c in sized if not _repeats(cells[c])}
     if measured:  # negative ones, which will be asked about
         largest = max(cell.value for column in measured for cell in cells[column])
         found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
