@@ -205,7 +205,7 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     if roles.metric is not None:
         metrics = {metric_named(text) or "" for text in frame[roles.metric].unique()}
     names = detector_names(frame, roles)
-    if metrics & _ONLY_OOD or any(map(is_posthoc, names)):
+    if metrics & _ONLY_OOD or any(is_posthoc(n) and is_surely_detector(n) for n in names):
         return False
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or _mostly(names, is_model):
         return True

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from oodometer.errors import UserError
 from oodometer.tables.roles import ALL, Roles, option
 
@@ -15,28 +18,41 @@ _MOST = 0.9  # of AUROCs below 0.5 that are doubted
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
-def settled(lines: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
-    """Leave out AUROCs of exactly 0 that stand for gaps; ask where most are below 0.5.
-
-    What the user says to be AUROC is believed.
-    """
-    is_auroc = (lines["metric"] == "auroc").to_numpy()
-    named = {ALL, *(c for c, (metric, _) in roles.measured.items() if metric == "auroc")}
-    if is_auroc.sum() < _FEWEST or named & roles.chosen:
-        return lines
+def without_zeros(lines: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
+    """Leave out AUROCs of exactly 0 that stand for gaps: all others are far above."""
+    is_auroc = _doubtful(lines, roles)
     values = lines["value"].to_numpy(dtype=float)
     zero = is_auroc & (values == 0)
     others = values[is_auroc & ~zero]
-    if zero.any() and 2 * zero.sum() < is_auroc.sum() and others.min() >= _LOWEST:
-        notes.append(f"auroc of exactly 0 counts as missing (did not finish?): {int(zero.sum())}")
-        lines = lines[~zero].reset_index(drop=True)
-    below = float((others < 0.5).mean())
-    if below >= _MOST:
-        column = next(c for c, (metric, _) in roles.measured.items() if metric == "auroc")
-        column = column if len(roles.measured) == 1 else ALL
-        raise UserError(
-            f"{below:.0%} of the AUROCs are below 0.5: if the scores are reversed or lower is "
-            f"better, use {option(lower=column)}; if this is another metric, "
-            f"{option(higher=column)}; if they are AUROCs indeed, {option(auroc=column)}."
-        )
-    return lines
+    if not zero.any() or 2 * zero.sum() >= is_auroc.sum():
+        return lines
+    if others.min() < _LOWEST * (1 if others.max() <= 1 else 100):
+        return lines
+    notes.append(f"auroc of exactly 0 counts as missing (did not finish?): {int(zero.sum())}")
+    kept: pd.DataFrame = lines[~zero]
+    return kept.reset_index(drop=True)
+
+
+def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
+    """Ask what numbers are that are called AUROC and almost all below 0.5."""
+    is_auroc = _doubtful(lines, roles)
+    if not is_auroc.any():
+        return
+    below = float((lines["value"].to_numpy(dtype=float)[is_auroc] < 0.5).mean())
+    if below < _MOST:
+        return
+    columns = [c for c, (metric, _) in roles.measured.items() if metric == "auroc"]
+    column = columns[0] if len(columns) == 1 else ALL
+    raise UserError(
+        f"{below:.0%} of the AUROCs are below 0.5: if the scores are reversed or lower is better, "
+        f"use {option(lower=column)}; if this is another metric, {option(higher=column)}; if they "
+        f"are AUROCs indeed, {option(auroc=column)}."
+    )
+
+
+def _doubtful(lines: pd.DataFrame, roles: Roles) -> NDArray[np.bool_]:
+    """Return which numbers are AUROCs that the user has not confirmed; none if they are few."""
+    is_auroc = (lines["metric"] == "auroc").to_numpy()
+    named = {ALL, *(c for c, (metric, _) in roles.measured.items() if metric == "auroc")}
+    believed = is_auroc.sum() < _FEWEST or bool(named & roles.chosen)
+    return np.zeros_like(is_auroc) if believed else is_auroc

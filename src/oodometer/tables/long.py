@@ -15,8 +15,8 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
-from oodometer.tables.doubts import settled
-from oodometer.tables.measures import MEASURES, Measure, main_first, metric_named
+from oodometer.tables.doubts import require_above_chance, without_zeros
+from oodometer.tables.measures import GENERAL, MEASURES, Measure, main_first, metric_named
 from oodometer.tables.names import REPEAT_WORD, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
@@ -85,8 +85,9 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
     measures = {name: roles.measure(name) for name in metrics}
-    lines, measures = one_unit(without_summaries(lines, notes), measures, notes)
-    lines = settled(lines, roles, notes)
+    lines = without_zeros(without_summaries(lines, notes), roles, notes)
+    lines, measures = one_unit(lines, measures, notes)
+    require_above_chance(lines, roles)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
 
 
@@ -244,7 +245,8 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         if column is not None:
             lines[role] = _filled(frame, column, role, roles, notes)[rows]
     if "ood" not in lines:
-        lines["ood"] = "" if "id" in lines else "OOD"
+        general = all(m in GENERAL or m in roles.own for m, _ in roles.measured.values())
+        lines["ood"] = "" if "id" in lines or general else "OOD"
     for column in roles.factors:
         name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]
