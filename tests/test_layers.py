@@ -57,7 +57,7 @@ MAY_IMPORT = {
         "stats",
     },
     "analysis": {"errors", "finding", "protocols", "results", "tables"},
-    "reports": {"errors", "metrics", "finding"},
+    "reports": {"errors", "files", "metrics", "finding"},
     "lab": {
         "files",
         "errors",
@@ -76,6 +76,7 @@ MAY_IMPORT = {
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {"detectors", "metrics", "reports", "stats", "testing"}
 MAY_IMPORT["evaluation"] = {
+    "files",
     "errors",
     "finding",
     "lab",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
 import io
 import re
 import shutil
@@ -20,6 +23,7 @@ from oodometer.errors import UserError
 from oodometer.finding import POINT_KEYS, Claim, Finding, Series, Table
 from oodometer.metrics import Estimate
 from oodometer.reports import FORMATS, draw, markdown, render, report, terminal
+from oodometer.reports.csv_file import csv_report
 from oodometer.reports.figures import NARROW, WIDE
 from oodometer.reports.palette import DARK, HUES, LIGHT, STEPS
 from oodometer.reports.scales import Scale, ticks, value_range
@@ -336,7 +340,7 @@ def test_a_heat_map_prints_every_value_and_hatches_gaps():
             assert sum(word == value for word in words) >= times
         gaps = [found for found in root.iter() if found.attrib.get("class") == "cell-missing"]
         assert len(gaps) == 3  # two are None, one was never given
-        assert all("url(#f-hatch)" in gap.find("rect").attrib["style"] for gap in gaps)
+        assert all("url(#f-hatch)" in gap.find("rect").attrib["fill"] for gap in gaps)
         assert "missing" in words
 
 
@@ -718,3 +722,23 @@ def test_drawing_needs_no_heavy_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_allows_exactly_its_own_style_and_scripts(finding):
+    page = render([finding], title="a content-security-policy <script>")
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "unsafe-inline" not in policy
+    assert "form-action 'none'" in policy and "base-uri 'none'" in policy
+    for tag in ("style", "script"):
+        for content in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL):
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
+    assert not re.search(r"<[^>]* style=", page), "inline styles would be ignored"
+
+
+def test_no_name_is_a_formula_in_a_spreadsheet(finding):
+    trap = "=cmd|' /C calc'!A0"
+    trapped = replace(finding, tables=(Table("t", "T", ("detector", "x"), ((trap, -0.5),)),))
+    lines = list(csv.reader(io.StringIO(csv_report([trapped], title=trap))))
+    cells = [cell for line in lines for cell in line]
+    assert f"'{trap}" in cells and trap not in cells and "-0.5" in cells

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.errors import UserError, unknown
+from oodometer.files import inert
 from oodometer.finding import Finding
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.asking.models import load_model
@@ -56,7 +57,7 @@ class Evaluation:
         files = [place / name for name in ("summary.csv", "summary.parquet")]
         try:
             place.mkdir(parents=True, exist_ok=True)
-            self.summary.to_csv(files[0], index=False)
+            self.summary.map(inert).to_csv(files[0], index=False)
             self.summary.to_parquet(files[1], index=False)
         except OSError as problem:
             raise UserError(f"Cannot write to '{place}': {problem.strerror or problem}.") from None

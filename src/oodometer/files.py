@@ -1,4 +1,4 @@
-"""One rule for files that users name: plain files only, and no more unpacked than can be meant."""
+"""Rules for files: plain ones only, no more unpacked than can be meant, no traps written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from oodometer.errors import UserError
 
 HARMLESS = 1 << 28  # bytes that may be unpacked from anything
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by which spreadsheets know formulas
 RATIO = 200  # beyond that, no data shrink by more: what does is a bomb
 
 
@@ -19,3 +20,12 @@ def refuse_special(path: Path, title: str) -> None:
 def most_unpacked(packed: int) -> int:
     """How many bytes may come out of a compressed file of this size."""
     return max(HARMLESS, RATIO * packed)
+
+
+def inert(cell: object) -> object:
+    """A text that no spreadsheet takes for a formula: an apostrophe goes before it.
+
+    >>> inert("=1+1"), inert("energy"), inert(-3.9)
+    ("'=1+1", 'energy', -3.9)
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+from oodometer.files import inert
 from oodometer.finding import Finding
 from oodometer.metrics import Estimate
 from oodometer.reports.verdicts import BADGES
@@ -25,9 +26,9 @@ def csv_report(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for name, value in (("title", title), *provenance):
-        writer.writerow(("", "provenance", name, "value", value, "", ""))
+        writer.writerow(map(inert, ("", "provenance", name, "value", value, "", "")))
     for finding in findings:
-        writer.writerows((finding.protocol, *row) for row in _rows(finding))
+        writer.writerows(map(inert, (finding.protocol, *row)) for row in _rows(finding))
     return text.getvalue()
 
 

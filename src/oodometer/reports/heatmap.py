@@ -178,7 +178,7 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
         return element(
             "g",
             hover,
-            element("rect", class_="gap", style=f"fill:url(#{grid.hatch})", **box),
+            element("rect", class_="gap", fill=f"url(#{grid.hatch})", **box),
             ground,
             text(word, centre, middle, css="cell gap-word", anchor="middle"),
             class_="cell-missing",
@@ -247,9 +247,9 @@ def _legend(grid: _Grid, top: float, gaps: bool) -> str:
             parts.append(text(high, x, box_top + 22, css="tick", anchor="end"))
         x += 18
     if gaps:
-        style = f"fill:url(#{grid.hatch})"
+        hatch = f"url(#{grid.hatch})"
         parts.append(
-            element("rect", x=x, y=box_top, width=22.0, height=12.0, class_="gap", style=style)
+            element("rect", x=x, y=box_top, width=22.0, height=12.0, class_="gap", fill=hatch)
         )
         parts.append(text(MISSING, x + 28, box_top + 6, css="legend"))
     return "".join(parts)
