@@ -16,7 +16,7 @@ from oodometer.protocols.instability.protocol import instability, instability_of
 from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
 from oodometer.protocols.od_test.protocol import od_test
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
-from oodometer.protocols.ranking.unpaired import are_separate, unpaired
+from oodometer.protocols.ranking.unpaired import are_separate, says_all, unpaired
 from oodometer.protocols.robustness.protocol import robustness, robustness_of
 from oodometer.protocols.spread.protocol import spread
 from oodometer.protocols.tuning.protocol import tuning
@@ -59,7 +59,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ranking,
         lambda measured, rng: ranking_of(measured.main, rng, measured.ours),
         ranking,
-        lambda measured: not are_separate(measured.main),
+        lambda measured: not are_separate(measured.main) and not says_all(measured.main),
         is_required=True,
     ),
     "robustness": Protocol(

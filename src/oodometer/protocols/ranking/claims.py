@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from oodometer.finding import Claim
@@ -18,13 +19,14 @@ from oodometer.protocols.common.words import (
     number,
     p_equals,
     points,
+    points_and_p,
     together,
 )
 from oodometer.protocols.ranking.standing import Contest, Standing, Subject
 from oodometer.stats.comparison import Difference
 from oodometer.stats.paired import win_probability
 
-MOST_NAMED = 20  # detectors that a sentence names
+MOST_NAMED, FEW_NAMED = 10, 6  # detectors that a sentence names; of more the nearest
 
 
 def order_claims(contest: Contest, needed: Mapping[str, str]) -> list[Claim]:
@@ -48,43 +50,77 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
 
     The main scope is told with the mean itself. `why` ends the evidence.
     """
-    leader, subject, scope = standing.leader, standing.subject, standing.scope
-    mean = standing.means[leader]
-    equal = [name for name, own in standing.means.items() if own.value == mean.value]
-    evidence = [f"95% confidence interval of the mean {between(mean.low, mean.high)}"]
-    shared = len(equal) > 1
-    start = f"{leader} has the {subject.extreme} mean {subject.metric}, {number(mean.value)}, "
-    if shared:
-        start = f"{_named(equal)} share the {subject.extreme} mean {subject.metric}, "
-        start += f"{number(mean.value)}, "
-    start += subject.over
     if len(standing.detectors) == 1:
-        evidence.append("there is nothing to compare it with")
-        return [Claim(f"{start}.", "undecided", "; ".join(evidence))]
+        return [Claim(f"{_mean(standing)}.", "undecided", "there is nothing to compare it with")]
     if not standing.tied:
-        others = _all_others(standing)
-        text = f"{start}, and {scope} it is significantly ahead of {others}."
-        if not is_main:
-            text = _sentence(f"{scope}, {leader} is significantly ahead of {others}.")
-        return [Claim(text, "holds", "; ".join([*evidence, _nearest(standing, standing.behind)]))]
-    open_ = _named([name for name in standing.tied if name not in equal])
-    if len(standing.tied) > SHOWN and not standing.behind:
-        open_ = f"any of the other {len(standing.tied)} detectors"
-    text = f"{start}, but {scope} it is not separable from {open_}."
-    if not is_main:
-        text = _sentence(f"{scope}, {leader} is not separable from {open_}.")
-    if shared:
-        text = f"{start}." if is_main else _sentence(f"{scope}, {_named(equal)} are equal.")
-    evidence += [
-        f"{name} − best of the others: {subject.said(standing.gaps[name])}"
-        for name in standing.tied[:SHOWN]
-    ]
-    evidence += ["…"] if len(standing.tied) > SHOWN else []
-    claims = [Claim(text, "undecided", "; ".join(evidence) + why)]
+        return [_decided(standing, is_main)]
+    evidence = [_interval(standing), _against(standing, standing.tied)]
+    claims = [Claim(_open(standing, is_main), "undecided", _joined(evidence) + why)]
     if standing.behind:
-        text = f"Behind the {_whom(standing)} {scope}: {_named(standing.behind)} (95% confidence)."
-        claims.append(Claim(text, "holds", _nearest(standing, standing.behind)))
+        text = f"Behind the {_whom(standing)} {standing.scope}: {_named(standing.behind)}"
+        gap = standing.gaps[standing.behind[0]]
+        nearest = f"the nearest of them, {standing.behind[0]}, is {_size(-gap.value, standing)} "
+        nearest += f"behind, adjusted {p_equals(gap.p_value)}"
+        claims.append(Claim(f"{text} (95% confidence).", "holds", nearest))
     return claims
+
+
+def _equal(standing: Standing) -> list[str]:
+    """All that have the mean of the leader."""
+    best = standing.means[standing.leader].value
+    return [name for name, own in standing.means.items() if own.value == best]
+
+
+def _mean(standing: Standing) -> str:
+    """Who has the best mean, and what it is."""
+    equal, subject = _equal(standing), standing.subject
+    verb = f"{_named(equal)} share" if len(equal) > 1 else f"{standing.leader} has"
+    value = number(standing.means[standing.leader].value)
+    return f"{verb} the {subject.extreme} mean {subject.metric}, {value}, {subject.over}"
+
+
+def _decided(standing: Standing, is_main: bool) -> Claim:
+    others = _every(standing.detectors[1:], standing.subject)
+    text = f"{_mean(standing)}, and {standing.scope} it is significantly ahead of {others}."
+    if not is_main:
+        text = f"{standing.scope}, {standing.leader} is significantly ahead of {others}."
+    evidence = [_interval(standing), _against(standing, standing.behind)]
+    return Claim(_sentence(text) if not is_main else text, "holds", _joined(evidence))
+
+
+def _open(standing: Standing, is_main: bool) -> str:
+    equal, scope = _equal(standing), standing.scope
+    if len(equal) > 1:
+        return (
+            f"{_mean(standing)}." if is_main else _sentence(f"{scope}, {_named(equal)} are equal.")
+        )
+    others = _named(standing.tied)
+    if len(standing.tied) > SHOWN and not standing.behind:
+        others = _every(standing.tied, standing.subject, "any")
+    if is_main:
+        return f"{_mean(standing)}, but {scope} it is not separable from {others}."
+    return _sentence(f"{scope}, {standing.leader} is not separable from {others}.")
+
+
+def _interval(standing: Standing) -> str:
+    mean = standing.means[standing.leader]
+    ends = between(mean.low, mean.high)
+    return f"95% confidence interval of the mean {ends}" if mean.low < mean.high else ""
+
+
+def _against(standing: Standing, others: Sequence[str]) -> str:
+    """How far the leader is ahead of the one that it is least certainly ahead of."""
+    name = max(others, key=lambda own: standing.lead(own).p_value)
+    lead = standing.lead(name)
+    if not standing.tied and lead.p_value >= SIGNIFICANT:  # separated from another than the leader
+        lead = lead._replace(low=-math.inf, p_value=standing.gaps[name].p_value)
+    subject = standing.subject
+    said = points_and_p(lead, adjusted=False, are_shares=subject.are_shares)
+    return f"{standing.leader} − {name}: {said}"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _whom(standing: Standing) -> str:
@@ -98,33 +134,22 @@ def _sentence(text: str) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Name detectors; of very many the first, with the number of the others."""
+    """Name detectors; of many the nearest, with the number of the others."""
     if len(names) <= MOST_NAMED:
         return listing(names)
-    return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
+    return listing([*names[:FEW_NAMED], f"{len(names) - FEW_NAMED} more"])
 
 
-def _all_others(standing: Standing) -> str:
-    others = standing.detectors[1:]
+def _every(others: Sequence[str], subject: Subject, word: str = "each") -> str:
+    """Say that something is so of all others."""
     if len(others) <= 2:
         return listing(others)
-    kept = "" if standing.subject.is_whole else " that are compared"
-    return f"each of the other {len(others)} detectors{kept}"
+    kept = "" if subject.is_whole else " that are compared"
+    return f"{word} of the other {len(others)} detectors{kept}"
 
 
-def _nearest(standing: Standing, behind: Sequence[str]) -> str:
-    """How far the leader is ahead of the nearest of those behind it."""
-    name = max(behind, key=lambda own: standing.gaps[own].value)
-    gap, p_value = -standing.gaps[name].value, standing.gaps[name].p_value
-    least = standing.least_lead(name)
-    said = f"the nearest of them, {name}, is {_size(gap, standing.subject)} behind"
-    if 0.0 < least < gap:
-        said += f", {_size(least, standing.subject)} at least"
-    return f"{said}, adjusted {p_equals(p_value)}"
-
-
-def _size(value: float, subject: Subject) -> str:
-    return points(value) if subject.are_shares else f"{value:.3g}"
+def _size(value: float, standing: Standing) -> str:
+    return points(value) if standing.subject.are_shares else f"{value:.3g}"
 
 
 def _why(contest: Contest) -> str:
@@ -135,7 +160,7 @@ def _why(contest: Contest) -> str:
         return ""
     rows = [contest.detectors.index(name) for name in (main.leader, main.tied[0])]
     gaps = contest.subject.sign * (contest.values[rows[0]] - contest.values[rows[1]])
-    low, high = (_size(float(end), contest.subject) for end in (gaps.min(), gaps.max()))
+    low, high = (_size(float(end), main) for end in (gaps.min(), gaps.max()))
     return (
         f"; the lead is decided {sure[0].scope}, but it varies: over {main.tied[0]} it is {low} to "
         f"{high} in single {contest.case}s"
@@ -152,23 +177,19 @@ def ours_claims(ours: str, standing: Standing, needed: Mapping[str, str]) -> lis
     open_ = [name for name in standing.ours if name not in sure]
     claims = []
     if sure:
-        parts = [f"ahead of {_named(ahead)}"] * bool(ahead)
-        parts += [f"behind {_named(behind)}"] * bool(behind)
-        kept = "" if open_ else f", and so separated from {_others(standing)}"
+        every = _every(list(standing.ours), standing.subject)
+        parts = [f"ahead of {_named(ahead) if behind or open_ else every}"] * bool(ahead)
+        parts += [f"behind {_named(behind) if ahead or open_ else every}"] * bool(behind)
         text = f"{ours}, declared in advance, is significantly {' and '.join(parts)} "
-        claims.append(
-            Claim(f"{text}{standing.scope}{kept}.", "holds", _pairs(ours, sure, standing.subject))
-        )
+        evidence = _pairs(ours, sure, standing.subject)
+        claims.append(Claim(f"{text}{standing.scope}.", "holds", evidence))
     if open_:
-        text = f"{ours} is not separable from {_named(open_)} {standing.scope}."
+        all_open = _every(open_, standing.subject, "any")
+        others = _named(open_) if sure or len(open_) <= SHOWN else all_open
+        text = f"{ours} is not separable from {others} {standing.scope}."
         found = {name: standing.ours[name] for name in open_}
         claims.append(Claim(text, "undecided", _pairs(ours, found, standing.subject, needed)))
     return claims
-
-
-def _others(standing: Standing) -> str:
-    kept = "" if standing.subject.is_whole else " that are compared"
-    return f"all {len(standing.ours)} other detectors{kept}"
 
 
 def _pairs(

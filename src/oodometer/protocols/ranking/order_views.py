@@ -56,8 +56,10 @@ def leaderboard_table(standing: Standing, number: int = 0) -> Table:
         "its own. Differences are positive for a better detector, with intervals that hold for all "
         "detectors at once (multiple comparisons with the best, Hsu 1984): an interval that ends "
         "at 0 from below, and an adjusted p below 5%, say that the detector cannot be the best; "
-        "one that starts at 0 that it is. Plausible ranks and groups follow from the same "
-        f"comparisons: detectors without a common letter are separated. {board.method}",
+        "one that starts at 0 that it is. P-values are the smaller of two: by all comparisons of "
+        "the detector, and by the least certain lead of the first, which settles all at once. "
+        "Plausible ranks and groups follow from the same comparisons: detectors without a common "
+        f"letter are separated. {board.method}",
     )  # fmt: skip
 
 

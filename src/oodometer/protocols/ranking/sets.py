@@ -19,6 +19,7 @@ from oodometer.protocols.common.words import (
 )
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import Difference
+from oodometer.stats.leaderboard import leaderboard
 
 BASELINE = "max_softmax"  # what the leader is compared with on each outlier set, where it is there
 CHANCE = 0.5  # AUROC of a detector that guesses
@@ -146,8 +147,8 @@ def left_out_claims(contest: Contest) -> list[Claim]:
         for name, row, own in zip(contest.set_means, best.tolist(), rest, strict=True)
         if own[row] > own[0]
     }
-    if not changed:
-        return [_same_leader(contest, rest)]
+    if not changed:  # of a leader that is not even decided with all sets, this says nothing new
+        return [_same_leader(contest, rest)] if contest.is_decided else []
     found = {
         name: contest.against(contest.without(name), contest.leader, len(means))[other]
         for name, other in changed.items()
@@ -176,11 +177,9 @@ def _same_leader(contest: Contest, rest: np.ndarray[tuple[int, int], np.dtype[np
     """The leader leads whichever set is left out; is it significantly ahead each time?"""
     leads = rest[:, 0] - rest[:, 1:].max(axis=1)
     weakest = int(leads.argmin())
-    sure = contest.is_decided and all(
-        d.value < 0 and d.p_value < SIGNIFICANT
-        for name in contest.set_means
-        for d in contest.against(contest.without(name), contest.leader, len(rest)).values()
-    )
+    # All must be significant: that allows for all of them.
+    boards = (leaderboard(contest.without(name)) for name in contest.set_means)
+    sure = all(board.is_decided and board.order[0] == 0 for board in boards)
     size = points(leads[weakest]) if contest.subject.are_shares else f"{leads[weakest]:.3g}"
     return Claim(
         f"{contest.leader} leads whichever {contest.set_word} is left out.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
@@ -18,6 +18,7 @@ from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
+from oodometer.results import Results
 from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import Difference
 from oodometer.stats.leaderboard import (
@@ -101,14 +102,17 @@ class Standing:
         found = dict(zip(self.detectors, self.board.ours, strict=bool(self.board.ours)))
         return {n: d for n, d in found.items() if n != self.detectors[self.board.declared or 0]}
 
-    def least_lead(self, name: str) -> float:
-        """How far the leader is ahead of another at least, for all others at once."""
+    def lead(self, name: str) -> Difference:
+        """The leader less another detector, as a pair by itself, higher is better.
+
+        The leader is the best if this is significant for each of the others (`leaderboard`).
+        """
         first, other = (self.board.order[self.detectors.index(n)] for n in (self.leader, name))
-        tail = (1.0 - self.board.level) / max(1, len(self.detectors) - 1)
-        reach = float(stdtrit(self.pairwise.df[other, first], tail)) * float(
-            self.pairwise.error[other, first]
-        )
-        return float(self.pairwise.means[first] - self.pairwise.means[other]) + reach
+        error, df = (float(part[first, other]) for part in (self.pairwise.error, self.pairwise.df))
+        value = float(self.pairwise.means[first] - self.pairwise.means[other])
+        reach = -float(stdtrit(df, 0.5 - 0.5 * LEVEL)) * error
+        p_value = 2.0 * float(stdtr(df, -value / error)) if error > 0.0 else 1.0
+        return Difference(value, value - reach, value + reach, p_value)
 
 
 def turned(estimate: Estimate, sign: int) -> Estimate:
@@ -182,6 +186,11 @@ class Contest:
         }
 
 
+def has_shares(results: Results) -> bool:
+    """Whether values are shares of 1, whose differences are written in points."""
+    return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
+
+
 def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     """Compare by AUROC: after retraining, if there are several training runs, and on these models.
 
@@ -227,7 +236,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
 def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
     """Compare by the values of a results table, in every scope that it allows."""
     field = scopes[0]
-    shares = bool(field.results.frame["value"].between(0.0, 1.0).all())
+    shares = has_shares(field.results)
     bounds = ((0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     word = field.set_word if field.are_runs else field.case
     sets = field.sets if field.are_runs else dict(zip(field.names, field.values.T, strict=True))
@@ -237,9 +246,11 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
 
     def compared(values: Floats) -> Pairwise:
         pairwise = from_values(field.sign * values, bounds=bounds)
-        if values.shape[1] < FEWEST_FOR_T:  # rounding would decide
-            return pairwise._replace(error=np.full_like(pairwise.error, np.inf))
-        return pairwise
+        if values.shape[1] >= FEWEST_FOR_T:
+            return pairwise
+        bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
+        error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
+        return pairwise._replace(error=error, intervals=lambda level: bare)
 
     def without(gone: str) -> Pairwise:
         rest = [sets[name] for name in sets if name != gone]

@@ -18,7 +18,13 @@ from oodometer.protocols.common.words import count, listing
 from oodometer.protocols.ranking.claims import lead_claims, ours_claims
 from oodometer.protocols.ranking.notes import ADJUSTED
 from oodometer.protocols.ranking.order_views import leaderboard_table, ours_table, shown
-from oodometer.protocols.ranking.standing import AFTER_RETRAINING, Standing, Subject, standing_of
+from oodometer.protocols.ranking.standing import (
+    AFTER_RETRAINING,
+    Standing,
+    Subject,
+    has_shares,
+    standing_of,
+)
 from oodometer.results import Results
 from oodometer.stats.leaderboard import from_summaries
 from oodometer.stats.summary import UNBOUNDED, Summary
@@ -136,6 +142,17 @@ def stated_spreads(table: Results, ours: str = "") -> Finding:
     )
 
 
+def says_all(table: Results) -> bool:
+    """Tell whether runs of each detector's own say more than the one number that each has."""
+    if "runs" not in table.frame.columns or len(cases_of(table).names) > 1:
+        return False
+    try:
+        unpaired(table)
+    except UserError:
+        return False
+    return True
+
+
 def unpaired(table: Results, ours: str = "") -> Finding:
     """Compare detectors by runs of each one's own, or by the spreads that cells state."""
     return separate_runs(table, ours) if are_separate(table) else stated_spreads(table, ours)
@@ -217,7 +234,7 @@ def _standing(
     sign = 1 if table.higher_is_better else -1
     turned = [part._replace(mean=sign * part.mean, skewness=sign * part.skewness)
               for part in known.values()]  # fmt: skip
-    shares = bool(table.frame["value"].between(0.0, 1.0).all())
+    shares = has_shares(table)
     bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     whole = len(known) == len(table.detectors)
     over = f"over {count(sets, 'outlier set')}"
