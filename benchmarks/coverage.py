@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [PART] [simulations]
 
-PART: means, areas, shares, one_factor, tests, correlations, wins, places, power, leaderboard,
+PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
 scored or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
@@ -23,12 +23,10 @@ from scipy.special import expit, ndtr, ndtri
 
 from oodometer.stats import Placements, against_best, auroc_difference, holm, mean_auroc
 from oodometer.stats.agreement import spearman, tau_b
-from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.leaderboard import from_scores, leaderboard
 from oodometer.stats.paired import sign_flip_test, t_test, win_probability
 from oodometer.stats.power import runs_needed, t_test_power
-from oodometer.stats.ranks import places
 from oodometer.stats.variance import variance_shares
 
 Floats = NDArray[np.float64]
@@ -227,7 +225,7 @@ def one_factor(simulations: int) -> None:
 
 
 def tests(simulations: int) -> None:
-    """Level of paired tests, of families of them, and of Friedman's and Nemenyi's tests."""
+    """Level of paired tests and of families of them."""
     runs = (3, 5, 8, 12)
     print(f"\n{'equal methods told apart; runs':44}" + "".join(f"{n:8}" for n in runs))
     pairs: dict[str, Draw] = {
@@ -278,16 +276,6 @@ def tests(simulations: int) -> None:
                     wrong += bool((adjust(p) < 0.05).any())
                 shares.append(wrong / (simulations // 2))
             show(f"{rule}, {n} runs", shares)
-    print(f"\n{'equal methods, Friedman, Nemenyi':44}")
-    for k, blocks in ((3, 4), (5, 6), (10, 5), (5, 20)):
-        rng = np.random.default_rng(8)
-        tested = [
-            critical_difference(rng.normal(size=(k, blocks)), rng=rng, resamples=399)
-            for _ in range(simulations // 4)
-        ]
-        rejected = float(np.mean([test.p_value <= 0.05 for test in tested]))
-        apart = float(np.mean([len(test.groups) > 1 for test in tested]))
-        show(f"{k} methods, {blocks} blocks", [rejected, apart])
 
 
 def correlations(simulations: int) -> None:
@@ -325,21 +313,8 @@ def wins(simulations: int) -> None:
         show(str(chance), shares)
 
 
-def placed(simulations: int) -> None:
-    """Coverage of places and of the number of runs needed."""
-    columns = (3, 5, 12)
-    print(f"\n{'place of the second of 5; columns':44}" + "".join(f"{n:8}" for n in columns))
-    for step in (0.0, 0.5, 2.0):
-        rng = np.random.default_rng(13)
-        shares = []
-        for n in columns:
-            held = 0
-            for _ in range(simulations // 4):
-                table = rng.normal(size=(5, n)) - step * np.arange(5)[:, None]
-                place = places(table, rng=rng, resamples=300)[1]
-                held += place.low <= 2.0 <= place.high if step else place[1:] == (1.0, 5.0)
-            shares.append(held / (simulations // 4))
-        show(f"neighbours {step} deviations apart", shares)
+def needed_runs(simulations: int) -> None:
+    """Coverage of the number of runs needed."""
     print(f"\n{'runs needed; observed runs':44}" + "".join(f"{n:8}" for n in (3, 5, 10)))
     for effect in (0.8, 1.5):
         rng = np.random.default_rng(14)
@@ -436,7 +411,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "tests": tests,
     "correlations": correlations,
     "wins": wins,
-    "places": placed,
+    "runs": needed_runs,
     "power": promised_power,
     "leaderboard": leaderboards,
     "scored": scored_leaderboards,

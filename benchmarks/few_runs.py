@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, stdtr, stdtrit
+from scipy.special import expit, ndtr, ndtri, stdtr, stdtrit
 
 from oodometer.stats.leaderboard import from_values, leaderboard
 from oodometer.stats.pairwise import shared_over_runs
@@ -118,6 +118,14 @@ def _spread_out(low: float, high: float, spread: float) -> Make:
     return make
 
 
+def _skewed_areas(rng: np.random.Generator, shape: Shape) -> World:
+    """AUROCs of 0.9 of detectors whose separation varies by 0.05 to 0.6: skewed, and unequally."""
+    spread = rng.choice([0.05, 0.1, 0.2, 0.3, 0.6], size=(*shape[:2], 1))
+    middle = float(ndtri(0.9)) * np.sqrt(2.0 + spread**2)
+    values = ndtr((middle + spread * rng.normal(size=shape)) / math.sqrt(2.0))
+    return World(values, 0.9, 0.025, UNIT)
+
+
 def _linear(low: float, high: float, spread: float) -> Make:
     """AUROCs from low to high that all vary alike."""
 
@@ -166,6 +174,61 @@ WORLDS: dict[str, Make] = {
     "AUROC from 0.6 to 0.98, all ± 0.004": _linear(0.6, 0.98, 0.004),
     "declared detector: twice the SD of others": _declared_varies(2.0),
     "declared detector: three times": _declared_varies(3.0),
+}
+
+
+def _some_vary(rng: np.random.Generator, shape: Shape) -> World:
+    """A fifth of the detectors varies four times as much as the others."""
+    factors = np.where(rng.random((*shape[:2], 1)) < 0.2, 4.0, 1.0)
+    return World(factors * rng.normal(size=shape))
+
+
+def _neighbours(rng: np.random.Generator, shape: Shape) -> World:
+    """Each detector moves as its neighbour does, and a little on its own."""
+    walk = np.cumsum(rng.normal(size=shape), axis=1) / math.sqrt(shape[1] / 2)
+    return World(walk[:, rng.permutation(shape[1])])
+
+
+def _three_causes(rng: np.random.Generator, shape: Shape) -> World:
+    """Three causes move all detectors, each by as much as it likes."""
+    worlds, detectors, runs = shape
+    loads, causes = rng.normal(size=(worlds, detectors, 3)), rng.normal(size=(worlds, 3, runs))
+    return World(loads @ causes / math.sqrt(3.0) + 0.3 * rng.normal(size=shape))
+
+
+def _noisy_run(rng: np.random.Generator, shape: Shape) -> World:
+    """One run is four times as noisy as the others, for all detectors."""
+    factors = np.ones((shape[0], 1, shape[2]))
+    factors[:, :, 0] = 4.0
+    return World(factors * rng.normal(size=shape))
+
+
+def _betas(rng: np.random.Generator, shape: Shape) -> World:
+    """AUROCs of 0.95 whose variances differ tenfold."""
+    total = np.exp(rng.uniform(math.log(10.0), math.log(100.0), size=(*shape[:2], 1)))
+    return World(rng.beta(0.95 * total, 0.05 * total, size=shape), 0.95, 0.03, UNIT)
+
+
+# Constants of `sharing` were chosen by what they do in WORLDS; these were simulated afterwards.
+AFTERWARDS: dict[str, Make] = {
+    "a fifth of the detectors: four times the SD": _some_vary,
+    "variances scatter as gamma(1)": lambda rng, shape: World(
+        np.sqrt(rng.gamma(1.0, size=(*shape[:2], 1))) * rng.normal(size=shape)
+    ),
+    "neighbours move together": _neighbours,
+    "three causes move all, differently": _three_causes,
+    "heavy tails (t, 3 df)": lambda rng, shape: World(
+        rng.standard_t(3, size=shape) / math.sqrt(3.0)
+    ),
+    "skewed to the left (lognormal, 0.8)": lambda rng, shape: World(
+        math.exp(0.32) - rng.lognormal(0.0, 0.8, size=shape)
+    ),
+    "one run: four times the SD": _noisy_run,
+    "AUROC 0.95, Beta(19, 1)": lambda rng, shape: World(
+        rng.beta(19.0, 1.0, size=shape), 0.95, math.sqrt(0.95 * 0.05 / 21.0), UNIT
+    ),
+    "AUROC 0.95, variances differ tenfold": _betas,
+    "AUROC 0.9, SD differ twelvefold, skewed": _skewed_areas,
 }
 
 
@@ -218,11 +281,18 @@ def _percent(shares: list[float], digits: int = 1) -> str:
 
 
 def leaderboards(simulations: int) -> None:
-    """Print two tables in Markdown: declared comparisons per world, and who is called behind."""
+    """Print tables in Markdown: declared comparisons per world, and who is called behind."""
+    for worlds in (WORLDS, AFTERWARDS):
+        declared(worlds, simulations)
+    called_behind(simulations // 4)
+
+
+def declared(worlds: dict[str, Make], simulations: int) -> None:
+    """Print level, coverage and power of the comparisons of one declared detector."""
     head = [f"wrong, k = {k}" for k in DETECTORS]
     print("\n| world |", " | ".join([*head, "best excluded", "covered", "found", "alone"]), "|")
     print("|---" * (len(head) + 5) + "|")
-    for name, make in WORLDS.items():
+    for name, make in worlds.items():
         cells = {k: [rates(make, k, n, simulations) for n in RUNS] for k in DETECTORS}
         every = [one for row in cells.values() for one in row]
         covered = [one.covered for one in every]
@@ -240,7 +310,6 @@ def leaderboards(simulations: int) -> None:
             "|",
             flush=True,
         )
-    called_behind(simulations // 4)
 
 
 def called_behind(simulations: int) -> None:

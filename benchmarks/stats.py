@@ -13,11 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from oodometer.stats.friedman import critical_difference
 from oodometer.stats.intervals import runs_interval
+from oodometer.stats.leaderboard import from_values, leaderboard
 from oodometer.stats.order import aso_matrix
 from oodometer.stats.paired import sign_flip_test
-from oodometer.stats.ranks import places
 from oodometer.stats.variance import variance_shares
 
 
@@ -71,8 +70,7 @@ def others() -> None:
             "sign_flip_test, 20 runs, exact",
             lambda: sign_flip_test(values[:20], values[10:], rng=rng),
         ),
-        ("critical_difference, 20 x 30", lambda: critical_difference(table, rng=rng)),
-        ("places, 20 x 30", lambda: places(table, rng=rng)),
+        ("leaderboard, 20 x 30", lambda: leaderboard(from_values(table), declared=0)),
         (
             "variance_shares, 5 x 4 x 3, 5 repeats",
             lambda: variance_shares(cells, factors, rng=rng, replicate="d"),

@@ -6,14 +6,12 @@ import pytest
 
 from oodometer.errors import UserError
 from oodometer.stats import (
-    friedman,
     holm,
     intervals,
     mean_auroc,
     order,
     paired,
     power,
-    ranks,
     variance,
 )
 
@@ -21,8 +19,6 @@ PAIR = ([1.0, 2.0, 3.0], [2.0, 2.0, 1.0])
 SEEDED = [
     lambda rng: order.aso(*PAIR, rng=rng),
     lambda rng: paired.sign_flip_test(*PAIR, rng=rng),
-    lambda rng: friedman.friedman(PAIR, rng=rng),
-    lambda rng: ranks.places(PAIR, rng=rng),
     lambda rng: variance.variance_shares([1, 2], {"a": [0, 1]}, rng=rng),
 ]
 

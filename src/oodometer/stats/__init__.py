@@ -2,7 +2,6 @@
 
 from oodometer.stats import (
     agreement,
-    friedman,
     intervals,
     leaderboard,
     order,
@@ -30,7 +29,6 @@ __all__ = [
     "agreement",
     "auroc_difference",
     "average_over_sets",
-    "friedman",
     "holm",
     "intervals",
     "leaderboard",

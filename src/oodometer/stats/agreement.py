@@ -1,4 +1,4 @@
-"""Do settings agree on the order of detectors? Rank correlations and concordance."""
+"""Do settings agree on the order of detectors? Rank correlations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtr
 
-from oodometer.errors import UserError
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
-from oodometer.stats.friedman import friedman
 from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.values import midranks, paired_values
 
@@ -32,36 +30,7 @@ class Correlation(NamedTuple):
     p_value: float
 
 
-class Concordance(NamedTuple):
-    """Kendall's W: 0 no agreement, 1 the same order in every block; None if all is tied."""
-
-    value: float | None
-    p_value: float
-
-
 UNDEFINED = Correlation(None, -1.0, 1.0, 1.0)
-
-
-def kendall_w(
-    values: ArrayLike,
-    *,
-    rng: np.random.Generator,
-    higher_is_better: bool = True,
-    resamples: int = 9999,
-) -> Concordance:
-    """Agreement of n blocks (columns) on the order of k detectors (rows), corrected for ties.
-
-    W = chi^2 / (n (k - 1)) with Friedman's chi^2, whose p-value this has too. Its expectation is
-    1 / n if the orders have nothing to do with each other. Kendall & Babington Smith 1939.
-    """
-    test = friedman(values, rng=rng, higher_is_better=higher_is_better, resamples=resamples)
-    blocks = np.asarray(values).shape[1]
-    if blocks < 2:
-        raise UserError("Kendall's W is about agreement: it needs at least two blocks (columns).")
-    if test.method == "all tied":
-        return Concordance(None, 1.0)
-    value = test.statistic / (blocks * (test.mean_ranks.size - 1))
-    return Concordance(min(1.0, value), test.p_value)
 
 
 def tau_b(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Correlation:

@@ -25,7 +25,7 @@ from oodometer.metrics.counts import Floats
 
 PRIORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 50.0, 1e4)  # d0 that are weighed
 STEPS = 30
-ROW_POWER = 0.75
+ROW_POWER = 0.85
 LEAST = 1e-3  # of the usual variance: below, a variance says no more
 
 
@@ -124,7 +124,7 @@ def _larger_rows(ratios: Floats) -> Floats:
     """How much more the more varying one of each pair of detectors varies than usual, at least 1.
 
     Of a detector: the geometric mean over its pairs, relative to that over all pairs. As it rests
-    on few runs, it counts as its power 3/4.
+    on few runs, it counts a little less, by its power 0.85.
     """
     count = ratios.shape[-1]
     logs = np.log(np.maximum(ratios, LEAST)) * ~np.eye(count, dtype=bool)

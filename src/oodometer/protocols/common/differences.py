@@ -9,7 +9,7 @@ import numpy as np
 from oodometer.finding import Verdict
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, hundredths, points
-from oodometer.stats.comparison import Difference, Name, adjusted, against_best, holm
+from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import sign_flip_test, t_test
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
@@ -50,23 +50,20 @@ def paired_differences(
     pairs: Mapping[Name, tuple[Floats, Floats]],
     rng: np.random.Generator,
     *,
-    of_best: bool = False,
     families: int = 1,
 ) -> dict[Name, Difference]:
     """The same of several pairs of shares, p-values adjusted by Holm's method.
 
-    What has no case is left out. Shares, such as AUROC, differ by 1 at most. `of_best`: the first
-    of every pair is the one that turned out best, and p-values are adjusted for that too. They are
-    not yet adjusted for the number of `families` like this one, which only helps to choose a test.
+    What has no case is left out. Shares, such as AUROC, differ by 1 at most. P-values are not yet
+    adjusted for the number of `families` like this one, which only helps to choose a test.
     """
     known = {name: pair for name, pair in pairs.items() if len(pair[0])}
     if not known:
         return {}
-    many = len(known) * (len(known) + 1) // 2 if of_best else len(known)
-    found = {
-        n: _within(paired_difference(a, b, many * families, rng)) for n, (a, b) in known.items()
-    }
-    return adjusted(found, against_best if of_best else holm)
+    many = len(known) * families
+    return adjusted(
+        {n: _within(paired_difference(a, b, many, rng)) for n, (a, b) in known.items()}, holm
+    )
 
 
 def _within(difference: Difference) -> Difference:
