@@ -61,7 +61,7 @@ class Timing:
                 self.durations.note(stage, detector, units, seconds)
 
     def watch(self, under_way: Mapping[str, Piece], store: Store) -> None:
-        """See how far trainings under way are: workers keep their progress in the store."""
+        """See how far training runs under way are: workers keep their progress in the store."""
         for name, piece in under_way.items():
             run: TrainingPlan = piece.job.run
             timed = _read_timed("progress", run.progress, store) if piece.trains else None
