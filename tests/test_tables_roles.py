@@ -327,3 +327,14 @@ def test_the_kind_of_each_model_is_not_where_it_was_measured(tmp_path):
     assert all(
         len(set(found.frame[column])) == 1 for column in ("id", "ood") if column in found.frame
     )
+
+
+def test_a_metric_behind_the_name_of_a_set_is_one_whatever_stands_beside_it(tmp_path):
+    sets = ("KDD-TSAD", "NASA-MSL", "NASA-SMAP")
+    text = ",".join(["Model", *(f"{name} {m}" for name in sets for m in ("P", "R", "F1"))])
+    lines = [
+        "AER,.41,.62,.49,.55,.63,.59,.78,.81,.79",
+        "TadGAN,.12,.33,.18,.46,.63,.53,.60,.69,.64",
+    ]
+    found = read(tmp_path, "\n".join([text, *lines])).results[0]
+    assert found.metric == "F1" and len(found.frame) == 6

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.content import by_content, settle_sets
+from oodometer.tables.content import by_content, settle_sets, without_names
 from oodometer.tables.measures import GENERAL, MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
@@ -178,7 +178,7 @@ def _metrics(
     """Find the columns whose titles name a metric, and tell means and spreads from values."""
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
-    named = _without_names(frame, columns, named)
+    named = without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     means: _Named = {}
     spreads: _Named = {}
@@ -207,17 +207,6 @@ def _metrics(
             roles.spreads[owner] = column
     used = {*roles.measured, *roles.ignored, *spreads}
     return [column for column in columns if column not in used]
-
-
-def _without_names(
-    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
-) -> dict[str, str]:
-    """Leave out names such as translation_error_detection, few among many that name no metric."""
-    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL}
-    tests = (is_set, is_average, is_qualifier)
-    doubtful = {c for c, what in rest.items() if what and not any(test(what) for test in tests)}
-    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
-    return {c: m for c, m in named.items() if c not in doubtful or 2 * len(doubtful) > others}
 
 
 def _are_general(

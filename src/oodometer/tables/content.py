@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import is_gap
-from oodometer.tables.measures import GENERAL, metric_named, without_metric
+from oodometer.tables.cells import is_gap, numeric_share
+from oodometer.tables.measures import GENERAL, is_amid, metric_named, without_metric
 from oodometer.tables.names import (
     ARCHITECTURE_TITLES,
     DATA_WORDS,
@@ -17,10 +17,12 @@ from oodometer.tables.names import (
     OOD_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
+    is_average,
     is_data,
     is_detector,
     is_model,
     is_posthoc,
+    is_qualifier,
     is_set,
     is_surely_detector,
 )
@@ -46,6 +48,17 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     if roles.detector is None:
         roles.detector = _detector(frame, free, roles)
     _find_sets(frame, [column for column in free if column != roles.detector], roles)
+
+
+def without_names(
+    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """Leave out names such as word_recall_task, few among many that name no metric."""
+    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL and is_amid(c)}
+    tests = (is_set, is_average, is_qualifier)
+    names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
+    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
+    return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
 
 
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:

@@ -153,6 +153,17 @@ def metric_named(title: str) -> str | None:
     return None
 
 
+def is_amid(title: str) -> bool:
+    """Whether the word that names a metric has others on both sides, as within a longer name.
+
+    >>> is_amid("word_recall_task"), is_amid("SVHN recall"), is_amid("recall of SVHN")
+    (True, False, False)
+    """
+    words = _joined(title).split("_")
+    ends = (" ".join(words[1:]), " ".join(words[:-1]))
+    return all(metric_named(part) == metric_named(title) for part in ends)
+
+
 def metrics_in(text: str) -> set[str]:
     """Return the metrics of detection that a text mentions, or else the others.
 
