@@ -220,3 +220,18 @@ def test_runs_without_repeats_say_nothing_about_retraining():
     ]
     field = cases_of(of_lines(lines, ("optimizer",)))
     assert field.unit == "run" and field.scope == "under another optimizer like these"
+
+
+def test_data_sets_weigh_the_same_in_every_scope():
+    """One data set with one outlier set and two with five: the means of both scopes agree."""
+    rng = np.random.default_rng(6)
+    lines = [
+        {"detector": d, "id": f"set{s}", "ood": f"far{o}", "seed": seed,
+         "value": 0.9 - 0.2 * (s == 0) * (d == "a") - 0.1 * (d == "b") + rng.normal(0, 0.01)}
+        for d in "ab" for s in range(3) for o in range(5 if s else 1) for seed in range(4)
+    ]  # fmt: skip
+    main, second = scopes_of(of_lines(lines, ("seed",)))
+    assert (main.unit, second.unit) == ("data set", "run")
+    assert main.detectors == second.detectors
+    assert main.values.mean(axis=1) == pytest.approx(second.values.mean(axis=1))
+    assert second.run_values == pytest.approx(second.values)

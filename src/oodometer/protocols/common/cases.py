@@ -35,8 +35,8 @@ class Cases:
     - **data set**: three or more sets, each with training of its own. The value of a case is the
       mean over all that lies within it, level by level: parts, re-evaluations, repeats,
       conditions, outlier sets.
-    - **run**: a training run, its value the mean over its re-evaluations, then over its sets. All
-      runs have the same sets.
+    - **run**: a training run, its value the mean over its re-evaluations, then over its outlier
+      sets, then over data sets. All runs have the same sets.
     - **outlier set**: where there is one training run.
     - **part**: where there is one run on one set, such as its series.
 
@@ -88,10 +88,8 @@ class Cases:
         """(detectors, cases)."""
         if self.unit == "outlier set":
             return self._over_all.mean_by_pair()
-        if self.unit == "data set":
-            ids = [Pair(pair.id, "") for pair in self._over_all.pairs]
-            return self._over_all.over(pairs=ids).mean_by_pair()
-        return self._over_all.mean_by_run()
+        by_data_set = _over_outlier_sets(self._over_all)
+        return by_data_set.mean_by_pair() if self.unit == "data set" else by_data_set.mean_by_run()
 
     @cached_property
     def _over_all(self) -> Cells:
@@ -104,8 +102,8 @@ class Cases:
 
     @cached_property
     def run_values(self) -> Floats:
-        """(detectors, runs): mean over the outlier sets of each run, re-evaluations apart."""
-        return self.cells.mean_by_run()
+        """(detectors, runs): mean over the sets of each run, re-evaluations apart."""
+        return _over_outlier_sets(self.cells).mean_by_run()
 
     @cached_property
     def run_levels(self) -> tuple[Mapping[str, str], ...]:
@@ -164,6 +162,11 @@ class Cases:
         """Values of a detector, turned so that higher is better."""
         values: Floats = self.sign * self.values[row]
         return values
+
+
+def _over_outlier_sets(cells: Cells) -> Cells:
+    """Means over the outlier sets of each data set, so that data sets weigh the same."""
+    return cells.over(pairs=[Pair(pair.id, "") for pair in cells.pairs])
 
 
 def cases_of(results: Results, detectors: Sequence[str] | None = None) -> Cases:

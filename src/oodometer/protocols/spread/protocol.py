@@ -30,14 +30,15 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         most, least = ordered[0], ordered[-1]
         claims.append(
             Claim(
-                f"{most} varies most across the {len(field.runs)} training runs, {least} least.",
+                f"{most} varies most across the {len(field.runs)} {field.run_word}s, "
+                f"{least} least.",
                 "undecided",
                 f"range of the mean AUROC: {points(float(np.ptp(values[most])))} and "
                 f"{points(float(np.ptp(values[least])))}",
             )
         )
     if not claims:
-        text = f"All detectors score the same in all {len(field.runs)} training runs."
+        text = f"All detectors score the same in all {len(field.runs)} {field.run_word}s."
         claims = [Claim(text, "undecided", "check that these are different weights")]
     return Finding(
         protocol="spread",
@@ -46,8 +47,8 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         claims=tuple(claims),
         tables=(_table(field),),
         caveats=(
-            "Differences between two training runs are tested on the samples that both scored; "
-            "p-values are adjusted by Holm's method for all pairs of training runs.",
+            f"Differences between two {field.run_word}s are tested on the samples that both "
+            f"scored; p-values are adjusted by Holm's method for all pairs of {field.run_word}s.",
         ),
     )
 
@@ -64,7 +65,7 @@ def _claim(field: ScoreCases, detector: str) -> Claim:
     significant = sum(p < SIGNIFICANT for p in adjusted)
     text = (
         f"The mean AUROC of {detector} varies by "
-        f"{points(float(values[high] - values[low]))} across training runs: from "
+        f"{points(float(values[high] - values[low]))} across {field.run_word}s: from "
         f"{number(float(values[low]))} ({field.runs[low]}) to {number(float(values[high]))} "
         f"({field.runs[high]})"
     )
@@ -73,7 +74,7 @@ def _claim(field: ScoreCases, detector: str) -> Claim:
         f"{text}{chance}.",
         "holds" if significant else "undecided",
         f"{field.runs[high]} − {field.runs[low]}: {points_and_p(widest)}; "
-        f"{significant} of {count(len(pairs), 'pair')} of training runs differ significantly",
+        f"{significant} of {count(len(pairs), 'pair')} of {field.run_word}s differ significantly",
     )
 
 
@@ -105,5 +106,5 @@ def _table(field: ScoreCases) -> Table:
         "Lowest and highest mean AUROC of each detector",
         ("detector", "lowest", "lowest in", "highest", "highest in", "range (points)"),
         tuple(rows),
-        f"Means over {count(len(field.table.ood), 'outlier set')} in a single training run.",
+        f"Means over {count(len(field.table.ood), 'outlier set')} in a single {field.run_word}.",
     )
