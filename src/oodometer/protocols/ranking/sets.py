@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from oodometer.finding import Claim, Table, TableCell, Verdict
+from oodometer.finding import Claim, Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.words import (
     SHOWN,
@@ -45,34 +45,40 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     """On which sets is another detector ahead of the leader?"""
     if not on_sets:
         return []
-    leader, metric = contest.leader, contest.subject.metric
-    strongest = {
-        name: max(found.items(), key=lambda item: item[1].value) for name, found in on_sets.items()
-    }
-    ahead = {name: own for name, own in strongest.items() if own[1].value > 0}
+    leader, word, metric = contest.leader, contest.set_word, contest.subject.metric
+    ahead = _ahead(on_sets, significant=False)
+    beaten = _ahead(on_sets, significant=True)
     if not ahead:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
-        text = f"No detector has a better mean {metric} than {leader} on any {contest.set_word}."
+        text = f"No detector has a better mean {metric} than {leader} on any {word}."
         evidence = f"{sure} of {len(every)} differences are significant"
         return [Claim(text, "holds" if sure == len(every) else "undecided", evidence)]
-    # On a set, another detector than the strongest may be ahead with more certainty.
-    beaten = {}
-    for name, found in on_sets.items():
-        sure_ = [(n, d) for n, d in found.items() if d.value > 0 and d.p_value < SIGNIFICANT]
-        if sure_:
-            beaten[name] = max(sure_, key=lambda item: item[1].value)
-    shown = beaten or ahead
     evidence = "; ".join(
-        f"{other} − {leader} on {name}: {contest.subject.said(difference)}"
-        for name, (other, difference) in list(shown.items())[:SHOWN]
+        f"{other} − {leader} on {name}: {contest.subject.said(on_sets[name][other])}"
+        for name, other in list((beaten or ahead).items())[:SHOWN]
     )
     if beaten:
-        parts = [f"{other} beats {leader} on {name}" for name, (other, _) in beaten.items()]
-        return [Claim(f"{_few(parts, contest.set_word)}.", "flips", evidence)]
-    where = _few([f"{name} ({other})" for name, (other, _) in ahead.items()], contest.set_word)
+        parts = [f"{other} beats it on {name}" for name, other in beaten.items()]
+        text = f"{leader}'s lead depends on the {word}: {_few(parts, word)}."
+        return [Claim(text, "flips", evidence)]
+    where = _few([f"{name} ({other})" for name, other in ahead.items()], word)
     text = f"Another detector has a better mean {metric} than {leader} on {where}, but not "
     return [Claim(f"{text}significantly.", "undecided", evidence)]
+
+
+def _ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
+    """On each set, the detector that is farthest ahead of the leader, if one is."""
+    found = {}
+    for name, own in on_sets.items():
+        better = {
+            other: d.value
+            for other, d in own.items()
+            if d.value > 0 and (d.p_value < SIGNIFICANT or not significant)
+        }
+        if better:
+            found[name] = max(better, key=better.__getitem__)
+    return found
 
 
 def _few(parts: Sequence[str], word: str, joined: str = "and") -> str:
@@ -87,21 +93,24 @@ def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     if not on_sets or BASELINE not in contest.detectors[1:]:
         return []
     found = {name: own[BASELINE] for name, own in on_sets.items()}
-    sure = {name: d for name, d in found.items() if d.p_value < SIGNIFICANT}
-    ahead = [name for name, d in sure.items() if d.value < 0]
-    behind = [name for name, d in sure.items() if d.value > 0]
-    open_ = [name for name in found if name not in sure]
+    ahead, behind = (
+        [name for name, d in found.items() if d.p_value < SIGNIFICANT and d.value * sign < 0]
+        for sign in (1, -1)
+    )
+    open_ = [name for name in found if name not in (*ahead, *behind)]
     where = in_all(len(ahead), len(found), contest.set_word, preposition="on")
     text = f"{contest.leader} is significantly ahead of {BASELINE} {where}"
-    text += f", and behind on {listing(behind)}" if behind else ""
+    text += f", and behind on {_few(behind, contest.set_word)}" if behind else ""
     text += f"; not separable on {_few(open_, contest.set_word)}" if open_ else ""
-    verdict: Verdict = "flips" if ahead and behind else "undecided" if open_ else "holds"
-    values = [-100 * d.value for d in found.values()]
-    evidence = (
-        f"{contest.leader} − {BASELINE}: {min(values):.1f} to {max(values):.1f} points; see the "
-        f"table by {contest.set_word}"
-    )
-    return [Claim(f"{text}.", verdict, evidence.replace("-", "−"))]
+    low, high = min(-d.value for d in found.values()), max(-d.value for d in found.values())
+    return [
+        Claim(
+            f"{text}.",
+            "flips" if ahead and behind else "holds" if ahead or behind else "undecided",
+            f"{contest.leader} − {BASELINE}: {points(low).removesuffix(' points')} to "
+            f"{points(high)}; see the table by {contest.set_word}",
+        )
+    ]
 
 
 def set_table(contest: Contest, on_sets: OnSets) -> Table | None:
@@ -153,23 +162,33 @@ def left_out_claims(contest: Contest) -> list[Claim]:
         name: contest.against(contest.without(name), contest.leader, len(means))[other]
         for name, other in changed.items()
     }
+    return [_other_leaders(contest, changed, found)]
+
+
+def _other_leaders(
+    contest: Contest, changed: Mapping[str, str], found: Mapping[str, Difference]
+) -> Claim:
+    """Name who leads without which set; `found` is how far that one is then ahead."""
+    leader, word = contest.leader, contest.set_word
     sure = [name for name in changed if found[name].p_value < SIGNIFICANT]
     shown = sorted(sure or changed, key=lambda name: -found[name].value)
     by_winner: dict[str, list[str]] = {}
     for name in shown:
         by_winner.setdefault(changed[name], []).append(name)
     parts = [
-        f"without {_few(names, contest.set_word, 'or')}, {winner} leads"
+        f"without {_few(names, word, 'or')}, {winner} leads"
         for winner, names in list(by_winner.items())[:SHOWN]
     ]
-    text = f"{'; '.join(parts)} instead of {contest.leader}"
-    text += "" if sure else ", but not significantly"
+    told = "; ".join(parts)
     evidence = "; ".join(
-        f"{changed[name]} − {contest.leader} without {name}: {contest.subject.said(found[name])}"
+        f"{changed[name]} − {leader} without {name}: {contest.subject.said(found[name])}"
         for name in shown[:2]
     )
-    evidence += f"; the leader changes without {len(changed)} of {len(means)} {contest.set_word}s"
-    return [Claim(f"{text[0].upper()}{text[1:]}.", "flips" if sure else "undecided", evidence)]
+    evidence += f"; the leader changes without {len(changed)} of {len(contest.set_means)} {word}s"
+    if sure:
+        return Claim(f"{leader}'s lead rests on single {word}s: {told}.", "flips", evidence)
+    told = f"{told[0].upper()}{told[1:]} instead of {leader}, but not significantly."
+    return Claim(told, "undecided", evidence)
 
 
 def _same_leader(contest: Contest, rest: np.ndarray[tuple[int, int], np.dtype[np.float64]]
