@@ -338,3 +338,10 @@ def test_a_metric_behind_the_name_of_a_set_is_one_whatever_stands_beside_it(tmp_
     ]
     found = read(tmp_path, "\n".join([text, *lines])).results[0]
     assert found.metric == "F1" and len(found.frame) == 6
+
+
+def test_names_of_metrics_are_no_detectors(tmp_path):
+    table = "|dataset|Err|\n|---|---|\n|dev_clean|4.9|\n|dev_other|9.1|\n|test_clean|5.0|\n"
+    page = "".join(f"### {metric}\n\n{table}\n" for metric in ("WER", "CER", "TER"))
+    with pytest.raises(UserError, match="nothing to compare"):
+        read(tmp_path, page, "page.md")

@@ -63,7 +63,7 @@ def without_names(
 
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
-    free = [column for column in free if len(frame[column].unique()) > 1]
+    free = [c for c in free if len(frame[c].unique()) > 1 and _share(frame[c], _is_metric) < 0.5]
     known = {
         column: _share(frame[column], is_detector)
         for column in free

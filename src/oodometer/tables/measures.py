@@ -90,6 +90,8 @@ _GENERAL = (
      r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
     (r"eer|equal_error_rate", Measure("EER", higher=False)),
     (r"der|diarization_error_rate", Measure("DER", higher=False, is_share=False)),
+    (r"cer|char(?:acter)?_error_rate", Measure("CER", higher=False, is_share=False)),
+    (r"ter|(?:token|translation)_error_rate", Measure("TER", higher=False, is_share=False)),
     (r"wer|word_error_rate", Measure("WER", higher=False, is_share=False)),
     (r"nll|neg(?:ative)?_log_?likelihood|log_?loss|cross_entropy(?:_loss)?",
      Measure("NLL", higher=False, is_share=False)),
