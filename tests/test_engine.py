@@ -427,6 +427,7 @@ def test_a_pool_gives_the_same_and_is_remembered(study, tmp_path):
     assert payloads(pool) == payloads(here), "processes must not change the bytes"
     units = 2 * len(DETECTORS) * 3  # runs, detectors, data sets
     assert steps[-1].score == (units, units) and steps[-1].found == (0, 0, 0)
+    assert steps[-1].made == tuple(done for done, _ in steps[-1].stages.values()), "all of it here"
     assert [step.score for step in steps] == sorted(step.score for step in steps)
     steps.clear()
     again = run_study(study, pool, workers=2, progress=steps.append)

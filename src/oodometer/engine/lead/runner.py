@@ -70,7 +70,7 @@ class Runner:
     ) -> None:
         self.plan, self.store, self.executor, self.settings = plan, store, executor, settings
         self.missing: list[Missing] = []
-        self._made = (0, 0, 0)
+        self._made_elsewhere: dict[Stage, set[str]] = {stage: set() for stage in STAGES}  # keys
         self._key, self._report = key, progress
         self._owner = this_owner()
         self._timing = Timing()
@@ -83,7 +83,7 @@ class Runner:
             self._wanted[artefact.stage].add(artefact.key)
         self._mark(filter(has, plan.artefacts))
         self._failures = _known_failures(plan, store)
-        self._found = self._done
+        self._found = _counts(self._there)
         self._schedule = Schedule(
             [job for job in jobs if not job.done],
             self._timing.durations,
@@ -179,20 +179,7 @@ class Runner:
 
     # ---- what came of it -----------------------------------------------------------------------
 
-    @property
-    def _done(self) -> tuple[int, int, int]:
-        """How many artefacts of each stage are there."""
-        train, extract, score = (len(self._there[stage]) for stage in STAGES)
-        return train, extract, score
-
     def _take(self, ended: Ended) -> None:
-        before = self._done
-        self._settle(ended)
-        made = zip(self._made, before, self._done, strict=True)
-        train, extract, score = (count + now - then for count, then, now in made)
-        self._made = train, extract, score
-
-    def _settle(self, ended: Ended) -> None:
         piece = self._schedule.end(ended.task.name)
         self._timing.stop(ended.task.name)
         if ended.lost:
@@ -282,8 +269,12 @@ class Runner:
     def _has(self, artefact: Artefact) -> bool:
         return self.store.has(artefact.kind, artefact.key)
 
-    def _refresh(self, job: Job) -> None:
+    def _refresh(self, job: Job, *, elsewhere: bool = False) -> None:
+        """See what is there of a run; what is new was made here, unless it comes from elsewhere."""
         there = {part.key for part in job.run.artefacts if self._has(part)}
+        for part in job.run.artefacts if elsewhere else ():
+            if part.key in there and part.key not in self._there[part.stage]:
+                self._made_elsewhere[part.stage].add(part.key)
         _look_up(job, lambda part: part.key in there)
         self._mark(part for part in job.run.artefacts if part.key in there)
 
@@ -303,7 +294,7 @@ class Runner:
         for job in self._schedule.open:
             if job.elsewhere:
                 job.elsewhere = False  # the next claim will tell
-                self._refresh(job)
+                self._refresh(job, elsewhere=True)
             elif not job.trained and job.run.training in trainings:
                 # A checkpoint in mid-training: who waits for it need not wait for the end.
                 job.trained = self.store.has("models", job.run.model)
@@ -343,6 +334,11 @@ class Runner:
         with contextlib.suppress(StoreError):  # results matter: they say so if they cannot be kept
             write_report(report, self.store)
 
+    def _made(self) -> tuple[int, int, int]:
+        counted = zip(_counts(self._there), self._found, _counts(self._made_elsewhere), strict=True)
+        train, extract, score = (there - found - other for there, found, other in counted)
+        return train, extract, score
+
     def _current_tasks(self) -> Iterator[CurrentTask]:
         elapsed = self._timing.elapsed()
         for name, piece in self._schedule.under_way.items():
@@ -354,11 +350,16 @@ class Runner:
         return Progress(
             **stages,
             found=self._found,
-            made=self._made,
+            made=self._made(),
             failed=sum(not part.setting and not part.lasting for part in self.missing),
             elsewhere=sum(job.elsewhere for job in self._schedule.open),
             seconds_left=self._timing.seconds_left(self._schedule),
         )
+
+
+def _counts(keys: Mapping[Stage, set[str]]) -> tuple[int, int, int]:
+    train, extract, score = (len(keys[stage]) for stage in STAGES)
+    return train, extract, score
 
 
 def _training_claim(run: TrainingPlan) -> str:
