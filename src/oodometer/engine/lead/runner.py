@@ -93,6 +93,7 @@ class Runner:
         )
         self._jobs = {job.run.label: job for job in jobs}
         self._claims: dict[str, Job] = {}
+        self._trained: set[str] = set()  # training runs that were begun here
         self._last_look = self._last_renewal = time.monotonic()
         self._last_report, self._began = -math.inf, time.time()
 
@@ -131,6 +132,7 @@ class Runner:
             piece = self._schedule.pick(group, self._claim)
             if piece is not None:
                 self._timing.start(piece.name)
+                self._trained |= {piece.job.run.training} if piece.trains else set()
                 self.executor.submit(self._task(piece))
 
     def _let_go(self) -> None:
@@ -169,7 +171,7 @@ class Runner:
         self._claims.update(dict.fromkeys(mine, job))
         # Another runner may have done some of it in the meantime.
         if not job.working:
-            self._refresh(job)
+            self._refresh(job, elsewhere=True)
         return True
 
     def _release(self, job: Job) -> None:
@@ -273,10 +275,16 @@ class Runner:
         """See what is there of a run; what is new was made here, unless it comes from elsewhere."""
         there = {part.key for part in job.run.artefacts if self._has(part)}
         for part in job.run.artefacts if elsewhere else ():
-            if part.key in there and part.key not in self._there[part.stage]:
+            new = part.key in there and part.key not in self._there[part.stage]
+            if new and not self._may_be_mine(part, job.run):
                 self._made_elsewhere[part.stage].add(part.key)
         _look_up(job, lambda part: part.key in there)
         self._mark(part for part in job.run.artefacts if part.key in there)
+
+    def _may_be_mine(self, part: Artefact, run: TrainingPlan) -> bool:
+        """Whether it is a checkpoint in mid-training, or what the runs of a group say together."""
+        together = part.kind == "probes" and part.stage == "score"
+        return together or (part.kind == "models" and run.training in self._trained)
 
     def _look_around(self) -> None:
         """Now and then: keep claims alive, and see what came from elsewhere."""
