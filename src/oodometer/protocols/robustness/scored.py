@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +59,7 @@ class Score(PositiveStatistic):
 
     moments: Moments  # of the mixture
     heaviest: float  # the largest weight of a part, or of all whose runs agree
+    squares: Floats = field(default_factory=lambda: np.empty(0))  # by data set; mean: value^2
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +204,7 @@ class ScoredMetric:
             strata=np.array([len(shared)]),
             moments=mixed,
             heaviest=0.0,
+            squares=variances * mixed.mean ** (-2.0 if self.results.higher_is_better else 2.0),
         )
 
     def over_data_sets(self) -> ScoredMetric:
