@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -184,6 +185,11 @@ def test_a_leaderboard_is_cut_to_ten_rows_and_says_so():
     assert "detector 9 " in text and "detector 10 " not in text
     assert "20 more rows are in the report." in text and "How the data" not in text
     assert text[: text.index("Leaderboard")].count("\n") <= 13
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    missing = tuple(f"knn on set {n}: RuntimeError: no memory" for n in range(5))
+    console.print(summary([replace(finding, missing=missing)], leaderboard=True))
+    assert "missing: knn on set 2: RuntimeError: no memory" in console.file.getvalue()
+    assert "2 more are in the report." in console.file.getvalue()
 
 
 def test_every_format_of_a_report_says_how_the_data_were_read(tmp_path):

@@ -158,11 +158,11 @@ def _write(
 ) -> None:
     """Print the findings; write scores, summary and report."""
     from oodometer import reports
-    from oodometer.protocols.common.words import missing_lines
+    from oodometer.protocols.common.words import not_applicable
 
     show_findings(console(), result.findings, verbose=verbose)
-    if not verbose:  # otherwise said among the findings
-        for line in missing_lines(result.table.missing, len(result.table.runs)):
+    if not verbose:  # otherwise said among the caveats
+        for line in not_applicable(result.table.missing, len(result.table.runs)):
             _note(line)
     for path in result.save(out):
         typer.echo(f"written: {path.resolve()}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from oodometer.finding import Claim, Finding
@@ -19,6 +20,7 @@ _MOST_FACTS, _MOST_READING = 8, 9  # facts about the reading, and their lines
 _LONGEST_WORD = 60  # characters of a claim
 _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
+_MOST_MISSING, _LONGEST_REASON = 3, 240  # reasons why something is missing, and their letters
 _MOST_ROWS = 10  # of the leaderboard
 
 
@@ -38,13 +40,28 @@ class TerminalSummary:
         reading = list(_reading(console, facts, width)) if facts else []
         yield from _claims(console, findings, width, self.lines - len(reading))
         yield from reading
-        if self.leaderboard and findings and findings[0].tables:
-            table = findings[0].tables[0]
-            more = len(table.rows) - _MOST_ROWS
-            note = f"{more} more rows are in the report." if more > 0 else ""
-            yield Text()
-            shown = replace(table, rows=table.rows[:_MOST_ROWS], note=note)
-            yield from table_lines(shown, width, options.ascii_only)
+        if self.leaderboard and findings:
+            yield from _leaderboard(findings[0], width, options.ascii_only)
+            yield from _missing(findings[0].missing)
+
+
+def _leaderboard(finding: Finding, width: int, ascii_only: bool) -> Iterator[Text | RichTable]:
+    """Yield the first rows of the first table."""
+    for table in finding.tables[:1]:
+        more = len(table.rows) - _MOST_ROWS
+        note = f"{more} more rows are in the report." if more > 0 else ""
+        yield Text()
+        shown = replace(table, rows=table.rows[:_MOST_ROWS], note=note)
+        yield from table_lines(shown, width, ascii_only)
+
+
+def _missing(lines: Sequence[str]) -> Iterator[Text]:
+    """Yield why parts are missing, the first few reasons: a failure is never hidden."""
+    for line in lines[:_MOST_MISSING]:
+        words = with_short_words(one_line(line), _LONGEST_WORD)
+        yield _cut(Text(f"missing: {words}"), _LONGEST_REASON)
+    if len(lines) > _MOST_MISSING:
+        yield Text(f"{len(lines) - _MOST_MISSING} more are in the report.", style="dim")
 
 
 def _claims(
@@ -55,38 +72,44 @@ def _claims(
     if not claims:
         yield Text("No claims.")
         return
-
-    def wrapped(words: str, style: str) -> list[Text]:
-        line = Text(with_short_words(one_line(words), _LONGEST_WORD), style=style)
-        return list(line.wrap(console, width - _BADGE))
-
-    texts = {id(claim): wrapped(claim.text, "bold") for claim in claims}
-    room = lines - 1 if len(claims) > 1 else lines  # a line for what is left out
-    chosen: list[Claim] = []
-    for claim in _by_importance(findings):
-        if chosen and len(texts[id(claim)]) > room:
-            continue
-        if len(texts[id(claim)]) > room:
-            texts[id(claim)] = [*texts[id(claim)][: max(room, 1) - 1], Text(_MORE)]
-        chosen.append(claim)
-        room -= len(texts[id(claim)])
-    for claim in chosen:
-        evidence = wrapped(claim.evidence, "") if claim.evidence else []
-        if len(evidence) <= room:
-            texts[id(claim)] += evidence
-            room -= len(evidence)
-    kept = {id(claim) for claim in chosen}
-    for claim in [claim for claim in claims if id(claim) in kept]:
+    shown = _fitting(console, _by_importance(findings), width - _BADGE, lines)
+    for claim in [claim for claim in claims if id(claim) in shown]:
         badge = BADGES[claim.verdict]
         head = Text(f"{badge.label:{_BADGE}}", style=f"bold {badge.colour}")
-        for line in texts[id(claim)]:
+        for line in shown[id(claim)]:
             line.rstrip()
             yield Text.assemble(head, line)
             head = Text(" " * _BADGE)
-    left = [claim for claim in claims if id(claim) not in kept]
+    left = [claim for claim in claims if id(claim) not in shown]
     if left:
         counts = ", ".join(f"{count} {BADGES[verdict].label}" for verdict, count in tally(left))
         yield _cut(Text(f"{len(left)} more in the report: {counts}.", style="dim"), width)
+
+
+def _fitting(
+    console: Console, claims: Sequence[Claim], width: int, lines: int
+) -> dict[int, list[Text]]:
+    """Choose claims that fit, the first in any case: identity of the claim -> its lines."""
+
+    def wrapped(words: str, style: str) -> list[Text]:
+        line = Text(with_short_words(one_line(words), _LONGEST_WORD), style=style)
+        return list(line.wrap(console, width)) if words else []
+
+    room = max(1, lines - 1 if len(claims) > 1 else lines)  # a line for what is left out
+    shown: dict[int, list[Text]] = {}
+    for claim in claims:
+        text = wrapped(claim.text, "bold")
+        if not shown and len(text) > room:
+            text = [*text[: room - 1], Text(_MORE)]
+        if len(text) <= room:
+            shown[id(claim)] = text
+            room -= len(text)
+    for claim in [claim for claim in claims if id(claim) in shown]:
+        evidence = wrapped(claim.evidence, "")
+        if len(evidence) <= room:
+            shown[id(claim)] += evidence
+            room -= len(evidence)
+    return shown
 
 
 def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
