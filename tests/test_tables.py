@@ -92,7 +92,7 @@ def test_openood_files_as_they_are(table, tmp_path):
         (d, o): v for d in ("knn", "msp") for o, v in (("cifar100", 0.8983), ("mnist", 0.992))
     }
     assert values(reading, "fpr95")["msp", "mnist"] == pytest.approx(0.005)
-    assert "rows that are means of other rows were left out: nearood, farood" in reading.notes
+    assert "summaries of other rows or columns were left out: nearood, farood" in reading.notes
     assert dict(reading.columns)["CCR_4"] == "not used: another kind of metric"
 
 

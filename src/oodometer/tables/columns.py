@@ -6,13 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.content import by_content, settle_sets, without_names
-from oodometer.tables.measures import GENERAL, MEASURES, Measure, metric_named, without_metric
+from oodometer.tables.content import by_content, settle_sets
+from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
@@ -24,9 +24,6 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
-    is_average,
-    is_detector,
-    is_qualifier,
     is_set,
 )
 from oodometer.tables.roles import (
@@ -39,13 +36,12 @@ from oodometer.tables.roles import (
     Roles,
     option,
 )
+from oodometer.tables.titled import WHOSE_SPREAD, titled_results
 from oodometer.tables.untitled import untitled_results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OTHER_METRIC = "another kind of metric"
-_WHOSE_SPREAD = "spread of an unknown column"
 _TITLES = {  # of columns that have a role of their own
     "metric": frozenset({"metric", "metrics", "measure"}),
     "detector": DETECTOR_TITLES,
@@ -58,7 +54,6 @@ _TRAINING_WORDS = frozenset(
      "size", "type"}
 )  # fmt: skip
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
-_Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
 def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -> Roles:
@@ -70,7 +65,7 @@ def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -
     roles = _chosen_roles(chosen)
     given = bool(roles.measured)
     rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
-    rest = _metrics(frame, rest, roles, default)
+    rest = titled_results(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
     said = chosen.get(ALL)
@@ -131,7 +126,7 @@ def _spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
         if len(roles.measured) == 1 and not roles.spreads:
             roles.spreads[next(iter(roles.measured))] = column
         elif column not in roles.spreads.values():
-            roles.ignored[column] = _WHOSE_SPREAD
+            roles.ignored[column] = WHOSE_SPREAD
 
 
 def _require_one_each(roles: Roles) -> None:
@@ -170,117 +165,6 @@ def _counts(texts: list[str]) -> bool:
         [str(n) for n in range(len(texts))],
         [str(n + 1) for n in range(len(texts))],
     )
-
-
-def _metrics(
-    frame: pd.DataFrame, columns: list[str], roles: Roles, default: str | None
-) -> list[str]:
-    """Find the columns whose titles name a metric, and tell means and spreads from values."""
-    named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
-    named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
-    named = without_names(frame, columns, named)
-    general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
-    means: _Named = {}
-    spreads: _Named = {}
-    bests: _Named = {}
-    by_statistic = {"mean": means, "spread": spreads, "best": bests, "value": roles.measured}
-    chosen = {metric for metric, _ in roles.measured.values()}
-    for column, metric in named.items():
-        statistic, what = _statistic_of(column)
-        if metric == "" or (metric in GENERAL and not general):
-            if plain(column) not in COVARIATE_TITLES:
-                roles.ignored[column] = OTHER_METRIC
-        elif metric in chosen:
-            roles.ignored[column] = f"--columns names {metric}"
-        elif statistic not in by_statistic:
-            roles.ignored[column] = OTHER_STATISTIC
-        else:
-            by_statistic[statistic][column] = (metric, what)
-    _choose_bests(roles, bests)
-    _choose_means(roles, means)
-    _name_qualified(roles, spreads)
-    for column, key in spreads.items():
-        owner = next((c for c, known in roles.measured.items() if known == key), None)
-        if owner is None:
-            roles.ignored[column] = _WHOSE_SPREAD
-        else:
-            roles.spreads[owner] = column
-    used = {*roles.measured, *roles.ignored, *spreads}
-    return [column for column in columns if column not in used]
-
-
-def _are_general(
-    frame: pd.DataFrame, named: Mapping[str, str], roles: Roles, default: str | None
-) -> bool:
-    """Whether accuracy and such are what a table is about, and not about its classifiers."""
-    chosen = {metric for metric, _ in roles.measured.values()}
-    if any(m not in GENERAL for m in (*named.values(), *(chosen - set(roles.own)))):
-        return False
-    if chosen & (GENERAL | set(roles.own)):
-        return True
-    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
-    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
-    return (default is None or default in GENERAL) and of_sets < 2
-
-
-def _statistic_of(
-    column: str,
-) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
-    """Return which statistic of a metric a title names, and what it is of."""
-    words = without_metric(column).split()
-    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
-    said = {plain(word) for word in words}
-    if said & SPREADS:
-        return "spread", what
-    if "best" in said:
-        return "best", what
-    if said & OTHER_STATISTICS:
-        return "other", what
-    return ("mean" if said & MEANS or is_average(what) else "value"), what
-
-
-def _choose_bests(roles: Roles, bests: _Named) -> None:
-    """Take the best of several looks for a result only where nothing else is stated."""
-    named = {metric for metric, _ in roles.measured.values()}
-    for column, (metric, what) in bests.items():
-        if metric in named:
-            roles.ignored[column] = OTHER_STATISTIC
-        else:
-            roles.measured[column] = (metric, what)
-
-
-def _choose_means(roles: Roles, means: _Named) -> None:
-    """Take means over other columns for results only where there are no such columns."""
-    named = {metric for metric, _ in roles.measured.values()}
-    of_sets = {metric for metric, what in roles.measured.values() if what}
-    groups = {metric for metric, what in means.values() if is_average(what)}
-    for column, (metric, what) in list(roles.measured.items()):
-        if metric in of_sets and not what and metric not in GENERAL:
-            del roles.measured[column]
-            roles.ignored[column] = MEAN_OF_OTHERS
-    for column, (metric, what) in means.items():
-        of_a_set = bool(what) and not is_average(what)
-        if of_a_set or (metric not in named and (what or metric not in groups)):
-            roles.measured[column] = (metric, what)
-        else:
-            roles.ignored[column] = MEAN_OF_OTHERS
-
-
-def _name_qualified(roles: Roles, spreads: _Named) -> None:
-    """Take clean and robust accuracy for two metrics, not for one on two data sets."""
-    known = {key for key in roles.measured.values() if key[0] not in roles.own}
-    names: dict[tuple[str, str], str] = {}
-    for metric, what in known:
-        others = [w for m, w in known if m == metric and w != what]
-        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1
-        alone = metric in GENERAL and not is_set(what) and not others
-        if what and (alone or is_qualifier(what, of_sets=of_sets)):
-            name = f"{what.casefold()} {metric}" if others else metric
-            names[metric, what] = name
-            if others:
-                roles.own[name] = MEASURES[metric]._replace(name=name)
-    for columns in (roles.measured, spreads):
-        columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
 
 
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:

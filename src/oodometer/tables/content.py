@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.measures import GENERAL, is_amid, metric_named, without_metric
+from oodometer.tables.cells import is_gap
+from oodometer.tables.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.names import (
     ARCHITECTURE_TITLES,
     DATA_WORDS,
@@ -17,12 +17,10 @@ from oodometer.tables.names import (
     OOD_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
-    is_average,
     is_data,
     is_detector,
     is_model,
     is_posthoc,
-    is_qualifier,
     is_set,
     is_surely_detector,
 )
@@ -50,28 +48,12 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     _find_sets(frame, [column for column in free if column != roles.detector], roles)
 
 
-def without_names(
-    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
-) -> dict[str, str]:
-    """Leave out names such as word_recall_task, few among many that name no metric."""
-    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL and is_amid(c)}
-    tests = (is_set, is_average, is_qualifier)
-    names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
-    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
-    return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
-
-
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
-    free = [c for c in free if len(frame[c].unique()) > 1 and _share(frame[c], _is_metric) < 0.5]
-    known = {
-        column: _share(frame[column], is_detector)
-        for column in free
-        if any(map(is_surely_detector, frame[column].unique()))
-    }
-    best = max(known, key=known.__getitem__, default=None)
-    if best is not None and known[best] >= 0.5:
-        return best
+    free = [column for column in free if _may_name(frame[column])]
+    known = _known_detectors(frame, free)
+    if known is not None:
+        return known
     wide = _wide(roles)
     if are_numbers(wide):
         return _beside_numbers(frame, free, roles)
@@ -83,10 +65,30 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     free = [column for column in free if not _is_about_data(frame, column)]
     if named is not None or not free:
         return named
+    return _only_one(frame, free, roles)
+
+
+def _may_name(texts: pd.Series[str]) -> bool:
+    """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
+    filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
+    return filled and _share(texts, _is_metric) < 0.5
+
+
+def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
+    """Return the column that holds most names of detectors, if at least every second is one."""
+    sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
+    known = {column: _share(frame[column], is_detector) for column in sure}
+    best = max(known, key=known.__getitem__, default=None)
+    return best if best is not None and known[best] >= 0.5 else None
+
+
+def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
+    """Return the column that can only be that of the detectors, or ask."""
+    wide = _wide(roles)
+    untitled = [column for column in free if _is_untitled(column)]
+    if len(free) > 1 and len(untitled) == 1 and _are_data(wide):
+        return untitled[0]
     if len(free) > 1:
-        untitled = [column for column in free if _is_untitled(column)]
-        if len(untitled) == 1 and _are_data(wide):
-            return untitled[0]
         raise _which_column(frame, free, roles)
     if len(wide) > 1 and not _are_data(wide):
         raise _which_axis(frame, free[0], roles)
@@ -161,15 +163,13 @@ def _is_metric(text: str) -> bool:
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
-    wide = [] if are_numbers(_wide(roles)) else _wide(roles)
-    if roles.detector and len(free) == 1 and not wide and _wide(roles) and not roles.id:
-        roles.ood = roles.ood or free[0]
+    wide = _wide(roles)
+    if are_numbers(wide):
+        wide = []
+        _sets_beside_numbers(free, roles)
     if wide and _mostly(wide, is_set):  # the titles name the outlier sets
-        if roles.id is None and roles.ood is not None:
-            roles.id, roles.ood = roles.ood, None
-            return
-        if roles.id is None and len(sets) == 1:
-            roles.id = sets[0]
+        if roles.id is None and (roles.ood is not None or len(sets) == 1):
+            roles.id, roles.ood = roles.ood or sets[0], None
             return
     elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
@@ -177,12 +177,25 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     if roles.id is None and SECTION in sets:
         roles.id = SECTION
     elif roles.ood is None and roles.id is None and not (len(wide) > 1 and roles.detector):
-        free = [column for column in free if not _is_property(frame, column, roles)]
-        weak = {plain(column): column for column in free}
-        named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
-        about = [column for column in free if _is_about_data(frame, column)] if wide else []
-        untitled = [column for column in free if _is_untitled(column)]
-        roles.ood = next(iter([*named, *untitled, *about]), None)
+        roles.ood = _about_data(frame, free, roles, is_wide=bool(wide))
+
+
+def _sets_beside_numbers(free: Sequence[str], roles: Roles) -> None:
+    """Take the only other column for the data sets, where titles merely number runs."""
+    if roles.detector and len(free) == 1 and not roles.id:
+        roles.ood = roles.ood or free[0]
+
+
+def _about_data(
+    frame: pd.DataFrame, free: Sequence[str], roles: Roles, *, is_wide: bool
+) -> str | None:
+    """Return the column that says of which data lines are, by a weak title or as the only one."""
+    free = [column for column in free if not _is_property(frame, column, roles)]
+    weak = {plain(column): column for column in free}
+    named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
+    untitled = [column for column in free if _is_untitled(column)]
+    about = [column for column in free if is_wide and _is_about_data(frame, column)]
+    return next(iter([*named, *untitled, *about]), None)
 
 
 def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:

@@ -38,13 +38,9 @@ def with_whole_names(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.
     keys = [c for c in (detector, roles.id, roles.ood, roles.metric) if c is not None]
     keys += [c for c, kind in kinds.items() if kind != "condition"]
     conditions = [c for c, kind in kinds.items() if kind == "condition"]
-    joined: list[str] = []
-    for column in [c for c in conditions if _is_sparse(frame, detector, c)]:
-        if not frame.duplicated([*keys, *joined]).any():
-            break
-        if frame.duplicated([*keys, *joined, column]).sum() < frame.duplicated(keys).sum():
-            joined.append(column)
-    if not joined or frame.duplicated([*keys, *joined]).any():
+    sparse = [c for c in conditions if _is_sparse(frame, detector, c)]
+    joined = _telling(frame, keys, sparse)
+    if not joined:
         return frame
     name = "+".join([detector, *joined])
     if not all(_words(column) & _VARIANTS for column in joined):
@@ -58,6 +54,18 @@ def with_whole_names(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.
     roles.detector = name
     roles.factors = [column for column in roles.factors if column not in joined]
     return joined_column(frame, [detector, *joined], name)
+
+
+def _telling(frame: pd.DataFrame, keys: list[str], columns: list[str]) -> list[str]:
+    """Return the first columns with which no two lines are alike; none if all are not enough."""
+    joined: list[str] = []
+    double = frame.duplicated(keys).sum()
+    for column in columns:
+        left = frame.duplicated([*keys, *joined, column]).sum()
+        if left < double:
+            joined.append(column)
+            double = left
+    return [] if double else joined
 
 
 def _is_sparse(frame: pd.DataFrame, detector: str, column: str) -> bool:

@@ -13,7 +13,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.columns import OTHER_METRIC, guess
+from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.files import Table, texts
@@ -30,6 +30,7 @@ from oodometer.tables.measures import (
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, option, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
+from oodometer.tables.titled import OTHER_METRIC
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
 from oodometer.tables.untitled import require_metric_of_text, settle_metric

@@ -27,7 +27,7 @@ def without_summaries(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         by_name = [n for n in names if _is_named_summary(n, axis, long)]
         if len(by_name) == len(names):
             continue
-        long = _left_out(long, axis, by_name, "rows that are means of other rows", notes)
+        long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)
         long = _left_out(long, axis, _means_of_others(long, axis), "means of all others", notes)
     return long
 

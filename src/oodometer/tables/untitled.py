@@ -67,14 +67,7 @@ def untitled_results(
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
     measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
-    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
-        quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
-        roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
-        measured = [c for c in measured if c not in quantiles]
-    means = {column for column in measured if is_average(column)}
-    if len(means) < len(measured):
-        roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
-        measured = [column for column in measured if column not in means]
+    measured = _without_statistics(measured, roles)
     _require_one_split(measured)
     measured = _alike(measured, roles, asked=ALL in roles.chosen)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
@@ -89,6 +82,19 @@ def untitled_results(
         roles.spreads[column] = spread
     left = {c for c in numeric if plain(c) in SUMMARIES - SPREADS} - set(roles.measured)
     roles.ignored |= dict.fromkeys(left, OTHER_STATISTIC)
+
+
+def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
+    """Leave out quantiles and means of the other columns."""
+    if any(plain(c) in MEANS for c in measured):  # as pandas describes numbers: 25%, 50%, 75%
+        quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
+        roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
+        measured = [c for c in measured if c not in quantiles]
+    means = {column for column in measured if is_average(column)}
+    if len(means) == len(measured):
+        return measured
+    roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
+    return [column for column in measured if column not in means]
 
 
 def _numbers(texts: pd.Series[str]) -> list[Cell]:
@@ -169,23 +175,27 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     """Return the columns that hold measurements, by their numbers or by names as titles."""
     may = {c for c in cells if _may_measure(frame, c, cells[c], bounded)}
     measured = {c for c in cells if _measures(c, cells[c], c in may)}
-    lowest = min((_lowest(cells[column]) for column in measured), default=10.0)
-    # Whole numbers may be percentages too: if the title is a name, or like the others in size.
-    whole = [c for c in cells if c in may and c not in measured]
-    alike = [c for c in whole if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest]
-    named = [c for c in whole if is_data(c) or is_detector(c)]
-    if not measured and not named and len(alike) < 2:
-        return []
-    found = {*measured, *alike, *named}
-    if len(measured) >= _SHOWN:  # numbers of the size of many others are like them
-        sizes = [cell.value for column in measured for cell in cells[column]]
-        low, high = min(sizes), max(sizes)
-        sized = {c for c in whole if all(low <= n.value <= high for n in cells[c])}
-        found |= {c for c in sized if not _repeats(cells[c])}
+    sizes = [cell.value for column in measured for cell in cells[column]]
+    found = measured | _whole_numbers({c: cells[c] for c in may - measured}, sizes, len(measured))
     if measured:  # negative ones, which will be asked about
-        largest = max(cell.value for column in measured for cell in cells[column])
-        found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
+        found |= {c for c in cells if _is_beyond(frame, c, cells[c], max(sizes))}
     return [c for c in cells if c in found]
+
+
+def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[str]:
+    """Return columns of whole numbers that are percentages: by their titles, or by their size."""
+    lowest = min(sizes, default=10.0)
+    alike = {c for c in cells if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest}
+    named = {c for c in cells if is_data(c) or is_detector(c)}
+    if not measured and not named and len(alike) < 2:
+        return set()
+    if measured >= _SHOWN:  # numbers of the size of many others are like them
+        alike |= {c for c in cells if _is_within(cells[c], lowest, max(sizes))}
+    return alike | named
+
+
+def _is_within(cells: Sequence[Cell], low: float, high: float) -> bool:
+    return all(low <= cell.value <= high for cell in cells) and not _repeats(cells)
 
 
 def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest: float) -> bool:

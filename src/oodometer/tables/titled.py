@@ -1,0 +1,157 @@
+"""Columns of results whose titles name a metric: values, means, spreads and qualified metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from oodometer.factors import plain
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
+from oodometer.tables.names import (
+    COVARIATE_TITLES,
+    MEANS,
+    OTHER_STATISTICS,
+    SPREADS,
+    is_average,
+    is_detector,
+    is_qualifier,
+    is_set,
+)
+from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OTHER_METRIC = "another kind of metric"
+WHOSE_SPREAD = "spread of an unknown column"
+_Named = dict[str, tuple[str, str]]  # column -> metric, of what
+
+
+def titled_results(
+    frame: pd.DataFrame, columns: list[str], roles: Roles, default: str | None
+) -> list[str]:
+    """Find the columns whose titles name a metric, and return the others.
+
+    `default` is the metric that the text around the table names.
+    """
+    named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
+    named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    named = _without_names(frame, columns, named)
+    general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
+    kinds = _by_statistic(named, roles, general)
+    roles.measured |= kinds["value"]
+    _choose_bests(roles, kinds["best"])
+    _choose_means(roles, kinds["mean"])
+    _name_qualified(roles, kinds["spread"])
+    for column, key in kinds["spread"].items():
+        owner = next((c for c, known in roles.measured.items() if known == key), None)
+        if owner is None:
+            roles.ignored[column] = WHOSE_SPREAD
+        else:
+            roles.spreads[owner] = column
+    used = {*roles.measured, *roles.ignored, *kinds["spread"]}
+    return [column for column in columns if column not in used]
+
+
+def _by_statistic(named: Mapping[str, str], roles: Roles, general: bool) -> dict[str, _Named]:
+    """Tell values, means, spreads and best values apart; leave out what is not to be read."""
+    kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
+    chosen = {metric for metric, _ in roles.measured.values()}
+    for column, metric in named.items():
+        statistic, what = _statistic_of(column)
+        if metric == "" or (metric in GENERAL and not general):
+            if plain(column) not in COVARIATE_TITLES:
+                roles.ignored[column] = OTHER_METRIC
+        elif metric in chosen:
+            roles.ignored[column] = f"--columns names {metric}"
+        elif statistic not in kinds:
+            roles.ignored[column] = OTHER_STATISTIC
+        else:
+            kinds[statistic][column] = (metric, what)
+    return kinds
+
+
+def _without_names(
+    frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
+) -> dict[str, str]:
+    """Leave out names such as word_recall_task, few among many that name no metric."""
+    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL and is_amid(c)}
+    tests = (is_set, is_average, is_qualifier)
+    names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
+    others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
+    return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
+
+
+def _are_general(
+    frame: pd.DataFrame, named: Mapping[str, str], roles: Roles, default: str | None
+) -> bool:
+    """Whether accuracy and such are what a table is about, and not about its classifiers."""
+    chosen = {metric for metric, _ in roles.measured.values()}
+    if any(m not in GENERAL for m in (*named.values(), *(chosen - set(roles.own)))):
+        return False
+    if chosen & (GENERAL | set(roles.own)):
+        return True
+    beside = [c for c in frame.columns if c not in named and (is_set(c) or is_detector(c))]
+    of_sets = sum(numeric_share(frame[c]) > 0.5 for c in beside[:3])
+    return (default is None or default in GENERAL) and of_sets < 2
+
+
+def _statistic_of(
+    column: str,
+) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
+    """Return which statistic of a metric a title names, and what it is of."""
+    words = without_metric(column).split()
+    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
+    said = {plain(word) for word in words}
+    if said & SPREADS:
+        return "spread", what
+    if "best" in said:
+        return "best", what
+    if said & OTHER_STATISTICS:
+        return "other", what
+    return ("mean" if said & MEANS or is_average(what) else "value"), what
+
+
+def _choose_bests(roles: Roles, bests: _Named) -> None:
+    """Take the best of several looks for a result only where nothing else is stated."""
+    named = {metric for metric, _ in roles.measured.values()}
+    for column, (metric, what) in bests.items():
+        if metric in named:
+            roles.ignored[column] = OTHER_STATISTIC
+        else:
+            roles.measured[column] = (metric, what)
+
+
+def _choose_means(roles: Roles, means: _Named) -> None:
+    """Take means over other columns for results only where there are no such columns."""
+    named = {metric for metric, _ in roles.measured.values()}
+    of_sets = {metric for metric, what in roles.measured.values() if what}
+    groups = {metric for metric, what in means.values() if is_average(what)}
+    for column, (metric, what) in list(roles.measured.items()):
+        if metric in of_sets and not what and metric not in GENERAL:
+            del roles.measured[column]
+            roles.ignored[column] = MEAN_OF_OTHERS
+    for column, (metric, what) in means.items():
+        of_a_set = bool(what) and not is_average(what)
+        if of_a_set or (metric not in named and (what or metric not in groups)):
+            roles.measured[column] = (metric, what)
+        else:
+            roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _name_qualified(roles: Roles, spreads: _Named) -> None:
+    """Take clean and robust accuracy for two metrics, not for one on two data sets."""
+    known = {key for key in roles.measured.values() if key[0] not in roles.own}
+    names: dict[tuple[str, str], str] = {}
+    for metric, what in known:
+        others = [w for m, w in known if m == metric and w != what]
+        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1
+        alone = metric in GENERAL and not is_set(what) and not others
+        if what and (alone or is_qualifier(what, of_sets=of_sets)):
+            name = f"{what.casefold()} {metric}" if others else metric
+            names[metric, what] = name
+            if others:
+                roles.own[name] = MEASURES[metric]._replace(name=name)
+    for columns in (roles.measured, spreads):
+        columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
