@@ -295,3 +295,18 @@ def test_a_leader_that_one_set_makes_is_named():
     (claim,) = left_out({"a": (0.8, 0.8, 0.9), "b": (0.8, 0.8, 0.8)})
     assert claim.verdict == "undecided"
     assert not any(c.verdict == "holds" for c in left_out({"a": (0.8,) * 3, "b": (0.8,) * 3}))
+
+
+def test_only_shares_are_written_in_points():
+    results = measured(0, runs=5, sets=2, higher=False, scale=40.0)
+    errors = Results(results.frame, ("seed",), "RMSE", higher_is_better=False, is_share=False)
+    finding = ranking_of(errors, np.random.default_rng(0))
+    first = finding.claims[0]
+    assert first.text.startswith("d6 has the lowest mean RMSE") and "d6 − d5: +0." in first.evidence
+    assert not any("points" in c.evidence for c in finding.claims)
+
+
+def test_two_cases_have_no_interval():
+    finding = ranking_of(measured(0, runs=2, sets=2), np.random.default_rng(0))
+    assert "confidence interval" not in finding.claims[0].evidence
+    assert all(isinstance(row[1], float) for t in tables(finding, "means") for row in t.rows)

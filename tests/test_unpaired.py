@@ -164,3 +164,14 @@ def test_means_of_separate_runs_have_the_same_intervals_as_those_of_shared_ones(
     values = np.random.default_rng(7).beta(19, 1, 5)
     shared = runs_interval(values, bounds=(0, 1))
     assert mean_interval(Summary.of(values), 0.95, (0, 1)) == shared[:3]
+
+
+def test_one_number_is_not_judged_where_stated_spreads_are(tmp_path):
+    """One page said that the leader is ahead, and that one number has no spread to test against."""
+    path = tmp_path / "t.csv"
+    path.write_text("method,auroc,std,n\nMSP,91.0,0.3,5\nKNN,93.0,0.4,5\nViM,90.0,0.3,5\n")
+    (finding,) = analyze(path)
+    assert finding.protocol == "unpaired"
+    assert [c.verdict for c in finding.claims] == ["holds"]
+    path.write_text("method,auroc\nMSP,91.0\nKNN,93.0\n")
+    assert [f.protocol for f in analyze(path)] == ["ranking"]
