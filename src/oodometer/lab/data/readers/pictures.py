@@ -75,7 +75,7 @@ def decode_all(
 
 def decode(name: str, picture: Path | bytes, size: Size | None = None) -> NDArray[np.uint8]:
     """Decode one picture to uint8 (channels, height, width), 1 channel if it is grey."""
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     if isinstance(picture, Path):
         refuse_special(picture)
@@ -97,7 +97,7 @@ def decode(name: str, picture: Path | bytes, size: Size | None = None) -> NDArra
         raise
     except Exception as problem:  # Pillow's decoders raise whatever they stumble over
         reason = describe(problem, named=False).rstrip(".")
-        if "cannot identify" in reason:
+        if isinstance(problem, UnidentifiedImageError):
             reason = "it is not a PNG, JPEG, BMP or WebP file"
         raise fault(name, f"is not a readable image: {reason}") from problem
     return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
