@@ -1,5 +1,6 @@
 """Pages with prose and several tables: which are found, which is read, what is asked."""
 
+import contextlib
 import time
 
 import pytest
@@ -366,3 +367,19 @@ def test_numbers_of_unknown_meaning_below_titles_are_asked_about(tmp_path):
     lines[1] = "seed,1,2,1,2"
     (results,) = read_results(page(tmp_path, "\n".join(lines), "auroc.csv")).results
     assert [(factor.name, factor.kind) for factor in results.factors] == [("seed", "repeat")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ("a" + " " * 50_000 + "b\n") * 3, ("a " * 20_000 + "b\n") * 3, "a b 1 2\n\n" * 5000,
+        "method," + ",".join(f"s{n}" for n in range(5000)) + "\na" + ",0.9" * 5000 + "\n",
+    ],
+    ids=["spaces", "words", "paragraphs", "columns"],
+)  # fmt: skip
+def test_no_text_takes_longer_than_its_length_allows(tmp_path, text):
+    path = page(tmp_path, text, "t.txt")
+    start = time.process_time()
+    with contextlib.suppress(UserError):
+        read_file(path)
+    assert time.process_time() - start < 4

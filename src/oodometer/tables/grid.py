@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
 
 
 def _carry_down(
-    titles: Sequence[str], rows: Rows, numeric: Sequence[int], notes: list[str]
+    titles: Sequence[str], rows: Rows, numeric: Collection[int], notes: list[str]
 ) -> None:
     """Fill the empty cells of merged names from above, if lines could not be told apart else.
 
@@ -133,7 +133,7 @@ def _first_line(rows: Rows, width: int, where: str) -> int:
     return start
 
 
-def _header(rows: Rows, numeric: Sequence[int], width: int) -> tuple[list[str], int]:
+def _header(rows: Rows, numeric: Collection[int], width: int) -> tuple[list[str], int]:
     """Return the titles of the columns, and how many lines they take."""
     depth = header_depth(rows, numeric)
     titles = joined_titles(rows[:depth], numeric, width)
@@ -170,7 +170,7 @@ def _require_different(titles: Sequence[str], where: str) -> None:
         raise UserError(f"{where} has {times} columns called '{title}'.")
 
 
-def _numbered_labels(titles: Sequence[str], numeric: Sequence[int]) -> list[str]:
+def _numbered_labels(titles: Sequence[str], numeric: Collection[int]) -> list[str]:
     """Number equal titles of names, as one above two columns leaves them."""
     seen: Counter[str] = Counter()
     named = []
@@ -195,18 +195,19 @@ def _is_comment(rows: Rows, number: int, width: int) -> bool:
     return len(row) != width or not any(row[1:]) or by_chance
 
 
-def _numeric_columns(rows: Rows, width: int) -> list[int]:
-    """Columns in which most cells below the first line are numbers."""
+def _numeric_columns(rows: Rows, width: int) -> Collection[int]:
+    """Columns in which most cells below the first line are numbers, in order."""
     below = rows[1:]
-    return [
+    found = (
         column
         for column in range(width)
         if numeric_share([row[column] for row in below if len(row) > column], pairs=True) > 0.5
-    ]
+    )
+    return dict.fromkeys(found).keys()
 
 
 def _sections(
-    titles: list[str], rows: Rows, numeric: Sequence[int], width: int, notes: list[str]
+    titles: list[str], rows: Rows, numeric: Collection[int], width: int, notes: list[str]
 ) -> tuple[list[str], Rows]:
     """Make headings between the lines a column, if the lines below them begin alike.
 
@@ -231,7 +232,7 @@ def _sections(
     return [*titles, SECTION], lines
 
 
-def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
+def _is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
     """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
     filled = [column for column, cell in enumerate(row) if cell]
     if width < 3 or not numeric or not filled:
@@ -241,7 +242,7 @@ def _is_heading(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
     return all(column in numeric and not holds_numbers(row[column]) for column in filled)
 
 
-def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list[str]) -> Rows:
+def _without_remarks(rows: Rows, numeric: Collection[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
     last = max((n for n, row in enumerate(rows) if _has_number(row, numeric)), default=len(rows))
     remarks = [
@@ -256,11 +257,11 @@ def _without_remarks(rows: Rows, numeric: Sequence[int], width: int, notes: list
     return [row for row, remark in zip(rows, remarks, strict=True) if not remark]
 
 
-def _is_remark(row: Sequence[str], numeric: Sequence[int], width: int) -> bool:
+def _is_remark(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
     """Whether a line below the table is text: too short, or words where numbers stand above."""
     filled = (column < len(row) and not is_gap(row[column]) for column in numeric)
     return len(row) < width or any(filled)
 
 
-def _has_number(row: Sequence[str], numeric: Sequence[int]) -> bool:
+def _has_number(row: Sequence[str], numeric: Collection[int]) -> bool:
     return any(column < len(row) and read_cell(row[column]) is not None for column in numeric)

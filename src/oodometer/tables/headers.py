@@ -66,7 +66,7 @@ def _heading(row: Sequence[str]) -> str:
     return "" if any(row[1:]) else row[0].lstrip("#").strip()
 
 
-def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
+def header_depth(rows: Rows, numeric: Collection[int]) -> int:
     """Count the lines of the header: below the first, those with words where numbers stand."""
     depth = 1
     while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
@@ -79,7 +79,7 @@ def header_depth(rows: Rows, numeric: Sequence[int]) -> int:
     return depth
 
 
-def _numbers_groups(rows: Rows, depth: int, numeric: Sequence[int]) -> bool:
+def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
     """Whether a line below equal titles numbers their columns: SVHN, SVHN above 0, 1."""
     above, here = rows[depth - 1], rows[depth]
     if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in _NUMBERED:
@@ -117,7 +117,7 @@ def names_the_index(row: Sequence[str]) -> bool:
     return leading and known and not any(map(read_cell, filled))
 
 
-def joined_titles(header: Rows, numeric: Sequence[int], width: int) -> list[str]:
+def joined_titles(header: Rows, numeric: Collection[int], width: int) -> list[str]:
     """Join the lines of a header; a title above several columns belongs to all of them."""
     columns = _header_columns(header, set(numeric), width)
     empty = [
@@ -149,7 +149,8 @@ def with_carried(titles: Sequence[str]) -> list[str]:
     whole: list[str] = []
     group = metric = single = ""  # what the last title with two parts said; the last single one
     for column, title in enumerate(titles):
-        named, rest = metric_named(title), without_metric(title)
+        named = metric_named(title)
+        rest = without_metric(title) if named is not None else title
         if named is not None and rest:
             group, metric = rest, named
         twice = times[title] > 1

@@ -16,7 +16,7 @@ _DELIMITERS = (",", ";", "\t", "|", "&")
 _MOST_POSITIONS = 1000  # columns that spaces align
 _LOOKED_AT = 500  # lines, to find the delimiter
 _DRAWS = frozenset(" \t|+:=-_")  # a line of these only divides others
-_JOINED = re.compile(r"\s*(±|\+/-)\s*")
+_JOINED = re.compile(r"\s{0,20}(±|\+/-)\s{0,20}")
 
 
 def split(lines: Sequence[str], where: str) -> Rows:

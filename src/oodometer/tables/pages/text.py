@@ -11,8 +11,10 @@ from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
 
-_JOINED = re.compile(r"\s*(±|\+/-)\s*|(?<=[\d%])\s+(?=\(±?[\d.]+%?\))|\s+(?=[↑↓](?:\s|$))")
-_DECORATION = re.compile(r"^[-=*_~\s]+|[-=*_~\s]+$")
+_JOINED = re.compile(
+    r"\s{0,20}(±|\+/-)\s{0,20}|(?<=[\d%])\s{1,20}(?=\(±?[\d.]{1,20}%?\))|\s{1,20}(?=[↑↓](?:\s|$))"
+)
+_DECORATION = "-=*_~ \t"  # around headings
 _MOST_HEADER = 3  # lines
 _LONGEST_HEADING = 160  # characters; more is prose
 
@@ -43,7 +45,7 @@ def text_tables(text: str) -> list[PageTable]:
                 else:
                     caption = line
             elif block and len(line) < _LONGEST_HEADING:
-                outline.heading(BOLD, _DECORATION.sub("", line))
+                outline.heading(BOLD, line.strip(_DECORATION))
             else:
                 outline.say(line)
         if block is not None:
