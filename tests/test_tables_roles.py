@@ -340,6 +340,12 @@ def test_a_metric_behind_the_name_of_a_set_is_one_whatever_stands_beside_it(tmp_
     assert found.metric == "F1" and len(found.frame) == 6
 
 
+def test_the_error_in_brackets_beside_an_accuracy_is_no_spread(tmp_path):
+    text = "Model,Prec@1 (Err)\na,82.240 (17.760)\nb,81.074 (18.926)\n"
+    found = read(tmp_path, text).results[0]
+    assert found.metric == "accuracy" and "spread" not in found.frame
+
+
 def test_names_of_metrics_are_no_detectors(tmp_path):
     table = "|dataset|Err|\n|---|---|\n|dev_clean|4.9|\n|dev_other|9.1|\n|test_clean|5.0|\n"
     page = "".join(f"### {metric}\n\n{table}\n" for metric in ("WER", "CER", "TER"))

@@ -88,6 +88,7 @@ def read_cell(text: str) -> Cell | None:
     Cell(value=91.2, spread=0.3, percent=False, remark='')
     >>> read_cell("91.2 (+1.3)")
     Cell(value=91.2, spread=None, percent=False, remark='(+1.3)')
+    >>> read_cell("82.24 (17.76)").spread
     >>> read_cell("svhn")
     """
     if _PLAIN.fullmatch(text):
@@ -102,13 +103,22 @@ def read_cell(text: str) -> Cell | None:
     found = _CELL.match(plain)
     if found is None:
         return None
-    spread = found["spread"] or found["bracket"]
+    bracket = found["bracket"]
+    if bracket and _is_rest(found["value"], bracket):  # the error rate beside an accuracy
+        return Cell(_number(found["value"]), None, bool(found["sign"]), f"({bracket})")
+    spread = found["spread"] or bracket
     return Cell(
         _number(found["value"]),
         None if spread is None else abs(_number(spread)),
         bool(found["sign"] or found["end"]),
         remark[0].strip() if remark and remark.start() else "",
     )
+
+
+def _is_rest(value: str, bracket: str) -> bool:
+    """Whether two percentages, to two decimals or more, make a hundred."""
+    fine = len(bracket.rpartition(".")[2]) > 1 and "." in bracket
+    return fine and abs(_number(value) + _number(bracket) - 100.0) < 1e-6
 
 
 def _lowered(text: str) -> str:

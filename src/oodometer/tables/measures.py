@@ -66,6 +66,7 @@ _GENERAL = (
      Measure("F1")),
     (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
     (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
+    (r"pixacc(?:uracy)?", Measure("pixel accuracy")),
     (r"dice_(?:scores?|coefficients?|similarity)|dsc", Measure("Dice")),
     (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
     (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
