@@ -242,7 +242,7 @@ def is_data(name: str) -> bool:
     >>> is_data("CIFAR-10"), is_data("MUTAG"), is_data("shot_noise 3"), is_data("MSP")
     (True, True, True, False)
     """
-    bare = re.sub(r"\W*(?:[a-z]+\W+)?\d$", "", name[:100], flags=re.IGNORECASE)
+    bare = re.sub(r"\s+(?:[a-z]+\s+)?\d$", "", name[:100], flags=re.IGNORECASE)
     if is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS:
         return True
     parts = re.split(r"\s+(?:vs\.?\s+|[→/|]\s*)?|\s*→\s*", name[:100].strip())

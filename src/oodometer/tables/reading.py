@@ -80,7 +80,7 @@ def read_results(
     chosen = parse_columns(columns, frame, titles)
     roles = guess(frame, chosen, default)
     frame = _of_one_detector(frame, roles, stem, notes)
-    _require(roles, frame)
+    _require(roles, frame, columns)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
@@ -180,7 +180,7 @@ def _of_one_detector(
     return frame.assign(detector=stem)
 
 
-def _require(roles: Roles, frame: pd.DataFrame) -> None:
+def _require(roles: Roles, frame: pd.DataFrame, said: str) -> None:
     """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
         raise UserError(_why_no_results(roles, frame))
@@ -193,19 +193,20 @@ def _require(roles: Roles, frame: pd.DataFrame) -> None:
                 f"column of its own, or leave it out with {option(ignore=column)}."
             )
     if roles.detector is None and not are_detectors(roles):
-        raise UserError(_why_no_detector(roles, frame))
+        raise UserError(_why_no_detector(roles, frame, said))
 
 
-def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
-    """Name the columns that may hold what is compared."""
+def _why_no_detector(roles: Roles, frame: pd.DataFrame, said: str) -> str:
+    """Name the columns that may hold what is compared, beside what the user `said` already."""
     taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
+    free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if numeric_share(frame[c]) <= 0.5] or free
     if not free:
         return "No column names the detector, and nothing differs between the rows: add a column."
     data = [c for c in (roles.ood, roles.id) if c in free]
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
-    options = " or ".join(option(detector=column) for column in free[:_SHOWN])
+    options = " or ".join(option(said, detector=column) for column in free[:_SHOWN])
     return (
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
         f"compare; else say which column tells what is compared, with {options}."

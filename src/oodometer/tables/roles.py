@@ -114,10 +114,11 @@ def joined_column(frame: pd.DataFrame, parts: Sequence[str], name: str) -> pd.Da
     return frame.drop(columns=list(parts)).assign(**{name: joined})
 
 
-def option(**chosen: str) -> str:
-    """Write the option that gives columns their roles, as a shell takes it.
+def option(said: str = "", /, **chosen: str) -> str:
+    """Write the option that gives columns their roles, beside those that were `said` already.
 
-    >>> option(detector="Model ID", higher="acc")
-    '--columns "detector=Model ID, higher=acc"'
+    >>> option(detector="Model ID", higher="acc"), option("id=a", part="b")
+    ('--columns "detector=Model ID, higher=acc"', '--columns "id=a, part=b"')
     """
-    return f'--columns "{", ".join(f"{role}={column}" for role, column in chosen.items())}"'
+    parts = [said] * bool(said) + [f"{role}={column}" for role, column in chosen.items()]
+    return f'--columns "{", ".join(parts)}"'
