@@ -253,6 +253,20 @@ def test_a_mean_is_found_by_its_arithmetic_though_its_name_says_nothing(tmp_path
     assert found.results[0].ood == ("SVHN", "LSUN", "DTD", "macroish")
 
 
+def test_a_method_that_happens_to_lie_near_the_mean_of_all_is_kept():
+    """Results on coloured digits: methods differ by little more than the last decimal."""
+    values = {
+        "ERM": (71.7, 72.9, 10.0), "IRM": (72.5, 73.3, 10.2), "GroupDRO": (73.1, 73.2, 10.0),
+        "Mixup": (72.6, 73.2, 10.1), "MLDG": (71.5, 73.1, 9.8), "MTL": (70.9, 72.8, 10.5),
+        "ARM": (76.0, 74.0, 10.2),
+    }  # fmt: skip
+    frame = pd.DataFrame(
+        [(name, *row) for name, row in values.items()], columns=["Method", "+90", "+80", "-90"]
+    )
+    found = read_results(frame, "accuracy=*")
+    assert len(found.results[0].detectors) == 7
+
+
 # Equal lines.
 
 

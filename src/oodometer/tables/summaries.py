@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
+_RARE = 0.001  # chance that an ordinary line is the mean of the others, below which it is none
 _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
 Array = NDArray[np.float64]
 
@@ -99,8 +100,16 @@ def _means_of_others(long: pd.DataFrame, axis: str) -> list[str]:
         for name, own, mean, here in zip(
             names[close], table[close], means[close], checked[close], strict=True
         )
-        if (np.abs(own - mean)[here] <= _rounding(own[here])).all() and not _is_known(str(name))
+        if (np.abs(own - mean)[here] <= _rounding(own[here])).all()
+        and not _is_known(str(name))
+        and len(table) * _coincidence(own[here], table[:, here]) < _RARE
     ]
+
+
+def _coincidence(own: Array, table: Array) -> float:
+    """Roughly how likely a line like the others is within rounding of their mean everywhere."""
+    spreads = np.maximum(np.nanstd(table, axis=0), 1e-12)
+    return float(np.minimum(1.0, 2.0 * _rounding(own) / (2.5 * spreads)).prod())
 
 
 def _is_known(name: str) -> bool:
