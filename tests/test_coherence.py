@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 
@@ -310,3 +311,42 @@ def test_two_cases_have_no_interval():
     finding = ranking_of(measured(0, runs=2, sets=2), np.random.default_rng(0))
     assert "confidence interval" not in finding.claims[0].evidence
     assert all(isinstance(row[1], float) for t in tables(finding, "means") for row in t.rows)
+
+
+JUDGED = re.compile(
+    r"(?P<what>[^;]*?)[+−]?[\d.]+ (?P<unit>points|times as large) "
+    r"\[(?P<low>[^,\]]+), (?P<high>[^\]]+)\], adjusted p (?P<sign>[=<]) (?P<p>[\d.e-]+)"
+)
+
+
+def ends(match: re.Match[str]) -> tuple[float, float]:
+    low, high = (match[name].replace("−", "-").replace("+", "") for name in ("low", "high"))
+    return float(low), math.inf if high.startswith("over") else float(high)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_intervals_on_every_page_agree_with_adjusted_p_values(seed):
+    """Label noise, optimizers and seeds: several protocols, each with families of comparisons."""
+    rng = np.random.default_rng(seed)
+    lines = [
+        {"method": f"d{d}", "dataset": ood, "label_noise": noise, "optimizer": optimizer,
+         "seed": run, "AUROC": 0.9 - 0.01 * d - 0.004 * (d + 1) * (noise != "clean")
+         - 0.01 * (optimizer == "sgd") * (d % 2) + rng.normal(0, 0.004 * (1 + d % 3))}
+        for d in range(5) for ood in ("svhn", "lsun") for noise in ("clean", "agg", "worst")
+        for optimizer in ("adam", "sgd") for run in range(5)
+    ]  # fmt: skip
+    findings = analyze(pd.DataFrame(lines), rng=np.random.default_rng(0))
+    told = [
+        (finding.protocol, match)
+        for finding in findings
+        for claim in finding.claims
+        for match in JUDGED.finditer(claim.evidence)
+    ]
+    assert len({protocol for protocol, _ in told}) > 1
+    for protocol, match in told:
+        low, high = ends(match)
+        none = 1.0 if match["unit"] == "times as large" else 0.0
+        if abs(low - none) < 0.06 or abs(high - none) < 0.06:
+            continue  # rounded: the end may lie on either side
+        significant = match["sign"] == "<" or float(match["p"]) < 0.05
+        assert significant == (not low < none < high), (protocol, match[0])

@@ -208,7 +208,7 @@ def test_scores_come_from_the_validation_halves_only():
 
 
 def test_they_take_no_part_in_rankings_but_in_od_test():
-    names = ["max_softmax", "energy", "score_svm", "knn_svm(k=4)"]
+    names = ["max_softmax", "energy", "score_svm", "knn_svm(k=4, space=features)"]
     table = om.score(sets(), names, grid=True)
     assert set(table.summary()["detector"]) == {"max_softmax", "energy"}
     finding = ranking(table, np.random.default_rng(0))

@@ -61,7 +61,7 @@ def test_one_stratum_is_scipys_t_test(paired):
     a, b = rng.normal(0.8, 1, 6), rng.normal(size=6)
     found = stratified_difference([Stratum(a, b, paired)])
     test = scipy.stats.ttest_rel(a, b) if paired else scipy.stats.ttest_ind(a, b, equal_var=False)
-    assert found == pytest.approx((np.mean(a - b), *test.confidence_interval(), test.pvalue))
+    assert found[:4] == pytest.approx((np.mean(a - b), *test.confidence_interval(), test.pvalue))
 
 
 def test_strata_have_the_same_weight_and_single_runs_no_interval():
@@ -73,7 +73,7 @@ def test_strata_have_the_same_weight_and_single_runs_no_interval():
     reach = 0.5 * (found.high - found.low) / math.hypot(*errors)
     assert scipy.stats.t.ppf(0.975, 11) < reach < scipy.stats.t.ppf(0.975, 3)
     alone = stratified_difference([Stratum(np.ones(1), np.zeros(1), True)])
-    assert alone == (1.0, -math.inf, math.inf, 1.0)
+    assert alone[:4] == (1.0, -math.inf, math.inf, 1.0)
 
 
 def test_one_sided_p_values_are_scipys():

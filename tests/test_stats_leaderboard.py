@@ -277,3 +277,17 @@ def test_the_best_is_rarely_excluded_and_equal_ones_rarely_told_apart():
     assert anybody / worlds <= 0.055
     assert best / worlds <= 0.055
     assert covered / worlds >= 0.945
+
+
+def test_data_sets_have_variances_of_their_own():
+    """Two detectors that go together over data sets, among others that do not."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.7, 0.1, size=(6, 4))
+    values[1] = values[0] - 0.003 + rng.normal(0, 0.003, 4)
+    own = from_values(values, shared=False)
+    for row in range(6):
+        for other in range(row):
+            test = scipy.stats.ttest_rel(values[row], values[other])
+            gap = (own.means[row] - own.means[other]) / own.error[row, other]
+            assert gap == pytest.approx(test.statistic) and own.df[row, other] == test.df
+    assert own.error[0, 1] < 0.2 * from_values(values).error[0, 1]

@@ -40,6 +40,21 @@ class Difference(NamedTuple):
     low: float
     high: float
     p_value: float
+    # The interval at another level, by the same test; None: it cannot be adjusted.
+    at: Callable[[float], tuple[float, float]] | None = None
+    own_p_value: float | None = None  # before adjustment; None: not adjusted yet
+
+    def adjusted(self, p_value: float) -> Difference:
+        """The same with an adjusted p-value, and the interval that agrees with it.
+
+        A p-value that is c times as large belongs to the test at the level of 5% / c: its interval
+        leaves out 0 if and only if the adjusted p-value is below 5%.
+        """
+        own = self.p_value if self.own_p_value is None else self.own_p_value
+        low, high = self.low, self.high
+        if self.at is not None and p_value > own > 0.0:
+            low, high = self.at(1.0 - 0.05 * own / p_value)
+        return self._replace(low=low, high=high, p_value=p_value, own_p_value=own)
 
     @property
     def estimate(self) -> Estimate | float:
@@ -211,6 +226,7 @@ def auroc_difference(
         max(-1.0, value - spread.quantile(tail, below)),
         min(1.0, value + spread.quantile(tail, above)),
         spread.p_value(value, below if value > 0.0 else above),
+        lambda other: auroc_difference(a, b, other)[1:3],
     )
 
 
@@ -265,7 +281,7 @@ def with_p_values(
 ) -> dict[Name, Difference]:
     """The same differences, with these p-values in their order."""
     return {
-        name: difference._replace(p_value=p)
+        name: difference.adjusted(p)
         for (name, difference), p in zip(differences.items(), p_values, strict=True)
     }
 

@@ -106,5 +106,9 @@ def ratio(one: PositiveStatistic, other: PositiveStatistic, level: float) -> Dif
             p_value = 2.0 * float(stdtr(freedom, -abs(difference) / error))
     reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
     return Difference(
-        math.exp(difference), math.exp(difference - reach), math.exp(difference + reach), p_value
+        math.exp(difference),
+        math.exp(difference - reach),
+        math.exp(difference + reach),
+        p_value,
+        lambda other_level: ratio(one, other, other_level)[1:3],
     )

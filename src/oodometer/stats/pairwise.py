@@ -40,10 +40,16 @@ class Pairwise(NamedTuple):
     intervals: Callable[[float], tuple[Estimate, ...]]  # of each mean, at a level of confidence
 
 
-def from_values(values: ArrayLike, *, bounds: tuple[float, float] = UNBOUNDED) -> Pairwise:
+OWN = "The variance of each difference over the cases is its own."
+
+
+def from_values(
+    values: ArrayLike, *, bounds: tuple[float, float] = UNBOUNDED, shared: bool = True
+) -> Pairwise:
     """Detectors x cases, such as training runs: errors of the paired differences.
 
-    Their variances are shared between detectors (`sharing`). One case shows no spread: errors are
+    Their variances are `shared` between detectors (`sharing`), which suits the noise of training;
+    how far data sets differ is a matter of the two detectors. One case shows no spread: errors are
     infinite. `bounds` are those of a value, such as (0, 1).
     """
     table = table_values(values)
@@ -57,9 +63,17 @@ def from_values(values: ArrayLike, *, bounds: tuple[float, float] = UNBOUNDED) -
 
     if cases == 1:
         return _unknown(means, "One case has no spread to test against.", intervals)
-    shared = shared_over_runs(table, bounds)
-    error = _by_signs(means, shared, cases, ROUNDING * float(np.abs(table).max()))
-    return Pairwise(means, error / math.sqrt(cases), shared.df, _words(shared, "case"), intervals)
+    spread = shared_over_runs(table, bounds) if shared else own_over_cases(table)
+    error = _by_signs(means, spread, cases, ROUNDING * float(np.abs(table).max()))
+    method = _words(spread, "case") if shared else OWN
+    return Pairwise(means, error / math.sqrt(cases), spread.df, method, intervals)
+
+
+def own_over_cases(values: Floats) -> Shared:
+    """Variances over the columns of (k, n) of all differences, each its own."""
+    variances = pair_variances(values)
+    df = np.full(variances.shape, values.shape[-1] - 1.0)
+    return Shared(variances, df, np.zeros(()), variances)
 
 
 def shared_over_runs(values: Floats, bounds: tuple[float, float]) -> Shared:

@@ -44,7 +44,13 @@ def welch(a: Summary, b: Summary, level: float = 0.95) -> Difference:
     error = math.sqrt(total)
     reach = -float(stdtrit(freedom, 0.5 - 0.5 * level)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
-    return Difference(value, value - reach, value + reach, min(1.0, p_value))
+    return Difference(
+        value,
+        value - reach,
+        value + reach,
+        min(1.0, p_value),
+        lambda other: welch(a, b, other)[1:3],
+    )
 
 
 class Stratum(NamedTuple):
@@ -81,7 +87,13 @@ def stratified_difference(strata: Sequence[Stratum], level: float = 0.95) -> Dif
     freedom = welch_freedom(terms)
     reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
     p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
-    return Difference(value, value - reach, value + reach, p_value)
+    return Difference(
+        value,
+        value - reach,
+        value + reach,
+        p_value,
+        lambda other: stratified_difference(strata, other)[1:3],
+    )
 
 
 def _mean(values: Floats) -> float:

@@ -98,14 +98,9 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
 
 def _by_position(lines: Sequence[str]) -> Rows | None:
     """Cut where all lines have a space; None unless that leaves numbers, and no empty cells."""
-    lines = [
-        re.sub(r" (±|\+/-) ", "\0\\1\0", line) for line in lines
-    ]  # one cell, as wide as before
-    used = bytearray(max(map(len, lines)))
-    for line in lines:
-        for word in re.finditer(r"\S+", line):
-            used[word.start() : word.end()] = b"\1" * (word.end() - word.start())
-    spans = [found.span() for found in re.finditer(b"\1+", used)]
+    # Means and spreads are one cell, as wide as before.
+    lines = [re.sub(r" (±|\+/-) ", "\0\\1\0", line) for line in lines]
+    spans = _columns_of(lines)
     if not 1 < len(spans) <= _MOST_POSITIONS:
         return None
     rows = [[line[start:end].strip().replace("\0", "") for start, end in spans] for line in lines]
@@ -113,17 +108,31 @@ def _by_position(lines: Sequence[str]) -> Rows | None:
     filled = [any(row[n] for row in body) for n in range(len(spans))]
     if not filled[-1]:
         return None
-    title = ""  # of one word for each part of a title that has spaces
-    titles: list[str] = []
+    titles = _joined_titles(header, filled)
+    body = [[cell for cell, kept in zip(row, filled, strict=True) if kept] for row in body]
+    last = [row[-1] for row in body]
+    whole = all(all(row) for row in body) and all(titles[1:])
+    return [titles, *body] if whole and all(map(holds_numbers, last)) else None
+
+
+def _columns_of(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """Where no line has a space."""
+    used = bytearray(max(map(len, lines)))
+    for line in lines:
+        for word in re.finditer(r"\S+", line):
+            used[word.start() : word.end()] = b"\1" * (word.end() - word.start())
+    return [found.span() for found in re.finditer(b"\1+", used)]
+
+
+def _joined_titles(header: Sequence[str], filled: Sequence[bool]) -> list[str]:
+    """Titles of the columns that are filled: words above no cells belong to the next one's."""
+    title, titles = "", []
     for name, has_cells in zip(header, filled, strict=True):
         title = f"{title} {name}".strip()
         if has_cells:
             titles.append(title)
             title = ""
-    body = [[cell for cell, kept in zip(row, filled, strict=True) if kept] for row in body]
-    last = [row[-1] for row in body]
-    whole = all(all(row) for row in body) and all(titles[1:])
-    return [titles, *body] if whole and all(map(holds_numbers, last)) else None
+    return titles
 
 
 def _even(rows: Rows, first: str) -> Rows | None:

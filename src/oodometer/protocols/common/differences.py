@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import numpy as np
@@ -34,16 +35,26 @@ def paired_difference(
     `comparisons` it will be decides whether permutation could find anything. The interval is what
     the same test does not reject: it leaves out 0 if and only if p is below the level.
     """
+    patterns = copy.deepcopy(rng)  # for intervals at other levels: of the same random patterns
     differing = int(np.count_nonzero(np.asarray(a) != np.asarray(b)))
     smallest = 2.0 ** (1 - max(1, differing))  # of all sign patterns, those observed and mirrored
     for_t = len(a) >= FEWEST_FOR_T
-    if for_t and smallest * comparisons > SIGNIFICANT:  # known before all patterns are tried
-        test = t_test(a, b, level=LEVEL)
-    else:
+    by_t = for_t and smallest * comparisons > SIGNIFICANT  # known before all patterns are tried
+    if not by_t:
         test = sign_flip_test(a, b, rng=rng, level=LEVEL)
-    if for_t and test.smallest * comparisons > SIGNIFICANT:  # random patterns are fewer than all
+        # Random patterns are fewer than all.
+        by_t = for_t and test.smallest * comparisons > SIGNIFICANT
+    if by_t:
         test = t_test(a, b, level=LEVEL)
-    return Difference(test.value, test.low, test.high, test.p_value)
+
+    def interval(level: float) -> tuple[float, float]:
+        if by_t:
+            other = t_test(a, b, level=level)
+        else:
+            other = sign_flip_test(a, b, rng=copy.deepcopy(patterns), level=level)
+        return other.low, other.high
+
+    return Difference(test.value, test.low, test.high, test.p_value, interval)
 
 
 def paired_differences(
@@ -69,7 +80,14 @@ def paired_differences(
 def _within(difference: Difference) -> Difference:
     if not np.isfinite(difference[:3]).all():  # one case has no interval
         return difference
-    return difference._replace(low=max(-1.0, difference.low), high=min(1.0, difference.high))
+    interval = difference.at
+
+    def within(level: float) -> tuple[float, float]:
+        low, high = (difference.low, difference.high) if interval is None else interval(level)
+        return max(-1.0, low), min(1.0, high)
+
+    low, high = max(-1.0, difference.low), min(1.0, difference.high)
+    return difference._replace(low=low, high=high, at=within)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

@@ -100,7 +100,7 @@ def times_and_p(ratio: Difference) -> str:
         for part in ratio[:3]
     )
     value, low, high = (
-        text if part < 1e3 else "over 1000" for part, text in zip(ratio, shown, strict=False)
+        text if part < 1e3 else "over 1000" for part, text in zip(ratio[:3], shown, strict=True)
     )
     return f"{value} times as large [{low}, {high}], adjusted {p_equals(ratio.p_value)}"
 

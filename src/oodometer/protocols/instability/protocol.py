@@ -7,7 +7,7 @@ deviations, differences between the highest and the lowest value, and ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -76,27 +76,21 @@ def instability_of(
     earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
     be, by default those that have a value.
     """
-    known = names(table.factors, "repeat", "re_evaluation", "condition")
-    wanted = known if factors is None else tuple(factors)
-    for factor in wanted:
-        if factor not in known:
-            raise unknown("factor of a results table", factor, known)
-    if len(table.detectors) < 2:
-        raise UserError("Instability compares detectors: the table has only one.")
+    wanted = _wanted(table, factors)
     runs = _count_runs(table) if runs is None else runs
     cells, left_out, incomplete = compared(table)
     overall = _overall(cells, wanted) if not published else {}
     moved = _moved(cells, wanted, published)
-    every = [part for parts in moved.values() for part in parts]
+    every = _parts(moved)
     moved = {f: moved.get(f) or overall[f] for f in wanted if f in (*moved, *overall)}
     if not moved:
         raise _nothing_moved(wanted, incomplete)
-    shown = [*(part for own in overall.values() for part in own), *every]
     are_many = max(len(parts) for parts in moved.values()) > MANY_SETS and not published
-    if are_many:
-        shown = shown[: len(overall)] or [
-            part for factor in moved for part in spreads(over_sets(cells), factor)
-        ]
+    shown = _parts(overall)
+    if not are_many:
+        shown += every
+    elif not shown:
+        shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
@@ -116,11 +110,27 @@ def instability_of(
             *missing_lines(table.missing, runs),
             *(f"{name}: more than half of its values are missing; left out" for name in left_out),
         ),
-        facts=tuple(
-            (factor, count(len({level for part in parts for level in part.levels}), "level"))
-            for factor, parts in moved.items()
-        ),
+        facts=tuple((factor, _count_levels(parts)) for factor, parts in moved.items()),
     )
+
+
+def _parts(by_factor: Mapping[str, Sequence[Spread]]) -> list[Spread]:
+    return [part for parts in by_factor.values() for part in parts]
+
+
+def _count_levels(parts: Sequence[Spread]) -> str:
+    return count(len({level for part in parts for level in part.levels}), "level")
+
+
+def _wanted(table: Results, factors: Sequence[str] | None) -> tuple[str, ...]:
+    """The factors to look at; refuse one that is none, and a table without anything to compare."""
+    known = names(table.factors, "repeat", "re_evaluation", "condition")
+    for factor in factors or ():
+        if factor not in known:
+            raise unknown("factor of a results table", factor, known)
+    if len(table.detectors) < 2:
+        raise UserError("Instability compares detectors: the table has only one.")
+    return known if factors is None else tuple(factors)
 
 
 def _moved(cells: Cells, factors: Sequence[str], published: bool) -> dict[str, list[Spread]]:

@@ -135,7 +135,7 @@ def _tell_choice(cases: NoiseCases, choice: Choice) -> Claim:
         text += f"; it makes no difference to {count(len(choice.same), 'other')}"
     evidence = [f"paired {cases.case}s, Holm"]
     if choice.mean is not None:
-        value, low, high, _ = choice.mean
+        value, low, high, *_ = choice.mean
         gain = (-value, -high, -low) if turned else (value, low, high)
         evidence.append(f"mean over all detectors {points_between(*gain)}")
     if choice.clean:

@@ -187,7 +187,7 @@ def _tell_accuracy(cases: NoiseCases, found: Mapping[str, Difference]) -> list[C
     more, less = significant(found)
     opposite = f", and {len(less)} worse" if less else ""
     strongest = max(found, key=lambda name: abs(found[name].value))
-    value, low, high, p_value = found[strongest]
+    value, low, high, p_value, *_ = found[strongest]
     over = "training runs, within data sets" if cases.are_data_sets else "training runs"
     return [
         Claim(

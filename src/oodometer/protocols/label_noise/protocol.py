@@ -97,7 +97,7 @@ def _caveats(cases: NoiseCases) -> tuple[str, ...]:
         "better, not whether the mean is. Claims are based on paired tests.",
         "P-values are adjusted by Holm's method within each question and over all questions: if "
         f"noise had no effect, at most {100 * SIGNIFICANT:.0f} of 100 such pages would make a "
-        "claim. Intervals are for one comparison at a time.",
+        "claim. Intervals are adjusted in the same way, so that they agree with the p-values.",
     ]
     if cases.re_evaluations:
         caveats.append(

@@ -115,7 +115,7 @@ class Effect:
         smallest = min(source.samples for source in self.sources)
         return float(1.0 - (1.0 - LEVEL) ** (1.0 / max(smallest, 1)))
 
-    def difference(self) -> Difference:
+    def difference(self, level: float = LEVEL) -> Difference:
         """The mean with interval and p-value against 0; everything is possible if not `known`."""
         value = self.value
         if not self.known:
@@ -125,15 +125,21 @@ class Effect:
         floor = (self._hidden / float(ndtri(0.5 + 0.5 * LEVEL))) ** 2
         error = math.sqrt(sum(variance for variance, _ in self._parts) + floor)
         freedom = welch_freedom([*self._parts, (floor, math.inf)])
-        reach = float(stdtrit(freedom, 0.5 + 0.5 * LEVEL)) * error
+        reach = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error
         p_value = 2.0 * float(stdtr(freedom, -abs(value) / error))
-        return Difference(value, max(-1.0, value - reach), min(1.0, value + reach), p_value)
+        return Difference(
+            value,
+            max(-1.0, value - reach),
+            min(1.0, value + reach),
+            p_value,
+            lambda other: self.difference(other)[1:3],
+        )
 
     def estimate(self) -> Estimate | None:
         """An accuracy with its interval, or None if there are too few outlier sets for one."""
         if not self.known:
             return None
-        value, low, high, _ = self.difference()
+        value, low, high, *_ = self.difference()
         return Estimate(value, max(low, 0.0), min(high, 1.0))
 
 

@@ -137,7 +137,7 @@ def set_table(contest: Contest, on_sets: OnSets) -> Table | None:
 
 
 def _turned(difference: Difference) -> tuple[TableCell, float]:
-    value, low, high, p_value = difference
+    value, low, high, p_value, *_ = difference
     return Difference(-value, -high, -low, p_value).estimate, float(p_value)
 
 

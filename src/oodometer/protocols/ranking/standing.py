@@ -244,8 +244,8 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
     over += _of_compared(field.detectors, field.left_out)
     subject = Subject(field.metric, over, field.sign, not field.left_out, shares)
 
-    def compared(values: Floats) -> Pairwise:
-        pairwise = from_values(field.sign * values, bounds=bounds)
+    def compared(values: Floats, *, over_runs: bool = field.are_runs) -> Pairwise:
+        pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
         if values.shape[1] >= FEWEST_FOR_T:
             return pairwise
         bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
@@ -261,7 +261,13 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         subject=subject,
         ours=ours if ours in field.detectors else "",
         standings=tuple(
-            standing_of(own.detectors, compared(own.values), own.scope, subject, ours)
+            standing_of(
+                own.detectors,
+                compared(own.values, over_runs=own.are_runs),
+                own.scope,
+                subject,
+                ours,
+            )
             for own in scopes
             if len(own.names) > 1
         ),

@@ -18,8 +18,8 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
         f"The mean in the score weights each {metric.factor} by 1 / standard deviation, so it can "
         "rank close detectors differently than the plain mean over runs.",
         "P-values are adjusted by Holm's method for all comparisons, also for having picked the "
-        f"best from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals are for "
-        "one score or comparison at a time.",
+        f"best from the same data; the significance level is {SIGNIFICANT:.0%}. Intervals "
+        "of comparisons are adjusted in the same way; those of scores are for one at a time.",
     ]
     if metric.re_evaluations:
         lines.append(

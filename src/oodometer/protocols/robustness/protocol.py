@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding, Verdict
+from oodometer.finding import Claim, Finding, Table, Verdict
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, judge
 from oodometer.protocols.common.words import (
@@ -84,38 +84,40 @@ def robustness_of(
         for one in (each, *(arrange(other, each.factor or None, epsilon) for other in others))
     ]
     metric = metrics[0]
-    by_level = metric.within is None
     varied = len(metric.levels) > 1
     few = len(each.pairs) <= MANY_SETS
     more = [name for name in conditions(first) if factor is None and name != metric.factor]
+    beside = [
+        score_table(arrange(first, name, epsilon).over_data_sets(), name)
+        for name in more[:MORE_FACTORS]
+    ]
+    moments = moment_tables(each) if few or metric.within is None else ()
     return Finding(
         protocol="robustness",
         title=f"Robustness over {metric.factor}" if metric.factor else "Robustness",
         question=f"Which detector varies least if another {metric.factor or 'condition'} is used, "
         "and is it the same on every outlier set?",
         claims=tuple(_claims(metrics) if varied else _claim_nothing_varied(metric)),
-        tables=(
-            *((score_table(metric),) if varied else ()),
-            *((score_table(each, "sets"),) if varied and few and not by_level else ()),
-            *(level_tables(metric) if varied and by_level else ()),
-            *(
-                score_table(arrange(first, name, epsilon).over_data_sets(), name)
-                for name in more[:MORE_FACTORS]
-            ),
-            *(metric_tables(metrics) if varied else ()),
-            *(
-                table
-                for one in metrics[1:]
-                if varied and by_level
-                for table in level_tables(one, one.results.metric)
-            ),
-            *(moment_tables(each) if few or by_level else ()),
-        ),
+        tables=(*(_tables(each, metrics, beside) if varied else beside), *moments),
         series=(score_map(each), *((run_strips(each),) if few else ())) if varied else (),
         caveats=caveats(metric) if varied else (),
         missing=missing(each),
         facts=facts(each),
     )
+
+
+def _tables(
+    each: ScoredMetric, metrics: Sequence[ScoredMetric], beside: Sequence[Table]
+) -> list[Table]:
+    """The scores of all metrics: by detector, and by level or data set where that can be read."""
+    metric = metrics[0]
+    by_level = metric.within is None
+    of_sets = [] if by_level or len(each.pairs) > MANY_SETS else [score_table(each, "sets")]
+    levels = list(level_tables(metric)) if by_level else []
+    others = [
+        table for one in metrics[1:] if by_level for table in level_tables(one, one.results.metric)
+    ]
+    return [score_table(metric), *of_sets, *levels, *beside, *metric_tables(metrics), *others]
 
 
 def _claim_nothing_varied(metric: ScoredMetric) -> list[Claim]:
