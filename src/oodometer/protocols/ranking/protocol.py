@@ -32,7 +32,12 @@ from oodometer.protocols.ranking.shares import (
     share_claims,
     shares_of,
 )
-from oodometer.protocols.ranking.standing import Contest, contest_of_scores, contest_of_values
+from oodometer.protocols.ranking.standing import (
+    Contest,
+    contest_of_scores,
+    contest_of_values,
+    has_shares,
+)
 from oodometer.protocols.ranking.unpaired import spread_claims
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
@@ -161,7 +166,7 @@ def _explained(
     claims = [
         *set_share_claims(field),
         *share_claims(field, shares, rng),
-        *range_claims(ranges),
+        *range_claims(ranges, are_shares=has_shares(field.results)),
         *power_claims(field, () if contest.main is None else contest.main.tied),
     ]
     tables = [

@@ -10,7 +10,15 @@ from oodometer.errors import UserError
 from oodometer.factors import innermost_repeat, names
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.words import FEWEST, LEVEL, SHOWN, count, listing, points
+from oodometer.protocols.common.words import (
+    FEWEST,
+    LEVEL,
+    SHOWN,
+    count,
+    hundredths,
+    listing,
+    number,
+)
 from oodometer.stats.crossed import crossed_shares
 from oodometer.stats.variance import (
     Effect,
@@ -111,14 +119,14 @@ def set_share_claims(field: Cases) -> list[Claim]:
     found = crossed_shares(np.array(own).T, level=LEVEL)
     if found is None:
         return []
-    named = {"the outlier set": found[0], "the run": found[1], "both together": found[2]}
+    named = {f"the {field.set_word}": found[0], "the run": found[1], "both together": found[2]}
     first, second, third = sorted(named, key=lambda name: -named[name].value)
     share, low, high = named[first]
     verb = "explain" if first == "both together" else "explains"
     text = (
-        f"Of the variance of {field.detectors[0]}'s {field.metric} over runs and outlier sets, "
-        f"{first} {verb} {share:.0%}, {second} {named[second].value:.0%}, {third} "
-        f"{named[third].value:.0%}."
+        f"Of the variance of {field.detectors[0]}'s {field.metric} over runs and "
+        f"{field.set_word}s, {first} {verb} {share:.0%}, {second} {named[second].value:.0%}, "
+        f"{third} {named[third].value:.0%}."
     )
     evidence = (
         f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other runs and these "
@@ -191,7 +199,7 @@ def _dominant(shares: VarianceShares, left_over: tuple[str | None, ...]) -> Effe
     return known[0] if known and len(shares.effects) > 1 else None
 
 
-def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
+def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]], *, are_shares: bool) -> list[Claim]:
     """Which factor alone moves the best detector farthest, where there is no grid?"""
     detector = next(iter(ranges), None)
     if detector is None:
@@ -199,9 +207,9 @@ def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
     first, *others = sorted(ranges[detector], key=lambda part: part.low - part.high)
     text = (
         f"Of the factors that change one at a time, {first.factor} moves {detector} farthest: "
-        f"{_range(first)} from {first.lowest} to {first.highest}."
+        f"{_range(first, are_shares)} from {first.lowest} to {first.highest}."
     )
-    told = [f"{part.factor} {_range(part)}" for part in others[:3]]
+    told = [f"{part.factor} {_range(part, are_shares)}" for part in others[:3]]
     limits = [part.high - part.low if part.most is None else part.most for part in others]
     decided = first.least is not None and bool(limits) and first.least > max(limits)
     return [
@@ -214,10 +222,10 @@ def range_claims(ranges: Mapping[str, tuple[FactorRange, ...]]) -> list[Claim]:
     ]
 
 
-def _range(part: FactorRange) -> str:
-    ends = (
-        ""
-        if part.least is None or part.most is None
-        else (f" [{100 * part.least:.1f}, {100 * part.most:.1f}]")
-    )
-    return f"{points(part.high - part.low)}{ends}"
+def _range(part: FactorRange, are_shares: bool) -> str:
+    """How far a factor moves values: in points, or in their own unit if they are no shares."""
+    write = hundredths if are_shares else number
+    ends = ""
+    if part.least is not None and part.most is not None:
+        ends = f" [{write(part.least)}, {write(part.most)}]"
+    return f"{write(part.high - part.low)}{' points' if are_shares else ''}{ends}"

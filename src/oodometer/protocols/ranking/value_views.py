@@ -201,9 +201,9 @@ def rank_map(field: Cases) -> Series:
     return Series(
         "heatmap",
         "ranks",
-        "Rank of each detector on each outlier set",
+        f"Rank of each detector on each {field.set_word}",
         f"Rank by mean {field.metric}, 1 is best; a row of one colour is a detector whose rank "
-        "does not depend on the outlier set.",
+        f"does not depend on the {field.set_word}.",
         "rank",
         tuple(points),
         higher_is_better=False,
@@ -225,7 +225,7 @@ def strips(field: Cases) -> list[Series]:
         factors if field.are_runs else (),
         metric=field.metric,
         run="run",
-        over="outlier sets",
+        over=f"{field.set_word}s",
         higher_is_better=field.results.higher_is_better,
     )
 

@@ -96,7 +96,7 @@ def robustness_of(
         protocol="robustness",
         title=f"Robustness over {metric.factor}" if metric.factor else "Robustness",
         question=f"Which detector varies least if another {metric.factor or 'condition'} is used, "
-        "and is it the same on every outlier set?",
+        "and is it the same on every set?",
         claims=tuple(_claims(metrics) if varied else _claim_nothing_varied(metric)),
         tables=(*(_tables(each, metrics, beside) if varied else beside), *moments),
         series=(score_map(each), *((run_strips(each),) if few else ())) if varied else (),

@@ -217,9 +217,9 @@ def score_map(metric: ScoredMetric) -> Series:
         "heatmap",
         "robustness-ranks",
         f"Rank by robustness over {metric.factor}",
-        f"Rank of each detector by its robustness score on each outlier set, 1 varies least by "
+        f"Rank of each detector by its robustness score on each set, 1 varies least by "
         f"{metric_label(metric)}; a row of one colour is a detector whose rank does not depend on "
-        "the outlier set.",
+        "the set.",
         "rank",
         tuple(points),
         higher_is_better=False,
