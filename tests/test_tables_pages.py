@@ -7,7 +7,7 @@ import pytest
 
 from oodometer.errors import UserError
 from oodometer.tables import read_results
-from oodometer.tables.files import read_file
+from oodometer.tables.formats.files import read_file
 from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.latex_cells import latex_rows, latex_text
 from oodometer.tables.pages.text import text_tables

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, numeric_share, read_cell
+from oodometer.tables.formats.splitting import numbered, split
 from oodometer.tables.headers import (
     header_depth,
     is_turned,
@@ -20,7 +21,6 @@ from oodometer.tables.headers import (
 )
 from oodometer.tables.pages.latex import latex_captions
 from oodometer.tables.roles import SECTION
-from oodometer.tables.splitting import numbered, split
 
 _SHOWN = 60  # characters of a line that a note quotes
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.files import SUFFIXES, Table, read_file
+from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,

@@ -16,7 +16,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors
 from oodometer.tables.entries import metric_of_names, with_whole_names
-from oodometer.tables.files import Table, texts
+from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
 from oodometer.tables.long import Long, to_long
 from oodometer.tables.measures import (

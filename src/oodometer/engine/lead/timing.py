@@ -28,7 +28,7 @@ class Timing:
     def __init__(self) -> None:
         self.durations = Durations()
         self._started: dict[str, float] = {}
-        self._epochs: dict[str, int] = {}  # of trainings under way
+        self._epochs: dict[str, int] = {}  # of training runs under way
         self._ends: dict[str, float] = {}  # when they will end, at the pace of these epochs
 
     def learn(self, jobs: Sequence[Job], store: Store) -> None:

@@ -121,7 +121,7 @@ def set_table(contest: Contest, on_sets: OnSets) -> Table | None:
     baseline = BASELINE if BASELINE in contest.detectors[1:] else ""
     rows: list[tuple[TableCell, ...]] = []
     for name, found in on_sets.items():
-        other = max(found, key=lambda own, found=found: found[own].value)  # type: ignore[misc]
+        other, _ = max(found.items(), key=lambda item: item[1].value)
         row: list[TableCell] = [name, other, *_turned(found[other])]
         rows.append((*row, *(_turned(found[baseline]) if baseline else ())))
     columns = (contest.set_word, "best of the others", f"{leader} ahead by", "adjusted p")

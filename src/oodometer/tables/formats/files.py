@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError, no_file
 from oodometer.files import most_unpacked, refuse_special
+from oodometer.tables.formats.json_lines import json_lines
+from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, read_grid
-from oodometer.tables.json_lines import json_lines
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.text import is_page, text_tables
-from oodometer.tables.workbooks import is_workbook, workbook_grids
 
 if TYPE_CHECKING:
     import pandas as pd

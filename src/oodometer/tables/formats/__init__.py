@@ -1,0 +1,1 @@
+"""Files of every format as rows of texts: delimited text, JSON, workbooks."""
