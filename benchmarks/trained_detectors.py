@@ -1,0 +1,129 @@
+"""Train one detector model for real, and measure how well it tells outlier sets apart.
+
+    OMP_NUM_THREADS=1 python benchmarks/trained_detectors.py pixelcnn --data fashion-mnist
+
+Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
+CelebA, constant images, black images and uniform noise. Prints one row per set; with --write they
+replace the rows of the same model and data in that CSV file (docs/results/trained-detectors.csv).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from oodometer.lab.data.outliers import load_outliers
+from oodometer.lab.data.samples import Images
+from oodometer.lab.data.sources import Source, load_source
+from oodometer.lab.detector_models import answers_of, find_model
+from oodometer.lab.training.train import Training
+from oodometer.metrics import auroc
+from oodometer.study import TrainSpec
+
+TESTED = 2000  # images of each set
+GREY = ("mnist", "fashion-mnist", "kmnist")
+COLOR = ("cifar10", "svhn", "celeba")
+COLUMNS = (
+    "model", "size", "data", "images", "epochs", "parameters", "CPU minutes", "outliers", "AUROC",
+)  # fmt: skip
+
+
+def probe_sets(source: Source) -> Iterator[Images]:
+    """Yield the outlier sets that every model is measured on."""
+    own = source.test.shape
+    for name in GREY if own[0] == 1 else COLOR:
+        if name != source.name.lower():
+            read = load_outliers(name, source)
+            assert isinstance(read, Images)
+            yield Images(name, read.pixels, read.labels)
+    rng = np.random.default_rng(0)
+    colors = rng.uniform(0, 1, (TESTED, own[0], 1, 1)).astype(np.float32)
+    unknown = np.full(TESTED, -1)
+    yield Images("constant", np.broadcast_to(colors, (TESTED, *own)).copy(), unknown)
+    yield Images("black", np.zeros((TESTED, *own), np.float32), unknown)
+    noise = load_outliers("uniform_noise", source)
+    assert isinstance(noise, Images)
+    yield Images("uniform noise", noise.pixels, noise.labels)
+
+
+def measure(name: str, data: str, size: str, seed: int) -> list[dict[str, str]]:
+    """Train the model, score the sets and return the rows of the table."""
+    card = find_model(name)
+    spec = card.recipe(TrainSpec(data=data, test_size=TESTED, seed=seed))
+    source = load_source(spec)
+    training = Training(spec, source.train, source.classes, task=card.task)
+    started = time.process_time()
+    while not training.finished:
+        training.run_epoch()
+        last = {measure: values[-1] for measure, values in training.curve.items()}
+        shown = ", ".join(f"{measure} {value:.4g}" for measure, value in last.items())
+        minutes = (time.process_time() - started) / 60
+        print(f"epoch {training.epoch}, {minutes:.1f} min: {shown}", file=sys.stderr, flush=True)
+    minutes = (time.process_time() - started) / 60
+    model = card.task.fresh_network(spec, source.train.shape, source.classes)
+    weights = training.weights(spec.checkpoint)
+    model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
+    known = answers_of(card, model.eval(), source.test).numpy()
+    rows = []
+    for outliers in probe_sets(source):
+        found = answers_of(card, model, outliers).numpy()
+        rows.append(
+            {
+                "model": name,
+                "size": size,
+                "data": data,
+                "images": str(min(spec.train_size or len(source.train), len(source.train))),
+                "epochs": str(training.epoch),
+                "parameters": str(sum(p.numel() for p in model.parameters())),
+                "CPU minutes": f"{minutes:.1f}",
+                "outliers": outliers.name,
+                "AUROC": f"{auroc(known, found):.4f}",
+            }
+        )
+        print(f"{outliers.name}: {rows[-1]['AUROC']}", file=sys.stderr, flush=True)
+    return rows
+
+
+def keep(rows: list[dict[str, str]], path: Path) -> None:
+    """Write rows into a table, in place of those of the same model, size and data."""
+    same = ("model", "size", "data")
+    before: list[dict[str, str]] = []
+    if path.exists():
+        with path.open(newline="") as file:
+            before = list(csv.DictReader(file))
+    new = {tuple(row[key] for key in same) for row in rows}
+    kept = [row for row in before if tuple(row[key] for key in same) not in new]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(sorted(kept + rows, key=lambda row: tuple(row[key] for key in same)))
+
+
+def main() -> None:
+    """Train, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", help="name of a detector model")
+    parser.add_argument("--data", default="fashion-mnist", help="data set to train on")
+    parser.add_argument("--size", default="small", choices=("tiny", "small", "paper"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", type=Path, help="CSV file to add the rows to")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = measure(arguments.model, arguments.data, arguments.size, arguments.seed)
+    print(",".join(COLUMNS))
+    for row in rows:
+        print(",".join(row[column] for column in COLUMNS))
+    if arguments.write is not None:
+        keep(rows, arguments.write)
+
+
+if __name__ == "__main__":
+    main()
