@@ -215,6 +215,24 @@ def test_one_invalid_detector_does_not_hide_the_others_of_its_file(tmp_path, ref
     assert done.returncode == 2 and "Unknown need of detector 'of_inputs' 'inputs'." in done.stderr
 
 
+def test_a_detector_that_ends_the_process_fails_alone(tmp_path):
+    head = '@om.detector(paper="Me 2026", needs={"logits"})\ndef %s(train):\n    """%s."""\n'
+    (tmp_path / "ends.py").write_text(
+        "import ctypes, os\nimport oodometer as om\n"
+        + head % ("leaves", "Ends the process") + "    os._exit(0)\n"
+        + head % ("crashes", "Reads address 0") + "    ctypes.string_at(0)\n"
+        + head % ("sane", "Minus the largest logit")
+        + "    return lambda test: -test.logits.amax(1)\n"
+    )  # fmt: skip
+    done = oodometer("check", "ends.py", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "ends.py:leaves failed: the process ended (exit code 0)",
+        "ends.py:crashes failed: the process ended (signal 11)",
+        "ends.py:sane: 18 of 18 checks passed",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -597,7 +597,7 @@ def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):
     name = write_own(tmp_path, "sys.exit(3)", "import sys")
     study = make_study(tiny_npz(), detectors=["energy", name])
     done = run_cli(study, tmp_path / "store", tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     assert "failed: 2" in done.stdout and "2 parts missing" in done.stdout
     assert "SystemExit: 3" in done.stdout, "a failure is never hidden"
 

@@ -62,6 +62,11 @@ class Missing:
     traceback: str = ""  # for whoever has to repair it
     lasting: bool = False  # the network or the data do not allow it: the same next time
 
+    @property
+    def failure(self) -> bool:
+        """Whether another attempt could help, and more than one setting of a grid is missing."""
+        return not self.setting and not self.lasting
+
     def __str__(self) -> str:
         detector = f"{self.detector}({self.setting})" if self.setting else self.detector
         named = {"detector": detector, "data set": self.dataset, "run": self.run}

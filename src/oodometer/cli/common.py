@@ -66,16 +66,17 @@ def main() -> None:
         sys.exit(0)
     except OSError as problem:
         if problem.errno != errno.ENOSPC:
-            _end_with(unexpected(problem))
+            end_with(unexpected(problem))
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # no room for another message
-        _end_with(f"{problem.strerror}.")
+        end_with(f"{problem.strerror}.")
     except Exception as problem:  # noqa: BLE001 - the last to report it
-        _end_with(unexpected(problem))
+        end_with(unexpected(problem))
 
 
-def _end_with(sentence: str) -> NoReturn:
+def end_with(sentence: str) -> NoReturn:
+    """Report what is no user's error, and exit with code 1."""
     sys.stderr.write(f"oodometer: {_printable(sentence)}\n")
     sys.exit(1)
 

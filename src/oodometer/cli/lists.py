@@ -6,7 +6,7 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -15,7 +15,9 @@ from oodometer.cli.studies import STUDIES
 from oodometer.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    from oodometer.engine.executors import Executor
     from oodometer.registry import Detector
+    from oodometer.testing import CheckResult
 
 
 @app.command("list")
@@ -77,28 +79,49 @@ def check(
         here = detectors_in(detector)
         if not here:
             raise UserError(f"'{detector}' has no detector: decorate a function with @om.detector.")
-        passed = [_check(f"{detector}:{name}", card) for name, card in here.items()]
+        cards = {f"{detector}:{name}": card for name, card in here.items()}
     else:
         if ":" not in detector and detector not in DETECTORS:
             raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
-        passed = [_check(detector, find(detector))]
+        cards = {detector: find(detector)}
+    from oodometer.engine.executors.pool import Pool
+
+    # In a process of their own: one that crashes takes neither the others nor the verdict along.
+    pool = Pool(1)
+    try:
+        passed = [_check(name, card, pool) for name, card in cards.items()]
+    finally:
+        pool.close()
     if not all(passed):
         raise typer.Exit(1)
 
 
-def _check(name: str, card: Detector | UserError) -> bool:
+def _check(name: str, card: Detector | UserError, executor: Executor) -> bool:
     """Print what the tests find; an invalid card is what they find."""
-    from oodometer.testing import check_detector
+    from oodometer.engine.executors import Task
 
     if isinstance(card, UserError):
         typer.echo(f"{name} is not valid: {card}")
         return False
-    results = check_detector(card)
+    executor.submit(Task(name, _checked, (name,)))
+    while not (ended := executor.wait(60.0)):
+        pass
+    if ended[0].lost or ended[0].error:
+        how = f"the process ended ({ended[0].lost})" if ended[0].lost else ended[0].error
+        typer.echo(f"{name} failed: {how}")
+        return False
+    results = cast("list[CheckResult]", ended[0].value)
     failed = [result for result in results if result.outcome == "failed"]
     for result in failed:
         typer.echo(str(result))
     typer.echo(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
     return not failed
+
+
+def _checked(name: str) -> list[CheckResult]:
+    from oodometer.testing import check_detector
+
+    return check_detector(name)
 
 
 def _list_detectors() -> list[dict[str, object]]:

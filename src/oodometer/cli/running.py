@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from oodometer.cli.common import unexpected
+from oodometer.cli.common import end_with, unexpected
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def stoppable() -> Iterator[None]:
     except UserError:
         raise
     except Exception as problem:
-        raise UserError(f"{unexpected(problem)} {RESUME.capitalize()}") from problem
+        end_with(f"{unexpected(problem)} {RESUME.capitalize()}")
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
-
+PARTS_MISSING = 3  # exit code of a study that ended, but of which parts failed
 
 Cores = Annotated[
     int | None,
@@ -97,7 +97,11 @@ def run(
     ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a study: train, score, analyze, report. Resumes where it left off."""
+    """Run a study: train, score, analyze, report. Resumes where it left off.
+
+    Exit code: 0 complete, 1 internal error, 2 invalid input, 3 parts missing
+    (the report lists them, a rerun retries them), 130 or 143 interrupted.
+    """
     from oodometer.engine.lead.estimates import read_memory
     from oodometer.engine.lead.run import check_device
     from oodometer.engine.lead.runner import Settings
@@ -206,6 +210,8 @@ def _run(
         paths = _write_report(outcome, out or _report_folder(address, study.name))
         seconds = time.monotonic() - started
         _print_outcome(screen, outcome, seconds, summary(display.last), paths, verbose)
+    if any(part.failure for part in outcome.missing):
+        raise typer.Exit(PARTS_MISSING)
 
 
 def _report_folder(address: str, study: str) -> Path:
@@ -228,7 +234,7 @@ def _print_outcome(
 ) -> None:
     show_findings(screen, outcome.findings, verbose=verbose)
     screen.print(f"study {outcome.study.name}: {seconds:.1f} s, ", end="", highlight=False)
-    missing = sum(not part.setting and not part.lasting for part in outcome.missing)
+    missing = sum(part.failure for part in outcome.missing)
     gaps = f"{missing} parts missing (see the report)" if missing else "nothing missing"
     screen.print(gaps, highlight=False)
     screen.print(progress, highlight=False)

@@ -56,7 +56,7 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
     if not cells:
         raise _nothing_scored(plan, failed)
     # Settings of the grid that failed, and what is refused for good, stand with the scores.
-    parts = [replace(p, traceback="") for p in failed if not p.setting and not p.lasting]
+    parts = [replace(p, traceback="") for p in failed if p.failure]
     key = _table_key(plan, cells, parts)
     try:
         if store.has("tables", key):

@@ -207,7 +207,7 @@ class Runner:
             raise StoreError(report.store_error)
         self.missing += report.missing
         self._timing.note(piece, report)
-        failed = {p.detector for p in report.missing if not p.setting and not p.lasting}
+        failed = {p.detector for p in report.missing if p.failure}
         for label in set(piece.detectors or ("",)) - failed:
             self._mend(job.run, label)
         if piece.detectors:
@@ -329,7 +329,7 @@ class Runner:
         if now - self._last_report < SECONDS_BETWEEN_REPORTS:
             return
         self._last_report = now
-        failures = [str(p) for p in self.missing if not p.setting and not p.lasting]
+        failures = [str(p) for p in self.missing if p.failure]
         report = RunnerReport(
             self._owner,
             self.plan.study.name,
@@ -359,7 +359,7 @@ class Runner:
             **stages,
             found=self._found,
             made=self._made(),
-            failed=sum(not part.setting and not part.lasting for part in self.missing),
+            failed=sum(part.failure for part in self.missing),
             elsewhere=sum(job.elsewhere for job in self._schedule.open),
             seconds_left=self._timing.seconds_left(self._schedule),
         )

@@ -162,7 +162,7 @@ def find_finished(
     except DamagedError:
         store.discard("studies", key)
         return None
-    if not all(part.setting or part.lasting for part in outcome.missing):
+    if any(part.failure for part in outcome.missing):
         return None  # what failed is tried again
     try:
         assert isinstance(about, dict)

@@ -84,7 +84,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         ),
         caveats=notes.score_caveats(field, ours),
         missing=missing_lines(
-            [part for part in table.missing if not part.setting and not part.lasting],
+            [part for part in table.missing if part.failure],
             len(table.runs),
         ),
         facts=notes.score_facts(field, ours),
