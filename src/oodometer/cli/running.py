@@ -152,7 +152,7 @@ def stoppable() -> Iterator[None]:
         sys.exit(128 + request.number)
     except UserError:
         raise
-    except Exception as problem:
+    except Exception as problem:  # noqa: BLE001 - the last to report it
         end_with(f"{unexpected(problem)} {RESUME.capitalize()}")
     finally:
         for number, handler in before.items():
