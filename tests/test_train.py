@@ -205,6 +205,23 @@ def test_plateau_is_that_of_pytorch(seed, on):
     assert len(set(expected)) > 3
 
 
+@pytest.mark.parametrize("factors", ["0.2", "0.5/0.1/8"])
+def test_steps_are_those_of_pytorch(factors):
+    after = [2, 3, 6]
+    by_epoch = dict(zip(after, np.resize([float(f) for f in factors.split("/")], 3), strict=True))
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], 0.1)
+    theirs = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda e: by_epoch.get(e, 1.0))
+    expected = []
+    for _ in range(8):
+        expected += theirs.get_last_lr() * 5
+        optimizer.step()
+        theirs.step()
+    ours = rates_over(f"steps(at=2/3/6, factor={factors})", 0.1, 5, 8, {"train_loss": [0.0] * 8})
+    np.testing.assert_allclose(ours.ravel(), expected, rtol=1e-12)
+    single = rates_over("steps(at=4, factor=0.1)", 1.0, 1, 6, {"train_loss": [0.0] * 6}).ravel()
+    np.testing.assert_allclose(single, [1, 1, 1, 1, 0.1, 0.1])
+
+
 def test_a_minimum_above_the_rate_does_not_raise_it():
     flat = {"train_loss": [1.0] * 9}
     assert (rates_over("plateau(patience=0, minimum=0.1)", 0.01, 1, 9, flat) == 0.01).all()
@@ -507,6 +524,15 @@ def test_too_few_images_are_told(digits, changes, sentence):
         ({"schedule": "cosine(warmup=1)"}, "Unknown setting of 'cosine' 'warmup'. Did you mean"),
         ({"schedule": "cosine(warm_up=0.5)"}, "warm_up is 0.5, but must be a whole number"),
         ({"schedule": "cosine(warm_up=2)"}, "warms up for 2 epochs, but training has 2"),
+        (
+            {"schedule": "steps(at=60/30, factor=0.1)"},
+            "epochs of steps is 60/30, but must be whole",
+        ),
+        ({"schedule": "steps(at=a/b, factor=0.1)"}, "epochs of steps is a/b, but must be numbers"),
+        (
+            {"schedule": "steps(at=1/2, factor=1/2/3)"},
+            "factor of steps is 1/2/3, but must be above",
+        ),
         ({"schedule": "plateau(factor=1)"}, "factor of plateau is 1.0, but must be between"),
         ({"schedule": "plateau(on=trainloss)"}, "Unknown measure 'trainloss'. Did you mean 'train"),
         ({"schedule": "plateau(on=validation_loss)"}, "Schedule 'plateau.*but validation is 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -62,6 +63,34 @@ def cosine(*, minimum: float = 1e-6, warm_up: int = 0) -> Schedule:
     return Schedule(rates, warm_up=warm_up)
 
 
+def steps(*, at: int | str, factor: float | str) -> Schedule:
+    """The rate times `factor` after each of these epochs: ``steps(at=60/120/160, factor=0.2)``.
+
+    Several factors, one for each of the epochs, may raise it, too: ``factor=0.2/0.2/3.2``.
+    """
+    after = _numbers("The epochs of steps", at)
+    ascending = after == sorted(set(after)) and after[0] >= 1 and all(e == int(e) for e in after)
+    require(ascending, "The epochs of steps", at, "whole numbers from 1, ascending")
+    factors = _numbers("The factor of steps", factor)
+    factors = factors * len(after) if len(factors) == 1 else factors
+    counted = len(factors) == len(after) and min(factors) > 0
+    require(counted, "The factor of steps", factor, "above 0, one for all epochs or one for each")
+
+    def rates(base: float, steps: int, epochs: int, curve: Curve) -> list[float]:
+        passed = sum(epoch <= len(curve["train_loss"]) for epoch in after)
+        return [base * math.prod(factors[:passed])] * steps
+
+    return Schedule(rates)
+
+
+def _numbers(what: str, text: float | str) -> list[float]:
+    """Read numbers with slashes between them."""
+    parts = str(text).split("/")
+    plain = all(re.fullmatch(r"\d*\.?\d+(e-?\d+)?", part) for part in parts)
+    require(plain, what, text, "numbers with / between them")
+    return list(map(float, parts))
+
+
 def plateau(
     *,
     on: str = "train_loss",
@@ -118,7 +147,7 @@ def reached(*, on: str = "validation_accuracy", value: float = 1.0) -> Stopping:
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    make.__name__: make for make in (constant, cosine, plateau)
+    make.__name__: make for make in (constant, cosine, steps, plateau)
 }
 STOPPINGS: Mapping[str, Callable[..., Stopping]] = {
     make.__name__: make for make in (none, early, reached)
