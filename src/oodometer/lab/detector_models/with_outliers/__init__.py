@@ -1,0 +1,1 @@
+"""Classifiers that learn from auxiliary outliers, one file each, and what they share."""
