@@ -97,6 +97,29 @@ def test_crops_are_windows_of_the_padded_image():
     assert torch.equal(result[2], images[2])
 
 
+def test_one_window_and_one_flip_for_a_batch():
+    images = batch(3, 1, 9, 8)
+    change, random = augmentation("crop_flip(padding=2, per=batch)"), generator()
+    padded = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)), mode="reflect")
+    windows = {
+        (top, left, turned): padded[:, :, top : top + 9, left : left + 8][
+            ..., :: -1 if turned else 1
+        ]
+        for top in range(5)
+        for left in range(5)
+        for turned in (False, True)
+    }
+    seen = []
+    for _ in range(1500):
+        result = change(images, labels(3), random)[0].numpy()
+        (place,) = [key for key, window in windows.items() if np.array_equal(result, window)]
+        seen.append(place)
+    counts = [seen.count(place) for place in windows]
+    assert stats.chisquare(counts).pvalue > 0.001
+    with pytest.raises(UserError, match="cannot mirror 9 pixels at the border of images of 9 x 8"):
+        augmentation("crop_flip(padding=9, per=batch)")(images, labels(3), random)
+
+
 def test_crop_offsets_are_uniform():
     image = torch.zeros(8100, 1, 9, 9)
     image[:, 0, 4, 4] = 1  # stays inside every window
@@ -327,6 +350,7 @@ def test_mixup_shares_follow_beta(alpha):
         ("mixupp", "Did you mean 'mixup'"),
         ("crop_flip(pad=4)", "Unknown setting of 'crop_flip' 'pad'"),
         ("crop_flip(padding=-1)", "at least 0"),
+        ("crop_flip(per=epoch)", "image or batch"),
         ("crop_flip(flip=2)", "between 0 and 1"),
         ("affine(scale=1)", "less than 1"),
         ("affine(rotate=fast)", "a number"),

@@ -173,6 +173,36 @@ def test_cosine_is_that_of_pytorch():
     np.testing.assert_allclose(ours.ravel(), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("rise", [0.25, 0.4])
+def test_one_cycle_is_that_of_pytorch(rise):
+    epochs, steps = 4, 25
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.2)
+    theirs = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 0.2, steps * epochs, pct_start=rise, div_factor=20, final_div_factor=50
+    )
+    expected = []
+    for _ in range(epochs * steps):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    made = make_schedule(f"one_cycle(rise={rise}, start=0.05, end=0.001)", epochs)
+    ours = [
+        rate
+        for epoch in range(epochs)
+        for rate in made.rates(0.2, steps, epochs, {"train_loss": (1.0,) * epoch})
+    ]
+    assert ours == pytest.approx(expected, rel=1e-9)
+    assert max(ours) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("epochs", "steps"), [(1, 1), (1, 2), (1, 4), (2, 1), (3, 5)])
+def test_one_cycle_has_rates_for_the_shortest_training(epochs, steps):
+    made = make_schedule("one_cycle", epochs)
+    for epoch in range(epochs):
+        rates = made.rates(0.2, steps, epochs, {"train_loss": (1.0,) * epoch})
+        assert len(rates) == steps and all(0 < rate <= 0.2 for rate in rates)
+
+
 def test_cosine_warms_up():
     rates = rates_over("cosine(warm_up=2, minimum=0)", 0.6, 3, 4, {"train_loss": [0.0] * 4}).ravel()
     np.testing.assert_allclose(rates[:6], [0.1, 0.2, 0.3, 0.4, 0.5, 0.6])

@@ -70,9 +70,21 @@ def none(classes: int | None = None) -> Augmentation:
     return Augmentation("none")
 
 
-def crop_flip(classes: int | None = None, *, padding: int = 4, flip: float = 0.5) -> Augmentation:
-    """A random window of the image with a black border of `padding` pixels, and a flip."""
+def crop_flip(
+    classes: int | None = None, *, padding: int = 4, flip: float = 0.5, per: str = "image"
+) -> Augmentation:
+    """A random window of the image with a black border of `padding` pixels, and a flip.
+
+    With ``per="batch"``, all images of a batch have the same window of the image mirrored at its
+    border, and are flipped or not together: a tenth of the time, and nearly as good.
+    """
     require(padding >= 0, "padding", padding, "at least 0")
+    require(per in ("image", "batch"), "per", per, "image or batch")
+    if per == "batch":
+        chance = _chance(flip)
+        return Augmentation(
+            "crop_flip", lambda part, random: _shift_together(part, padding, chance, random)
+        )
     return Augmentation(
         "crop_flip",
         lambda part, random: crop(part, *_offsets(part, padding, random)),
@@ -252,6 +264,21 @@ def crop(images: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
     padded = functional.pad(images, (padding, padding, padding, padding))
     windows = padded.unfold(2, height, 1).unfold(3, width, 1)  # a view of all windows, no copy
     return windows[torch.arange(len(images), device=images.device), :, top, left]
+
+
+def _shift_together(images: Tensor, padding: int, flip: float, random: torch.Generator) -> Tensor:
+    """Return one window of all images, mirrored at their borders, and flip all of them or none."""
+    height, width = images.shape[2:]
+    if padding >= min(height, width):
+        raise UserError(
+            f"crop_flip cannot mirror {padding} pixels at the border of images of {height} x "
+            f"{width}: make padding smaller."
+        )
+    padded = functional.pad(images, (padding, padding, padding, padding), mode="reflect")
+    top, left = _integers(0, 2 * padding, (2,), random).tolist()
+    window = padded[:, :, top : top + height, left : left + width]
+    turned = torch.rand((), generator=random).item() < flip
+    return window.flip(3) if turned else window.clone()
 
 
 def affine_matrices(scales: Tensor, angle: Tensor, shears: Tensor, shifts: Tensor) -> Tensor:

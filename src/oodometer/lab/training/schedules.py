@@ -91,6 +91,31 @@ def _numbers(what: str, text: float | str) -> list[float]:
     return list(map(float, parts))
 
 
+def one_cycle(*, rise: float = 0.25, start: float = 0.04, end: float = 1e-4) -> Schedule:
+    """Half a cosine up to the base rate during the share `rise` of all steps, then one down.
+
+    It starts at `start` and ends at `end` times the base rate. Smith and Topin 2018,
+    arXiv:1708.07120; the formula is that of PyTorch's OneCycleLR.
+    """
+    require(0 < rise < 1, "The rise of one_cycle", rise, "between 0 and 1")
+    require(0 <= start <= 1, "The start of one_cycle", start, "between 0 and 1")
+    require(0 <= end <= 1, "The end of one_cycle", end, "between 0 and 1")
+
+    def rates(base: float, steps: int, epochs: int, curve: Curve) -> list[float]:
+        first = len(curve["train_loss"]) * steps
+        top, last = rise * epochs * steps - 1, epochs * steps - 1
+
+        def rate(step: int) -> float:
+            begin, other, done = (
+                (start, 1.0, step / top) if step < top else (1.0, end, (step - top) / (last - top))
+            )
+            return base * (other + (begin - other) * (1 + math.cos(math.pi * done)) / 2)
+
+        return [rate(step) for step in range(first, first + steps)]
+
+    return Schedule(rates)
+
+
 def plateau(
     *,
     on: str = "train_loss",
@@ -147,7 +172,7 @@ def reached(*, on: str = "validation_accuracy", value: float = 1.0) -> Stopping:
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    make.__name__: make for make in (constant, cosine, steps, plateau)
+    make.__name__: make for make in (constant, cosine, steps, one_cycle, plateau)
 }
 STOPPINGS: Mapping[str, Callable[..., Stopping]] = {
     make.__name__: make for make in (none, early, reached)

@@ -7,6 +7,7 @@ from torch import nn
 from oodometer.errors import UserError, unknown
 from oodometer.lab.training.networks._parts import Network, Staged
 from oodometer.lab.training.networks.custom import build_custom, inputs_of, load_factory
+from oodometer.lab.training.networks.fast_resnet import fast_resnet
 from oodometer.lab.training.networks.mixer import mlp_mixer
 from oodometer.lab.training.networks.mobilenet import mobilenet_v2
 from oodometer.lab.training.networks.resnet import (
@@ -32,6 +33,7 @@ KNOWN: dict[str, Network] = {
         (mlp, 16),
         (small_cnn, 16),
         (cnn, 32),
+        (fast_resnet, 16),
         (vgg16, 64),
         (vgg16_od_test, 64),
         (resnet18, 64),
