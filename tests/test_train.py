@@ -98,6 +98,11 @@ def by_hand(name: str, decay: float = 0.0, steps: int = 20) -> np.ndarray:
             change = np.sqrt(m + TINY) / np.sqrt(v + TINY) * g
             m = 0.95 * m + 0.05 * change**2
             x = x - 0.1 * change
+        elif name == "lars":
+            plain = CURVATURE * x
+            size = np.linalg.norm(x)
+            m = 0.9 * m + 0.001 * size / (np.linalg.norm(plain) + decay * size + 1e-8) * g
+            x = x - m
         else:
             raise AssertionError(name)
     return x
@@ -135,11 +140,14 @@ def test_settings_of_optimizers():
     assert np.array_equal(by_torch("sgd(momentum=0.9, nesterov=True)", 0.01), plain)
     assert not np.array_equal(by_torch("adam(beta1=0.5)", None), by_torch("adam", None))
     assert usual_rate("adadelta(rho=0.9)") == 0.1
+    assert np.array_equal(by_torch("lars(trust=0)", None), START)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_learns(digits, optimizer):
-    rate = {"adadelta": 1.0, "sgd": 0.1, "adagrad": 0.05, "adamax": 0.01}.get(optimizer)
+    rate = {"adadelta": 1.0, "sgd": 0.1, "adagrad": 0.05, "adamax": 0.01, "lars": 20.0}.get(
+        optimizer
+    )
     made = train(
         spec(optimizer=optimizer, epochs=6, learning_rate=rate), digits.train, digits.classes
     )

@@ -146,12 +146,6 @@ def color_jitter(
     for name, value in ranges.items():
         require(0 <= value <= 1, name, value, "between 0 and 1")
     require(0 <= hue <= 0.5, "hue", hue, "between 0 and 0.5")
-    operations = (
-        color.adjust_brightness,
-        color.adjust_contrast,
-        color.adjust_saturation,
-        color.adjust_hue,
-    )
 
     def change(part: Tensor, random: torch.Generator) -> Tensor:
         if part.shape[1] not in (1, 3):
@@ -159,16 +153,7 @@ def color_jitter(
         drawn = _uniform(part, 4, random)
         factors = [1 + value * row for value, row in zip(ranges.values(), drawn, strict=False)]
         factors.append(hue * drawn[3])
-        useful = 4 if part.shape[1] == 3 else 2
-        # Each image has its own order: at each turn, those with the same operation go together.
-        turns = torch.rand(len(part), 4, generator=random).argsort(dim=1)
-        result = part.clone()
-        for turn in range(4):
-            for number in range(useful):
-                rows = (turns[:, turn] == number).nonzero()[:, 0]
-                if len(rows):
-                    result[rows] = operations[number](result[rows], factors[number][rows])
-        return result
+        return color.jitter(part, factors, torch.rand(len(part), 4, generator=random).argsort(1))
 
     return Augmentation("color_jitter", change, _chance(probability), _chance(flip))
 

@@ -6,6 +6,8 @@ float images, so without their rounding to bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,25 @@ def adjust_hue(images: Tensor, shifts: Tensor) -> Tensor:
     place = (hue + offsets.view(1, 3, 1, 1)).remainder_(6)
     share = torch.minimum(place, 4 - place).clamp_(0, 1)
     return (value - chroma * share).clamp_(0, 1)
+
+
+def jitter(images: Tensor, factors: Sequence[Tensor], turns: Tensor) -> Tensor:
+    """Change brightness, contrast, saturation and hue of each image, in its own order.
+
+    `factors` has one row per operation, `turns` (n, 4) the operations of each image in their order.
+    Grey images have neither saturation nor hue: only the first two change them.
+    """
+    useful = 4 if images.shape[1] == 3 else 2
+    result = images.clone()
+    for turn in turns.unbind(1):  # those images that have the same operation go together
+        for number in range(useful):
+            rows = (turn == number).nonzero()[:, 0]
+            if len(rows):
+                result[rows] = _OPERATIONS[number](result[rows], factors[number][rows])
+    return result
+
+
+_OPERATIONS = (adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue)
 
 
 def _each(factors: Tensor) -> Tensor:

@@ -138,15 +138,57 @@ def adadelta(
     return torch.optim.Adadelta(parameters, rate, rho, epsilon, decay)
 
 
+class _Lars(torch.optim.SGD):
+    def __init__(
+        self, parameters: Parameters, rate: float, decay: float, momentum: float, trust: float
+    ) -> None:
+        super().__init__(parameters, rate, momentum)
+        self._decay, self._trust = decay, trust
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._scale(parameter, parameter.grad)
+        super().step(closure)
+
+    def _scale(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        size, slope = parameter.norm(), gradient.norm()
+        gradient.add_(parameter, alpha=self._decay)
+        ratio = self._trust * size / (slope + self._decay * size + 1e-8)
+        gradient.mul_(torch.where((size > 0) & (slope > 0), ratio, 1.0))
+
+
+def lars(
+    parameters: Parameters,
+    rate: float,
+    decay: float,
+    *,
+    momentum: float = 0.9,
+    trust: float = 0.001,
+) -> Optimizer:
+    """Gradient descent with momentum, steps in proportion to each tensor's norm. arXiv:1708.03888.
+
+    The gradient with weight decay is scaled by trust |w| / (|g| + decay |w|); where either norm is
+    0, it stays as it is.
+    """
+    return _Lars(parameters, rate, decay, momentum, trust)
+
+
 OPTIMIZERS: Mapping[str, Callable[..., Optimizer]] = {
     make.__name__: make
     for make in (
         sgd, sgd_momentum, sgd_nesterov, adam, adamw, adamax, nadam, rmsprop, adagrad, adadelta,
+        lars,
     )
 }  # fmt: skip
 
 # Learning rates unless the study gives one; those that are not named here take 1e-3.
-_USUAL = {"sgd": 1e-2, "sgd_momentum": 1e-2, "sgd_nesterov": 1e-2, "adagrad": 1e-2, "adadelta": 0.1}
+_USUAL = {
+    "sgd": 1e-2, "sgd_momentum": 1e-2, "sgd_nesterov": 1e-2, "adagrad": 1e-2, "adadelta": 0.1,
+    "lars": 1.0,
+}  # fmt: skip
 
 
 def usual_rate(text: str) -> float:
