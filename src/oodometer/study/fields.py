@@ -74,6 +74,10 @@ class TrainSpec(BaseModel):
     ] = None
     # How the features for detectors are extracted.
     features: Annotated[Literal["forward", "skip_stem_relu"], _RE_EVALUATION] = "forward"
+    # How large the networks of detector models are; "paper" is as published.
+    model_size: Literal["tiny", "small", "paper"] = "small"
+    # Outliers that some detector models learn from: a data set, of which the training part is used.
+    auxiliary: str = ""
     network: str = "small_cnn"
     width: Annotated[StrictInt, Field(ge=1, le=2**16)] | None = None  # None: that of the network
     optimizer: str = "adam"
@@ -82,6 +86,7 @@ class TrainSpec(BaseModel):
     batch_size: Annotated[StrictInt, Field(ge=1)] = 32
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32), _REPEAT] = 0  # of weights and batches
     weight_decay: Annotated[Number, Field(ge=0)] = 0.0
+    gradient_norm: Annotated[Number, Field(ge=0)] = 0.0  # clipped to this norm; 0: never
     loss: str = "cross_entropy"
     adversarial: Annotated[Number, Field(ge=0)] = 0.0  # step size of FGSM samples added to training
     schedule: str = "constant"  # of the learning rate
@@ -123,6 +128,10 @@ def factor_of(field: str) -> factors.Factor:
 RE_EVALUATED = frozenset(
     field for field in TrainSpec.model_fields if factor_of(field).kind == "re_evaluation"
 )
+
+
+# What detector models depend on and classifiers do not.
+OF_DETECTOR_MODELS = frozenset({"model_size", "auxiliary"})
 
 
 class Factor(BaseModel):

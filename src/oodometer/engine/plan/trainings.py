@@ -11,7 +11,7 @@ from oodometer.engine.plan.keys import code_version, digest, function_version
 from oodometer.engine.versions import TRAINING, minor_versions
 from oodometer.lab.data.portions import split_seed
 from oodometer.study import TrainSpec
-from oodometer.study.fields import RE_EVALUATED
+from oodometer.study.fields import OF_DETECTOR_MODELS, RE_EVALUATED
 
 if TYPE_CHECKING:
     from oodometer.engine.plan.artefacts import Artefact
@@ -26,6 +26,8 @@ READING = (
     "lab/data/catalog", "lab/data/divisions", "lab/data/openood", "lab/data/readers",
     "lab/data/sources", "lab/data/splits",
 )  # fmt: skip
+# Fields that a specification did not always have: these values change nothing, and no key.
+_LATER: Mapping[str, object] = {"gradient_norm": 0.0}
 _AFTER_TRAINING = ("outputs", "lab/asking/extract")
 _AUGMENTING = ("lab/training/augment", "lab/training/color")
 _MISLABELLING = ("lab/data/label_noise", "lab/data/label_files")
@@ -118,12 +120,17 @@ def training_key(spec: TrainSpec, content: DataContent) -> str:
     """Return the key of a training run, shared by runs that differ only in their epoch."""
     # What the data are is told by their content; where they came from does not matter.
     # Nor does what comes after training.
-    recipe = spec.model_dump(exclude={"data", "split", "held_out_classes"} | RE_EVALUATED)
+    recipe = spec.model_dump(
+        exclude={"data", "split", "held_out_classes"} | RE_EVALUATED | OF_DETECTOR_MODELS
+    )
     if spec.validation or spec.train_size is not None:
         recipe["split"] = split_seed(spec)  # by which these are drawn
     # The file that label noise comes from is told by its content, too.
     noise, settings = parse_call("label noise", spec.label_noise)
     recipe["label_noise"] = [noise, {k: v for k, v in settings.items() if k != "path"}]
+    for name, usual in _LATER.items():
+        if recipe[name] == usual:
+            del recipe[name]
     left = [*READING, *_AFTER_TRAINING]
     left += _AUGMENTING if spec.augment == "none" else ()
     left += _MISLABELLING if spec.label_noise == "none" else ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,24 @@ class Batch:
 
     inputs: Tensor
     targets: Tensor  # class numbers, or a probability per class where inputs were mixed
+    outliers: Tensor | None = None  # of the auxiliary set, if the task asks for them
+    progress: float = 0.0  # epochs trained so far, with the fraction of the present one
+
+
+class Candidates(Protocol):
+    """Auxiliary outliers to choose from."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """The inputs in these rows, not augmented."""
+
+
+# (spec, model in eval mode, candidates, how many are wanted, generator) -> rows; None: any
+ChooseOutliers = Callable[[TrainSpec, nn.Module, Candidates, int, torch.Generator], "Tensor | None"]
+# (spec, model in eval mode, training data in order, not augmented, to be iterated repeatedly)
+Finish = Callable[[TrainSpec, nn.Module, Iterable[Batch]], None]
 
 
 def _allow(spec: TrainSpec) -> None:
@@ -36,6 +55,11 @@ class Task:
     model, batch)`` returns the mean loss of a batch with its measures: for each of `measures`, the
     sum over the samples of the batch. A learning curve has their means, and a training run can
     choose its epoch by "accuracy" if that is among them.
+
+    A loss may draw from the global random state, which the training lends it, and keep state in
+    buffers of the module. ``choose_outliers(spec, model, candidates, count, generator)`` returns
+    the rows of the auxiliary outliers for the next epoch, or None: any. ``finish(spec, model,
+    batches)`` fits buffers of a trained model to its training data, once for each checkpoint.
     """
 
     network: Callable[[TrainSpec, tuple[int, ...], int], nn.Module]
@@ -43,6 +67,9 @@ class Task:
     measures: tuple[str, ...] = ()
     labelled: bool = False  # whether the loss reads targets, so that every sample needs a class
     check: Callable[[TrainSpec], None] = _allow  # refuses what cannot be trained, without data
+    outliers_per_input: float = 0.0  # how many auxiliary outliers a batch has for each input
+    choose_outliers: ChooseOutliers | None = None
+    finish: Finish | None = None
 
     def fresh_network(self, spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
         """Build the network with initial weights that depend on the seed and on nothing else."""

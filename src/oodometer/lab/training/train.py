@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.training.batches import Feed, batch_sizes, make_augment, require_classes
 from oodometer.lab.training.curves import MEASURES, VALIDATION, Curve, best_epoch
+from oodometer.lab.training.finishing import InOrder, finish_model
 from oodometer.lab.training.optimizers import make_optimizer, usual_rate
+from oodometer.lab.training.outliers import Outliers, require_auxiliary
 from oodometer.lab.training.schedules import make_schedule, make_stopping
 from oodometer.lab.training.task import CLASSIFIER, Batch, Measures, Task
 from oodometer.study import TrainSpec
@@ -84,17 +86,26 @@ def train(
     *,
     task: Task = CLASSIFIER,
     validation: Samples | None = None,
+    auxiliary: Samples | None = None,
     device: str | torch.device = "cpu",
 ) -> Trained:
     """Train from scratch and return the network after the epoch that the specification names."""
-    training = Training(spec, samples, classes, task=task, validation=validation, device=device)
+    training = Training(
+        spec,
+        samples,
+        classes,
+        task=task,
+        validation=validation,
+        auxiliary=auxiliary,
+        device=device,
+    )
     until = spec.epoch if isinstance(spec.epoch, int) else spec.epochs
     while training.epoch < until and not training.finished:
         training.run_epoch()
     if isinstance(spec.epoch, int) and training.epoch < spec.epoch:
         raise stopped_before(spec.epoch, training.epoch)
     model = task.fresh_network(spec, samples.shape, classes)
-    weights = training.weights(spec.checkpoint)
+    weights = training.finished_weights(spec.checkpoint)
     model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     return Trained(model.eval(), training.used_epoch(spec.checkpoint), training.curve)
 
@@ -120,6 +131,7 @@ class Training:
         *,
         task: Task = CLASSIFIER,
         validation: Samples | None = None,
+        auxiliary: Samples | None = None,
         checkpoints: Collection[int | str] = (),
         device: str | torch.device = "cpu",
     ) -> None:
@@ -134,7 +146,8 @@ class Training:
                 require_classes(samples_used, classes)
         self._train = Feed(part, self._place)
         self._validation = None if aside is None else Feed(aside, self._place)
-        model = task.fresh_network(spec, samples.shape, classes).to(self._place)
+        self._form = samples.shape, classes
+        model = task.fresh_network(spec, *self._form).to(self._place)
         modules = list(model.modules())
         # Convolutions are 1.5 times as fast on a CPU if the channels of a pixel lie together.
         self._layout = (
@@ -143,6 +156,10 @@ class Training:
             else torch.contiguous_format
         )
         self._model = model.to(memory_format=self._layout)  # type: ignore[call-overload]
+        self._outliers = None
+        if task.outliers_per_input:
+            known = require_auxiliary(auxiliary, samples)
+            self._outliers = Outliers(spec, task, Feed(known, self._place), self._layout)
         self._sizes = batch_sizes(spec, len(part), modules)
         self._base_rate = spec.learning_rate or usual_rate(spec.optimizer)
         self._optimizer = make_optimizer(
@@ -192,6 +209,20 @@ class Training:
         assert checkpoint in ("last", self.epoch), "weights of the past are not kept"
         return {name: _array(value) for name, value in self._model.state_dict().items()}
 
+    def finished_weights(self, checkpoint: int | str = "last") -> Arrays:
+        """The weights, with all that the task fits to the training data when training is over."""
+        weights = self.weights(checkpoint)
+        if self.task.finish is None:
+            return weights
+        model = self.task.fresh_network(self.spec, *self._form).to(self._place)
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+        model = model.to(memory_format=self._layout)  # type: ignore[call-overload]
+        with _one_thread():
+            finish_model(
+                self.spec, self.task, model, InOrder(self._train, self._layout, self.epoch)
+            )
+        return {name: _array(value) for name, value in model.state_dict().items()}
+
     def run_epoch(self) -> None:
         """Train one more epoch and measure."""
         steps = len(self._sizes)
@@ -199,9 +230,13 @@ class Training:
         shuffled = torch.randperm(sum(self._sizes), generator=self._order)
         sums = dict.fromkeys(self._measures, 0.0)
         with self._own_randomness(), _one_thread():
+            chosen: Sequence[Tensor | None] = [None] * steps
+            if self._outliers is not None:
+                chosen = self._outliers.rows_of(self._model, self.epoch, self._sizes)
             self._model.train()
-            for rate, rows in zip(rates, torch.split(shuffled, self._sizes), strict=True):
-                _add(sums, self._step(rate, rows))
+            for step, rows in enumerate(torch.split(shuffled, self._sizes)):
+                batch = self._batch(rows, chosen[step], self.epoch + step / steps)
+                _add(sums, self._step(rates[step], batch))
         for name, parameter in self._model.named_parameters():
             if not parameter.isfinite().all():
                 raise self._diverged(f"the weights '{name}' are not finite", rates[-1])
@@ -219,26 +254,35 @@ class Training:
             if self.used_epoch(measure) == self.epoch:
                 self._best[measure] = self.weights()
 
-    def _step(self, rate: float, rows: Tensor) -> dict[str, float]:
+    def _batch(self, rows: Tensor, chosen: Tensor | None, progress: float) -> Batch:
+        inputs, targets = self._train.batch(rows, self._layout, self._augment, self._chance)
+        outliers = None
+        if self._outliers is not None and chosen is not None:
+            outliers = self._outliers.augmented(chosen, self._augment, self._chance)
+        return Batch(inputs, targets, outliers, progress)
+
+    def _step(self, rate: float, batch: Batch) -> dict[str, float]:
         """Take one step on one batch; return its loss and measures, added up over its samples."""
         for group in self._optimizer.param_groups:
             group["lr"] = rate
-        inputs, targets = self._train.batch(rows, self._layout, self._augment, self._chance)
         self._optimizer.zero_grad()
         if self.spec.adversarial:
-            inputs.requires_grad_()
-        loss, measures = self._loss(inputs, targets)
+            batch.inputs.requires_grad_()
+        loss, measures = self._loss(batch)
         if self.spec.adversarial:
-            loss = loss + self._loss(self._attacked(inputs, loss), targets)[0]
+            attacked = replace(batch, inputs=self._attacked(batch.inputs, loss))
+            loss = loss + self._loss(attacked)[0]
         value = loss.item()
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}", rate)
         loss.backward()  # type: ignore[no-untyped-call]
+        if self.spec.gradient_norm:
+            nn.utils.clip_grad_norm_(self._model.parameters(), self.spec.gradient_norm)
         self._optimizer.step()
-        return {"loss": value * len(rows), **measures}
+        return {"loss": value * len(batch.inputs), **measures}
 
-    def _loss(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Measures]:
-        return self.task.checked_loss(self.spec, self._model, Batch(inputs, targets))
+    def _loss(self, batch: Batch) -> tuple[Tensor, Measures]:
+        return self.task.checked_loss(self.spec, self._model, batch)
 
     def _attacked(self, inputs: Tensor, loss: Tensor) -> Tensor:
         """Move every pixel by a fixed step towards a larger loss, but not out of [0, 1].
@@ -256,7 +300,10 @@ class Training:
         with torch.no_grad(), _one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.spec.seed)  # some losses draw: the same for every epoch
             for rows in torch.split(torch.arange(feed.size), _ROWS_TO_VALIDATE):
-                loss, measures = self._loss(*feed.batch(rows, self._layout))
+                known = self._outliers
+                outliers = None if known is None else known.first(int(rows[0]), len(rows))
+                batch = Batch(*feed.batch(rows, self._layout), outliers, float(self.epoch))
+                loss, measures = self._loss(batch)
                 _add(sums, {"loss": loss.item() * len(rows), **measures})
         return sums
 
