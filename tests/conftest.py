@@ -10,7 +10,7 @@ import torch
 from data_files import write_stripes
 from hypothesis import HealthCheck, settings
 
-import oodometer.detectors  # noqa: F401 - importing registers them
+import oodometer.builtin  # noqa: F401 - importing registers them
 from oodometer.lab.detector_models import MODELS
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS

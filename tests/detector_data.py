@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-import oodometer.detectors  # noqa: F401 - registers them
+import oodometer.builtin  # noqa: F401 - registers them
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import choose
 

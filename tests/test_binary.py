@@ -140,11 +140,11 @@ def test_the_training_is_the_classifiers_own_on_another_task():
         data="a", network="mlp", optimizer="sgd", epochs=60, label_noise="uniform(rate=0.2)",
         loss="logistic", seed=3, train_size=9, stopping="early", epoch=5, adversarial=0.01,
     )  # fmt: skip
-    made = binary_spec(spec)
+    made = binary_spec(spec, (1, 8, 8))
     assert (made.network, made.optimizer, made.seed) == ("mlp", "sgd", 3)
     assert (made.epochs, made.checkpoint) == (29, "validation_accuracy")
     assert (made.label_noise, made.loss, made.adversarial) == ("none", "cross_entropy", 0.0)
-    assert binary_spec(spec.model_copy(update={"epochs": 2})).epochs == 2
+    assert binary_spec(spec.model_copy(update={"epochs": 2}), (1, 8, 8)).epochs == 2
 
 
 def test_training_stops_when_a_measure_is_reached():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-import oodometer.detectors  # noqa: F401 - registers them
+import oodometer.builtin  # noqa: F401 - registers them
 from oodometer.errors import UserError
 from oodometer.registry import DETECTORS, Detector
 from oodometer.testing import (

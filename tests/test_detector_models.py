@@ -308,9 +308,9 @@ def test_bad_cards_are_one_sentence():
         ({"epochs": 0}, "The spec of model 'own' sets epochs to 0: "),
         (None, "must return a TrainSpec, got NoneType"),
     ):
-        made = card(own, spec=lambda s, u=update: s.model_copy(update=u) if u else None)
+        made = card(own, spec=lambda s, _, u=update: s.model_copy(update=u) if u else None)
         with pytest.raises(UserError, match=sentence):
-            made.recipe(spec)
+            made.recipe(spec, (60, 1, 8, 8))
 
     def binary(model, inputs):
         return inputs

@@ -13,7 +13,7 @@ import scipy
 import torch
 from detector_data import scores
 
-import oodometer.detectors  # noqa: F401 - registers them
+import oodometer.builtin  # noqa: F401 - registers them
 from oodometer.errors import UserError
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS

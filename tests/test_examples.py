@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-import oodometer.detectors  # noqa: F401 - so that only what examples add is taken back
+import oodometer.builtin  # noqa: F401 - so that only what examples add is taken back
 from oodometer.cli import app
 from oodometer.study import load_study
 

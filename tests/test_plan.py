@@ -31,7 +31,9 @@ def make_study(**changes: object) -> Study:
 
 def planned(**changes: object) -> Plan:
     study = make_study(**changes)
-    content = DataContent("digits", "t", "i", {name: SETS[name] for name in study.ood})
+    content = DataContent(
+        "digits", "t", "i", {name: SETS[name] for name in study.ood}, train_shape=(60, 1, 8, 8)
+    )
     return plan(study, dict.fromkeys(study.runs(), content), choices(study.detectors))
 
 

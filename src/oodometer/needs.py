@@ -19,7 +19,7 @@ from oodometer.errors import UserError, unknown
 
 Source = Literal["outputs", "layers", "probe", "model", "runs", "outliers"]  # who answers
 
-_BY_NAME = re.compile(r"(probe|model):([^/]+)(?:/(.+))?")
+_BY_NAME = re.compile(r"(probe|model):([^/@]+)(?:@([1-9]\d*))?(?:/(.+))?")
 
 
 @dataclass(frozen=True, order=True)
@@ -29,25 +29,28 @@ class Need:
     source: Source
     name: str = ""
     outliers: str = ""  # of a model that is trained against an outlier set: which one
+    member: int = 0  # of a model that is an ensemble: which of its networks, from 1
 
     @classmethod
     def parse(cls, text: str, kind: str = "need") -> Need:
         """Read a need; `kind` is what it is, for the error.
 
         >>> Need.parse("probe:odin")
-        Need(source='probe', name='odin', outliers='')
+        Need(source='probe', name='odin', outliers='', member=0)
         """
         if text in _FIXED:
             return _FIXED[text]
         match = _BY_NAME.fullmatch(text)
-        if match is None or (match[3] and match[1] == "probe"):
+        if match is None or ((match[3] or match[4]) and match[1] == "probe"):
             raise unknown(kind, text, [*_FIXED, "probe:NAME", "model:NAME"])
-        return cls("probe" if match[1] == "probe" else "model", match[2], match[3] or "")
+        source: Source = "probe" if match[1] == "probe" else "model"
+        return cls(source, match[2], match[4] or "", int(match[3] or 0))
 
     def __str__(self) -> str:
         if self.source == "outputs":
             return self.name
-        of = f"/{self.outliers}" if self.outliers else ""
+        of = f"@{self.member}" if self.member else ""
+        of += f"/{self.outliers}" if self.outliers else ""
         return f"{self.source}:{self.name}{of}" if self.name else self.source
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-import oodometer.detectors  # noqa: F401 - importing registers the built-in detectors
+import oodometer.builtin  # noqa: F401 - importing registers the built-in detectors
 from oodometer.calls import Setting, setting_text
 from oodometer.detectors._arrays import working_memory
 from oodometer.detectors._checks import require_possible

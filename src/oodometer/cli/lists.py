@@ -66,7 +66,7 @@ def check(
     ],
 ) -> None:
     """Run the conformance tests that every detector must pass."""
-    import oodometer.detectors  # noqa: F401 - importing registers them
+    import oodometer.builtin  # noqa: F401 - importing registers them
     from oodometer.registry import DETECTORS, detectors_in, find
 
     name, bracket, _ = detector.partition("(")
@@ -125,7 +125,7 @@ def _checked(name: str) -> list[CheckResult]:
 
 
 def _list_detectors() -> list[dict[str, object]]:
-    import oodometer.detectors  # noqa: F401 - importing registers them
+    import oodometer.builtin  # noqa: F401 - importing registers them
     from oodometer.needs import in_text
     from oodometer.registry import BROKEN_PLUGINS, DETECTORS
 

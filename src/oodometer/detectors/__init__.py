@@ -15,7 +15,6 @@ from oodometer.detectors import (
     subspace,
     temperature,
 )
-from oodometer.registry import load_plugins
 
 __all__ = [
     "densities",
@@ -32,5 +31,3 @@ __all__ = [
     "subspace",
     "temperature",
 ]
-
-load_plugins()

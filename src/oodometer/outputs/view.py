@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
+import torch
 from torch import Tensor
 
 from oodometer.errors import UserError
@@ -124,7 +126,8 @@ class View:
     def model(self, name: str) -> Tensor:
         """(n, ...): what a network says that was trained for detection.
 
-        Where there is one for every outlier set, it is that of the validation outliers.
+        Where there is one for every outlier set, it is that of the validation outliers. Answers of
+        an ensemble are stacked, (n, members, ...).
         """
         need = Need("model", name)
         self._require_declared(need)
@@ -132,6 +135,9 @@ class View:
         for possible in (Need("model", name, self._outliers), need):
             if possible in answers:
                 return answers[possible]
+            members = [each for each in sorted(answers) if replace(each, member=0) == possible]
+            if members:
+                return torch.stack([answers[each] for each in members], dim=1)
         raise self._lacking(need, f"the model '{name}'", "a study trains it, see 'oodometer run'")
 
     def runs(self, name: str) -> Tensor:

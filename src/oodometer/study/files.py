@@ -104,7 +104,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
             return value
         if field in _NAMING_FILES:
             return FILE_IN_A_FIELD.sub(beside, value)
-        return absolute(value) if field == "data" else value
+        return absolute(value) if field in ("data", "auxiliary") else value
 
     def of_base(fields: Mapping[str, object]) -> dict[str, object]:
         return {name: of_field(name, value) for name, value in fields.items()}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-import oodometer.detectors  # noqa: F401 - registers the built-in ones
+import oodometer.builtin  # noqa: F401 - registers the built-in ones
 from oodometer.calls import Setting, setting_text
 from oodometer.errors import describe
 from oodometer.registry import Detector, Scorer, find
@@ -72,7 +72,7 @@ def check_detector(
     The detector is a card, the decorated function, a name, or ``package.module:name`` or
     ``file.py:name``. It is fitted on at most 1,200 samples: a grid that asks for more neighbours
     than that cannot be checked. Detector models that it needs are not trained: they answer with
-    one made-up number per sample, higher for outliers.
+    made-up numbers, higher for outliers, as many per sample as their cards say.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
     every = chosen.settings() if settings is None else [chosen.complete(settings)]

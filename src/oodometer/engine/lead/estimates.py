@@ -63,7 +63,9 @@ def estimate(
     `task` is what it learns, if not to classify. `keeps_inputs`: a probe compares with all
     training inputs, as floats.
     """
-    network = _network_size(spec.network, spec.width, size.shape, size.classes, task)
+    network = _network_size(
+        spec.network, spec.width, size.shape, size.classes, task, spec.model_size
+    )
     samples = size.train if spec.train_size is None else min(size.train, spec.train_size)
     batch = min(spec.batch_size, samples)
     training = (
@@ -88,7 +90,12 @@ def _steps(samples: int, batch: int) -> int:
 
 @cache
 def _network_size(
-    name: str, width: int | None, shape: tuple[int, ...], classes: int, task: Task | None = None
+    name: str,
+    width: int | None,
+    shape: tuple[int, ...],
+    classes: int,
+    task: Task | None = None,
+    model_size: str = "small",
 ) -> NetworkSize:
     """Measure a network by sending one sample of no content through it, on no device at all."""
     import torch
@@ -111,7 +118,8 @@ def _network_size(
 
     try:
         with torch.random.fork_rng(devices=[]), torch.no_grad(), torch.device("meta"):
-            spec = TrainSpec(data="-", network=name, width=width)
+            fields = {"network": name, "width": width, "model_size": model_size}
+            spec = TrainSpec.model_validate({"data": "-", **fields})
             model = (task or CLASSIFIER).network(spec, shape, classes).eval()
             leaves = [module for module in model.modules() if not list(module.children())]
             for module in leaves:

@@ -30,6 +30,7 @@ from oodometer.engine.upkeep.mending import drop_damaged, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
+from oodometer.lab.data.auxiliary import load_auxiliary
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
 from oodometer.lab.data.samples import Samples
@@ -89,6 +90,7 @@ def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
             raise UserError(
                 f"Two outlier sets are called '{name}': leave one out, or rename its file."
             )
+    auxiliary = load_auxiliary(spec.auxiliary, source) if spec.auxiliary else None
     content = DataContent(
         id=source.name,
         train=source.train.digest,
@@ -96,18 +98,21 @@ def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
         ood={samples.name: samples.digest for samples in sets},
         validation="" if source.validation is None else source.validation.digest,
         sizes={samples.name: len(samples) for samples in sets},
+        auxiliary="" if auxiliary is None else auxiliary.digest,
+        train_shape=(len(source.train), *source.train.shape),
     )
-    return _Data(content, _size(source, sets), source.train.labels)
+    return _Data(content, _size(source, sets, auxiliary), source.train.labels)
 
 
-def _size(source: Source, outliers: Sequence[Samples]) -> DataSize:
+def _size(source: Source, outliers: Sequence[Samples], auxiliary: Samples | None) -> DataSize:
     scored = [source.test, *outliers]
+    read = [source.train, *scored, *([] if auxiliary is None else [auxiliary])]
     return DataSize(
         train=len(source.train),
         scored=sum(map(len, scored)),
         shape=source.train.shape,
         classes=source.classes,
-        bytes=sum(samples.values.nbytes for samples in (source.train, *scored)),
+        bytes=sum(samples.values.nbytes for samples in read),
     )
 
 

@@ -18,6 +18,8 @@ from oodometer.engine.versions import distributions_of, minor_versions, versions
 from oodometer.errors import UserError
 
 PACKAGE = Path(oodometer.__file__).parent
+# What models and detectors are registered with: what it says of them is in their keys.
+DECLARING = ("registry", "lab/detector_models/__init__", "lab/detector_models/cards")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -71,9 +73,11 @@ def function_version(build: Callable[..., object]) -> str:
     What lies in site-packages is known by its minor version and not read, unless it is of the same
     package. A changed helper is a changed detector, and so are two helpers that exchange names.
     """
-    if getattr(build, "__module__", "").startswith("oodometer.detectors."):
-        module = build.__module__.removeprefix("oodometer.").replace(".", "/")
-        return code_version(module, apart_from=("errors", "imports", "detectors/__init__"))
+    place = getattr(build, "__module__", "")
+    if place.startswith(("oodometer.detectors.", "oodometer.lab.detector_models.")):
+        module = place.removeprefix("oodometer.").replace(".", "/")
+        beside = ("errors", "imports", "detectors/__init__", "study", "lab", *DECLARING[1:])
+        return code_version(module, apart_from=beside)
     sources, libraries = _sources(build)
     return digest(sources, minor_versions(libraries))
 

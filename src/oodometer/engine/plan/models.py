@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from oodometer.engine.plan.artefacts import About, Artefact, model_of
-from oodometer.engine.plan.keys import code_version, digest, function_version
+from oodometer.engine.plan.keys import DECLARING, code_version, digest, function_version
 from oodometer.engine.plan.trainings import (
     READING,
     STEPS,
@@ -33,6 +33,7 @@ class ModelPlan(TrainingPlan):
 
     name: str  # of its card
     outliers: str = ""  # name of the outlier set that it is trained against, if it is
+    member: int = 0  # which network of an ensemble, from 1
     portion: TrainSpec  # which samples the runs have that share it
     answers: Mapping[str, str]  # data set ("" = what detectors are fitted to) -> key
 
@@ -45,12 +46,14 @@ class ModelPlan(TrainingPlan):
     def record(self) -> dict[str, object]:
         """What its specification does not tell, for the records of what it leaves."""
         drawn = {"train_size": self.portion.train_size, "validation": self.portion.validation}
-        return {"detector model": {"name": self.name, "outliers": self.outliers, **drawn}}
+        of: dict[str, object] = {"name": self.name, "outliers": self.outliers}
+        of |= {"member": self.member} if self.member else {}
+        return {"detector model": {**of, **drawn}}
 
     @property
     def need(self) -> Need:
         """What detectors need it as."""
-        return Need("model", self.name, self.outliers)
+        return Need("model", self.name, self.outliers, self.member)
 
     @cached_property
     def artefacts(self) -> tuple[Artefact, ...]:
@@ -81,18 +84,24 @@ def plan_models(
         few = {name for name, size in content.sizes.items() if size < card.fewest_outliers}
         large = [name for name in content.ood if name not in few]
         for outliers in large if card.per == "outliers" else [""]:
-            made = _plan_model(run, spec, content, card, outliers)
-            known = shared.setdefault((made.model, *made.answers.items()), made)
-            plans[made.need] = known
+            for member in range(1, card.members + 1) if card.members > 1 else [0]:
+                made = _plan_model(run, spec, content, card, outliers, member)
+                known = shared.setdefault((made.model, *made.answers.items()), made)
+                plans[made.need] = known
     return plans
 
 
 def _plan_model(
-    run: str, spec: TrainSpec, content: DataContent, card: DetectorModel, outliers: str
+    run: str,
+    spec: TrainSpec,
+    content: DataContent,
+    card: DetectorModel,
+    outliers: str,
+    member: int,
 ) -> ModelPlan:
     from oodometer.lab.detector_models import portion
 
-    recipe = card.recipe(spec)
+    recipe = card.recipe(spec, content.train_shape, member)
     drawn = [spec.train_size, spec.validation, split_seed(spec)]  # what the run has of its data
     mislabelled = content  # as the model's own recipe says
     if recipe.label_noise != spec.label_noise:
@@ -104,23 +113,27 @@ def _plan_model(
         training_key(recipe, mislabelled),
         [*drawn, content.test] if card.source is not None else [],
         content.ood[outliers] if outliers else "",
+        recipe.model_size,
+        content.auxiliary if card.task.outliers_per_input else "",
     )
     model = checkpoint_key(training, recipe.checkpoint)
     code = code_version(
         "lab/detector_models/answers",
-        apart_from=(*READING, "lab/training", "lab/detector_models/cards"),
+        apart_from=(*READING, "lab/training", *DECLARING),
     )
     read: dict[str, object] = dict(content.scored)
     if card.of_training:
         read[""] = [fitted_content(spec, content), *drawn]
+    number = f" {member} of {card.members}" if member else ""
     return ModelPlan(
-        label=f"{run}, model {card.name}{f' against {outliers}' if outliers else ''}",
+        label=f"{run}, model {card.name}{number}{f' against {outliers}' if outliers else ''}",
         spec=recipe,
         content=content,
         training=training,
         checkpoints={recipe.checkpoint: model},
         name=card.name,
         outliers=outliers,
+        member=member,
         portion=portion(spec),
         answers={
             name: digest("answers", STEPS["extract"], code, model, data)
@@ -134,9 +147,14 @@ def _version(card: DetectorModel) -> str:
     module = card.answer.__module__
     if not module.startswith("oodometer."):
         # Of one module, they differ only where that is no file, but the cells of a notebook.
-        parts = (card.answer, card.task.network, card.task.loss, card.spec, card.source)
+        task = card.task
+        parts = (
+            card.answer, task.network, task.loss, task.choose_outliers, task.finish, card.spec,
+            card.source, card.samples,
+        )  # fmt: skip
         own = {
             function_version(p) for p in parts if inspect.isroutine(p) and p.__module__ == module
         }
         return digest(*sorted(own))
-    return code_version(module.removeprefix("oodometer.").replace(".", "/"), apart_from=READING)
+    path = module.removeprefix("oodometer.").replace(".", "/")
+    return code_version(path, apart_from=(*READING, *DECLARING))

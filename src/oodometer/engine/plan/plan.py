@@ -30,7 +30,14 @@ _PROBING = (
     "lab/asking/replay",
     "lab/asking/votes",
 )  # plain outputs do not depend on it
-_BESIDE_SCORING = ("errors", "imports", "detectors", "metrics", "scores")  # of a detector: its own
+_BESIDE_SCORING = (
+    "errors",
+    "imports",
+    "builtin",
+    "detectors",
+    "metrics",
+    "scores",
+)  # of a detector: its own
 
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
     from oodometer.lab.detector_models import DetectorModel
@@ -212,7 +219,12 @@ def _models_of(choices: Sequence[Choice]) -> list[DetectorModel]:
 def _spelt_out(needs: Sequence[Need], run: RunPlan) -> tuple[Need, ...]:
     """Needs of a detector; of models that are trained against outliers, one per outlier set."""
     own = [need for need in needs if need.source != "model"]
-    return (*own, *(each for each in run.models if replace(each, outliers="") in needs))
+    return (*own, *(each for each in run.models if _declared(each) in needs))
+
+
+def _declared(need: Need) -> Need:
+    """A model as detectors declare it: they read one, or all members of it."""
+    return replace(need, outliers="", member=0)
 
 
 def _probe_keys(need: Need, run: RunPlan, group: tuple[RunPlan, ...]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.errors import UserError
+from oodometer.lab.data.auxiliary import load_auxiliary
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
@@ -24,14 +25,14 @@ class RunData:
 
     source: Source
     outliers: Mapping[str, Samples]
+    auxiliary: Samples | None = None  # outliers that some detector models learn from
 
     @property
     def parts(self) -> Iterator[Samples]:
         """All data sets."""
         source = self.source
         yield from (source.train, source.test, *self.outliers.values())
-        if source.validation is not None:
-            yield source.validation
+        yield from (part for part in (source.validation, self.auxiliary) if part is not None)
 
     @cached_property
     def bytes(self) -> int:
@@ -48,14 +49,15 @@ class RunData:
     def digests(self) -> tuple[object, ...]:
         """The content of all data sets."""
         source = self.source
-        validation = "" if source.validation is None else source.validation.digest
+        more = ("" if part is None else part.digest for part in (source.validation, self.auxiliary))
         outliers = {name: samples.digest for name, samples in self.outliers.items()}
-        return source.train.digest, source.test.digest, validation, tuple(sorted(outliers.items()))
+        return source.train.digest, source.test.digest, *more, tuple(sorted(outliers.items()))
 
 
 def data_fields(spec: TrainSpec) -> tuple[object, ...]:
     """What of a specification decides which data are read."""
-    return spec.data, spec.split, spec.held_out_classes, spec.test_size, spec.ood_draw
+    which = spec.test_size, spec.ood_draw, spec.auxiliary
+    return spec.data, spec.split, spec.held_out_classes, *which
 
 
 def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunData:
@@ -63,7 +65,8 @@ def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunD
 
     The content belongs to the key: data that changed on disk are never met with an older plan.
     """
-    wanted = (content.train, content.test, content.validation, tuple(sorted(content.ood.items())))
+    whole = (content.train, content.test, content.validation, content.auxiliary)
+    wanted = (*whole, tuple(sorted(content.ood.items())))
     key = (data_fields(spec), tuple(ood), wanted)
     with _lock:
         if key in _kept:
@@ -73,7 +76,8 @@ def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunD
             del _kept[next(iter(_kept))]
         source = load_source(spec)
         sets = [load_outliers(name, source) for name in ood]
-        data = RunData(source, {samples.name: samples for samples in sets})
+        auxiliary = load_auxiliary(spec.auxiliary, source) if spec.auxiliary else None
+        data = RunData(source, {samples.name: samples for samples in sets}, auxiliary)
         if data.digests != wanted:
             raise UserError("The data changed while the study was running: start it again.")
         _kept[key] = data

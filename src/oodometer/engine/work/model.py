@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import torch
 from numpy.typing import NDArray
 
 from oodometer.engine.plan.models import ModelPlan
@@ -16,8 +17,10 @@ from oodometer.engine.work.network import NetworkWorker
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
-from oodometer.lab.detector_models import answers_of, find_model
+from oodometer.lab.detector_models import answers_of, draw_samples, find_model
 from oodometer.scoring import choices
+
+SAMPLES_KEPT = 16  # images that a generative model draws for the report
 
 
 class ModelWorker(NetworkWorker):
@@ -60,6 +63,19 @@ class ModelWorker(NetworkWorker):
                 f"{type(source).__name__}."
             )
         return source
+
+    def auxiliary(self) -> Samples | None:
+        """Outliers that it learns from besides."""
+        return self.data().auxiliary if self.task.outliers_per_input else None
+
+    def extras(self, weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Images that a generative model draws."""
+        if self._card.samples is None:
+            return {}
+        source, spec = self.source(), self._plan.spec
+        model = self.task.fresh_network(spec, source.train.shape, source.classes)
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+        return {"samples": draw_samples(self._card, model, SAMPLES_KEPT, spec.seed).numpy()}
 
     def fitted_on(self) -> Samples:
         """What detectors are fitted to."""

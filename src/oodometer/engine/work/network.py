@@ -52,6 +52,14 @@ class NetworkWorker(ABC):
     def source(self) -> Source:
         """What the network learns from."""
 
+    def auxiliary(self) -> Samples | None:
+        """Outliers that it learns from besides."""
+        return None
+
+    def extras(self, weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """What is kept beside the weights of a checkpoint."""
+        return {}
+
     @abstractmethod
     def fitted_on(self) -> Samples:
         """What detectors are fitted to."""

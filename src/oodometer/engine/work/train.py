@@ -37,13 +37,10 @@ class Trainer:
         if all(store.has("models", key) for key in run.checkpoints.values()):
             store.discard("progress", run.progress)  # left by a kill at the very end
         model = self._worker.task.fresh_network(run.spec, source.train.shape, source.classes)
-        model.load_state_dict(
-            {
-                name.removeprefix("weights/"): torch.from_numpy(value)
-                for name, value in arrays.items()
-                if name.startswith("weights/")
-            }
-        )
+        weights = {
+            n.removeprefix("weights/"): v for n, v in arrays.items() if n.startswith("weights/")
+        }
+        model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
         return model
 
     def _train(self, source: Source) -> dict[str, NDArray[Any]]:
@@ -57,6 +54,7 @@ class Trainer:
             source.classes,
             task=self._worker.task,
             validation=source.validation,
+            auxiliary=self._worker.auxiliary(),
             checkpoints=run.checkpoints,
             device=self._worker.device,
         )
@@ -128,7 +126,9 @@ class Trainer:
 
     def _save_checkpoint(self, training: Training, checkpoint: int | str, started: float) -> None:
         """Save weights with the learning curve up to now."""
-        arrays = {f"weights/{name}": v for name, v in training.weights(checkpoint).items()}
+        weights = training.finished_weights(checkpoint)
+        arrays = {f"weights/{name}": v for name, v in weights.items()}
+        arrays |= self._worker.extras(weights)
         arrays |= {f"curve/{name}": np.array(v) for name, v in training.curve.items()}
         arrays["epoch"] = np.array(training.used_epoch(checkpoint))
         model = model_of(self._run, checkpoint, checkpoint_key(self._run.training, checkpoint))

@@ -128,7 +128,7 @@ def load_outliers(name: str, source: Source) -> Samples:
     """  # noqa: D205
     if name in KNOWN:
         return _drawn(KNOWN[name](source), source)
-    data, options = split_options(name, _OPTIONS)
+    data, options = split_options(name, OPTIONS)
     if data not in CARDS and "/" not in data and not Path(data).suffix and not Path(data).exists():
         raise unknown("outlier set", data, [*KNOWN, *CARDS, "path/to/your/data"])
     asked = str(options.get("part", "test"))
@@ -150,7 +150,7 @@ def load_outliers(name: str, source: Source) -> Samples:
     return Tokens(title, words, np.full(len(words), -1))
 
 
-_OPTIONS = ("part", "size", "rule")
+OPTIONS = ("part", "size", "rule")
 # What a user may ask for, and what a set is then called. The last two are roles in OD-test.
 _PARTS = {
     "train": "train",

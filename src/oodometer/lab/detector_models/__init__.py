@@ -1,7 +1,7 @@
 """Networks that are trained for detection, one file each."""
 
 from oodometer.lab.detector_models import binary  # noqa: F401 - importing registers it
-from oodometer.lab.detector_models.answers import answers_of
+from oodometer.lab.detector_models.answers import answers_of, draw_samples
 from oodometer.lab.detector_models.cards import (
     MODELS,
     DetectorModel,
@@ -10,4 +10,12 @@ from oodometer.lab.detector_models.cards import (
     portion,
 )
 
-__all__ = ["MODELS", "DetectorModel", "answers_of", "detector_model", "find_model", "portion"]
+__all__ = [
+    "MODELS",
+    "DetectorModel",
+    "answers_of",
+    "detector_model",
+    "draw_samples",
+    "find_model",
+    "portion",
+]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -12,9 +14,11 @@ from oodometer.lab.data.inputs import copied, moved
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.detector_models.cards import DetectorModel
 
+_MOST_ROWS, _MOST_NUMBERS = 256, 256 * 3 * 32 * 32  # in a batch
+
 
 def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tensor:
-    """One row per sample, (n, ...): what the model answers, in eval mode and without gradients.
+    """One row per sample, (n, ...): what the model answers, in eval mode.
 
     Whatever it draws, it draws from the same seed, and the global random state is left alone.
     """
@@ -23,10 +27,10 @@ def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tenso
         evaluation_mode(model, None) as (place, dtype),
         fast_layout(model),
         torch.random.fork_rng(devices=[]),
-        torch.no_grad(),
+        torch.set_grad_enabled(card.gradients),
     ):
         torch.manual_seed(0)
-        for values, _ in samples.batches():
+        for values, _ in samples.batches(rows_at_once(samples.shape)):
             # A copy: a model may work in place, and the data belong to other runs, too.
             inputs = copied(moved(samples.name, torch.from_numpy(values), place, dtype))
             assert isinstance(inputs, Tensor)
@@ -38,6 +42,31 @@ def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tenso
             f"shape, got {' and '.join(map(str, sorted(shapes)))}."
         )
     return torch.cat(rows)
+
+
+def rows_at_once(shape: tuple[int, ...]) -> int:
+    """How many inputs are asked about together: fewer if they are large, to bound the memory."""
+    return max(8, min(_MOST_ROWS, _MOST_NUMBERS // math.prod(shape)))
+
+
+def draw_samples(card: DetectorModel, model: nn.Module, count: int, seed: int) -> Tensor:
+    """Images that a generative model draws, (count, channels, height, width) in [0, 1]."""
+    assert card.samples is not None
+    generator = torch.Generator().manual_seed(seed)
+    with (
+        evaluation_mode(model, None),
+        torch.random.fork_rng(devices=[]),
+        torch.set_grad_enabled(card.gradients),
+    ):
+        torch.manual_seed(seed)
+        images = card.samples(model, count, generator)
+    if not isinstance(images, Tensor) or images.dim() != 4 or len(images) != count:
+        shape = tuple(images.shape) if isinstance(images, Tensor) else type(images).__name__
+        raise UserError(
+            f"Samples of model '{card.name}' must have shape ({count}, channels, height, width), "
+            f"got {shape}."
+        )
+    return images.detach().to("cpu", torch.float32).nan_to_num(0.0).clamp(0, 1)
 
 
 def _answer(card: DetectorModel, model: nn.Module, inputs: Tensor) -> object:

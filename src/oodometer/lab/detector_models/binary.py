@@ -28,7 +28,7 @@ _MOST_EPOCHS = 29
 _GOOD_ENOUGH = "reached(on=validation_accuracy, value=0.9999)"
 
 
-def binary_spec(spec: TrainSpec) -> TrainSpec:
+def binary_spec(spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
     """The training of the binary network: the classifier's own, on the other task.
 
     At most 29 epochs, or until 99.99% of the held-out samples are separated, as published.

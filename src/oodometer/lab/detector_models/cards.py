@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
@@ -17,16 +19,23 @@ from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.training.task import Task
 from oodometer.study import TrainSpec
+from oodometer.study.fields import OF_DETECTOR_MODELS
 
 Per = Literal["data", "run", "outliers"]  # how many there are, and who shares one
 Answer = Callable[[nn.Module, Tensor], Tensor]
+Recipe = Callable[[TrainSpec, tuple[int, ...]], TrainSpec]  # (spec of the run, shape of an input)
+Draw = Callable[[nn.Module, int, torch.Generator], Tensor]  # (model, count, generator) -> images
 
 # The fields of a specification that say which samples there are; the others say what is done.
+# So do those that say how large models are and what they learn from.
 _OF_DATA = (
     "data", "held_out_classes", "split", "test_size", "ood_draw", "train_size", "validation",
-    "fitted_on",
+    "fitted_on", *sorted(OF_DETECTOR_MODELS),
 )  # fmt: skip
-_NEVER_CHANGED = ("data", "held_out_classes", "split", "test_size", "ood_draw")
+_NEVER_CHANGED = (
+    "data", "held_out_classes", "split", "test_size", "ood_draw", *sorted(OF_DETECTOR_MODELS)
+)  # fmt: skip
+_MEMBER_SEED = 3  # so that the seeds of members have nothing in common with other draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +50,15 @@ class DetectorModel:
     answer: Answer  # (model, inputs) -> (n, ...), one row per input
     task: Task
     per: Per
-    spec: Callable[[TrainSpec], TrainSpec]  # its recipe, from that of the run
+    spec: Recipe  # of its own training
     # (data of the run, `portion` of its specification, outliers) -> what it is trained on
     source: Callable[[Source, TrainSpec, Samples | None], Source] | None = None
     fewest_outliers: int = 1  # in an outlier set to train against
     of_training: bool = False  # whether detectors read answers about the training data, too
+    columns: int = 0  # of its answers: 0 means shape (n,), k means (n, k)
+    members: int = 1  # networks, each with a seed of its own; answers of several are stacked
+    gradients: bool = False  # whether answering takes gradients with respect to the inputs
+    samples: Draw | None = None  # of a generative model: images that it draws, for the report
 
     def __post_init__(self) -> None:
         if self.per not in get_args(Per):
@@ -54,21 +67,42 @@ class DetectorModel:
             raise UserError(
                 f"The task of model '{self.name}' must be a Task(network, loss), got {self.task!r}."
             )
+        if self.members < 1 or self.columns < 0:
+            raise UserError(
+                f"Model '{self.name}' must have at least 1 member and 0 columns, got "
+                f"{self.members} and {self.columns}."
+            )
         if self.per == "outliers" and self.source is None:
             raise UserError(
                 f"Model '{self.name}' is trained per outlier set: give a source, which joins "
                 "the training data and the outliers."
             )
 
-    def recipe(self, spec: TrainSpec) -> TrainSpec:
-        """The specification of its training, from that of a run.
+    def recipe(self, spec: TrainSpec, train_shape: tuple[int, ...], member: int = 0) -> TrainSpec:
+        """The specification of its training, from that of a run and the shape of its training data.
 
         What is shared by all runs of the same data must not depend on how their classifiers are
-        trained: it starts from the defaults.
+        trained: it starts from the defaults. It never trains on more samples than there are. The
+        members of an ensemble differ in the seed.
         """
+        made = self._made(spec, train_shape[1:])
+        if made.train_size is not None:
+            most = min(made.train_size, spec.train_size or made.train_size, train_shape[0])
+            made = made.model_copy(update={"train_size": most})
+        if member:
+            state = np.random.SeedSequence([made.seed, _MEMBER_SEED, member]).generate_state(1)
+            made = made.model_copy(update={"seed": int(state[0])})
+        if self.task.outliers_per_input and not spec.auxiliary:
+            raise UserError(
+                f"Model '{self.name}' learns from auxiliary outliers, but none are given: name a "
+                "data set, such as auxiliary: svhn in the base of the study."
+            )
+        return made
+
+    def _made(self, spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
         of = f"The spec of model '{self.name}'"
         try:
-            made = self.spec(portion(spec) if self.per == "data" else spec)
+            made = self.spec(portion(spec) if self.per == "data" else spec, shape)
         except (Exception, SystemExit) as problem:
             raise UserError(f"{of} failed: {describe(problem)}") from problem
         if not isinstance(made, TrainSpec):
@@ -101,17 +135,23 @@ def detector_model(
     *,
     task: Task,
     per: Per = "data",
-    spec: Callable[[TrainSpec], TrainSpec] = lambda spec: spec,
+    spec: Recipe = lambda spec, shape: spec,
     source: Callable[[Source, TrainSpec, Samples | None], Source] | None = None,
     fewest_outliers: int = 1,
     of_training: bool = False,
+    columns: int = 0,
+    members: int = 1,
+    gradients: bool = False,
+    samples: Draw | None = None,
 ) -> Callable[[Answer], Answer]:
     """Register the decorated function as what a detector model answers, under its own name.
 
     The function takes the trained network, in eval mode, and a batch of inputs, and returns one
-    row per input. `task` is what the network learns, `per` how many networks there are ("data",
-    "run" or "outliers"), `spec` its recipe, such as the number of epochs. `source` changes what
-    it is trained on.
+    row per input: one number or, with `columns`, several. `task` is what the network learns, `per`
+    how many networks there are ("data", "run" or "outliers"), `spec` its recipe, such as the number
+    of epochs, from the specification of the run and the shape of an input. `source` changes what it
+    is trained on. With `members` an ensemble is trained, whose answers are stacked. `gradients`
+    allows the function to take gradients. `samples(model, count, generator)` draws images.
     """
 
     def add(answer: Answer) -> Answer:
@@ -124,7 +164,18 @@ def detector_model(
                 f"{known.answer.__module__}: choose another name."
             )
         MODELS[name] = DetectorModel(
-            name, answer, task, per, spec, source, fewest_outliers, of_training
+            name,
+            answer,
+            task,
+            per,
+            spec,
+            source,
+            fewest_outliers,
+            of_training,
+            columns,
+            members,
+            gradients,
+            samples,
         )
         return answer
 
