@@ -56,8 +56,10 @@ def probe_sets(source: Source) -> Iterator[Images]:
 def measure(name: str, data: str, size: str, seed: int) -> list[dict[str, str]]:
     """Train the model, score the sets and return the rows of the table."""
     card = find_model(name)
-    spec = card.recipe(TrainSpec(data=data, test_size=TESTED, seed=seed))
-    source = load_source(spec)
+    study = TrainSpec.model_validate({"data": data, "test_size": TESTED, "model_size": size})
+    source = load_source(study)
+    spec = card.recipe(study, (len(source.train), *source.train.shape))
+    spec = spec.model_copy(update={"seed": seed})
     training = Training(spec, source.train, source.classes, task=card.task)
     started = time.process_time()
     while not training.finished:
@@ -68,7 +70,7 @@ def measure(name: str, data: str, size: str, seed: int) -> list[dict[str, str]]:
         print(f"epoch {training.epoch}, {minutes:.1f} min: {shown}", file=sys.stderr, flush=True)
     minutes = (time.process_time() - started) / 60
     model = card.task.fresh_network(spec, source.train.shape, source.classes)
-    weights = training.weights(spec.checkpoint)
+    weights = training.finished_weights(spec.checkpoint)
     model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
     known = answers_of(card, model.eval(), source.test).numpy()
     rows = []
