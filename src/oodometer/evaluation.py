@@ -18,12 +18,14 @@ from oodometer.files import inert
 from oodometer.finding import Finding
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.asking.models import load_model
+from oodometer.lab.asking.steadiness import unsteadiness
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
 from oodometer.protocols import score_protocol
+from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
 from oodometer.score_files import save_scores
@@ -100,21 +102,26 @@ def evaluate(
     alone = [c.label for c in chosen if c.label not in together]
     tables: dict[str, ScoreTable] = {}
     answers: dict[str, dict[str, Tensor]] = {}
+    unsteady: dict[str, dict[str, float]] = {}
     # One model after the other; of each, no more is kept than an ensemble needs.
     for run, build in runs.items():
         if len(runs) > 1:
             notes.progress(f"run {len(answers) + 1} of {len(runs)}: {run}")
+        network = build()
         outputs = extract(
-            build(), data.batches(), needs=needs_of(alone) if alone else (), head=head,
+            network, data.batches(), needs=needs_of(alone) if alone else (), head=head,
             device=device, lenient=True,
         )  # fmt: skip
         _require_held_out(outputs, "train", "id")
         _note_refused_logits(run, outputs["train"], notes)
         _note_accuracy(run, outputs["id"], notes)
+        unsteady[run] = unsteadiness(network, data.batches()["id"], head=head, device=device)
         if alone:
             tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
         answers[run] = _votes_of(outputs) if together else {}
-        del outputs  # before the next are made
+        del outputs, network  # before the next are made
+    for sentence in unsteady_caveats(unsteady, len(runs)):
+        notes.warn(sentence)
     if together:
         tables = _with_ensemble(tables, answers, together)
     table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
@@ -157,6 +164,12 @@ class _Notes:
     def __init__(self, notify: Callable[[str], None] | None) -> None:
         self.progress: Callable[[str], None] = notify or (lambda _: None)
         self.texts: list[str] = []
+        self.caveats: list[str] = []
+
+    def warn(self, sentence: str) -> None:
+        """Keep a sentence as a caveat of all findings, and pass it on."""
+        self.caveats.append(sentence)
+        self.progress(f"{sentence[0].lower()}{sentence[1:].rstrip('.')}")
 
     def add(self, text: str) -> None:
         """Keep a note, and pass it on."""
@@ -338,6 +351,7 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
         )
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
     rng = np.random.default_rng
-    first, *others = (score_protocol(name, ours)(table, rng(0)) for name in asked)
+    found = (score_protocol(name, ours)(table, rng(0)) for name in asked)
+    first, *others = (replace(f, caveats=(*notes.caveats, *f.caveats)) for f in found)
     noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))
-    return Evaluation(table, (noted, *others), tuple(notes.texts))
+    return Evaluation(table, (noted, *others), (*notes.caveats, *notes.texts))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS, score_protocol
+from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import Study
@@ -42,7 +44,7 @@ def gather(plan: PlanRecord, store: Store) -> ScoreTable:
 
     What is damaged is left out, as if it were not there yet. What failed is missing.
     """
-    return _read(plan, store, _read_failures(plan, store), Versions())[0]
+    return _read(plan, store, _read_failures(plan, store), _Origins())[0]
 
 
 def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, ScoreTable] | None:
@@ -63,16 +65,29 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
             return key, bytes_to_table(store.view("tables", key))
     except DamagedError:
         store.discard("tables", key)
-    versions = Versions()
-    table, damaged = _read(plan, store, parts, versions)
+    origins = _Origins()
+    table, damaged = _read(plan, store, parts, origins)
     for artefact in damaged:
         store.discard(artefact.kind, artefact.key)
     if damaged:
         return None
     about = {"study": plan.study.name, "cells": len(cells), "plan": record_plan(made, store)}
-    about |= {"versions": versions.counted}
+    about |= {"versions": origins.versions.counted, "unsteady": origins.unsteady}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table
+
+
+@dataclass
+class _Origins:
+    """What the records of scores and outputs say beside the table: it becomes caveats."""
+
+    versions: Versions = field(default_factory=Versions)
+    unsteady: dict[str, Mapping[str, float]] = field(default_factory=dict)  # run -> see `asking`
+
+
+def _made_from(record: Mapping[str, object]) -> dict[str, Any]:
+    about = record.get("made_from")
+    return about if isinstance(about, dict) else {}
 
 
 def _table_key(plan: PlanRecord, cells: list[Artefact], failed: list[Missing]) -> str:
@@ -95,9 +110,9 @@ def _nothing_scored(plan: PlanRecord, failed: list[Missing]) -> UserError:
 
 
 def _read(
-    plan: PlanRecord, store: Store, failed: Iterable[Missing], versions: Versions
+    plan: PlanRecord, store: Store, failed: Iterable[Missing], origins: _Origins
 ) -> tuple[ScoreTable, list[Artefact]]:
-    """Read all scores that are there; return what is damaged, too. Versions are counted."""
+    """Read all scores that are there; return what is damaged, too, and note their origins."""
     rows: list[ScoreRow] = []
     missing = {(part.run, part.detector, part.setting): part for part in failed}
     correct: dict[str, NDArray[np.bool_]] = {}
@@ -107,9 +122,12 @@ def _read(
     for artefact in filter(has, wanted):
         try:
             if artefact.kind == "scores":
-                rows += _read_rows(artefact, plan, store, missing, versions)
-            elif (right := _read_correct(artefact, store)) is not None:
+                rows += _read_rows(artefact, plan, store, missing, origins.versions)
+                continue
+            if (right := _read_correct(artefact, store)) is not None:
                 correct[artefact.about.run] = right
+            if unsteady := _made_from(store.record("outputs", artefact.key)).get("unsteady"):
+                origins.unsteady[artefact.about.run] = unsteady
         except DamagedError:
             damaged.append(artefact)
     if not any(row.dataset == plan.id for row in rows):
@@ -141,8 +159,7 @@ def _read_rows(
     """The rows of one artefact; settings that it lacks are added to what is missing."""
     payload, record = store.read("scores", cell.key)
     versions.add(record)
-    arrays, made_from = bytes_to_arrays(payload), record["made_from"]
-    about = made_from if isinstance(made_from, dict) else {}
+    arrays, about = bytes_to_arrays(payload), _made_from(record)
     learned_from, settings = about.get("learned_from", {}), about.get("settings", {})
     run, label = cell.about.run, cell.about.name
     if REFUSED in arrays:
@@ -184,15 +201,17 @@ def _read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
 def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> Outcome:
     """Apply the study's protocols to its table; findings are kept too."""
     findings, keys = [], []
-    mixed = mixed_versions(store.record("tables", table_key))
+    record = store.record("tables", table_key)
+    unsteady = unsteady_caveats(_made_from(record).get("unsteady", {}), len(table.runs))
+    caveats = [*unsteady, *mixed_versions(record)]
     for name in study.protocols:
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = code_version(module, apart_from=("errors",))
-        key = digest("finding", name, code, study.ours, table_key, mixed)
+        key = digest("finding", name, code, study.ours, table_key, caveats)
         finding = _load_finding(key, store)
         if finding is None:
             finding = _apply(name, table, study.ours)
-            finding = replace(finding, caveats=(*finding.caveats, *mixed))
+            finding = replace(finding, caveats=(*finding.caveats, *caveats))
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}
             store.save("findings", key, to_json(finding).encode(), about)

@@ -16,6 +16,7 @@ from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
 from oodometer.errors import UserError
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
 from oodometer.lab.asking.probes import PROBES
+from oodometer.lab.asking.steadiness import unsteadiness
 from oodometer.lab.asking.votes import summarize_votes
 from oodometer.needs import ENSEMBLE, LAYERS, Need
 from oodometer.outputs import Head, Outputs, Refusal
@@ -117,7 +118,11 @@ class Asker:
     def _save_plain(self, name: str, made: Outputs, started: float) -> None:
         arrays = {key.removeprefix("head."): value.numpy() for key, value in made.tensors().items()}
         artefact = self._worker.artefact("outputs", self._run.output_keys[name])
-        self._worker.save(artefact, arrays, started)
+        about = {}
+        if name == self._run.content.id:
+            samples = self._worker.samples(name)
+            about["unsteady"] = unsteadiness(self._worker.model(), samples.batches())
+        self._worker.save(artefact, arrays, started, **about)
 
     def _join(self, name: str, needs: tuple[Need, ...]) -> Outputs:
         """Plain outputs with the answers to needs, or why there are none."""
