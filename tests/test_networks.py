@@ -444,7 +444,10 @@ def test_every_network_is_described():
     section = page.partition("## Networks")[2].partition("\n## ")[0]
     rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
     documented = {
-        name.strip(" `"): int(row[3]) for row in rows for name in row[1].split(",") if row[3]
+        name.strip(" `"): None if row[3].strip() == "fixed" else int(row[3])
+        for row in rows
+        for name in row[1].split(",")
+        if row[3]
     }
     assert documented == {name: entry.default_width for name, entry in ALL.items()}
     for name, entry in ALL.items():

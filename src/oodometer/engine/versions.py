@@ -7,6 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
 TRAINING = ("torch", "numpy")  # what networks are trained and asked with
+PRETRAINED = ("transformers",)  # what encoders of texts are built with
 SCORING = (*TRAINING, "scipy", "scikit-learn")  # what detectors compute with
 
 

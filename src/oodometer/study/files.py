@@ -17,7 +17,7 @@ from oodometer.study.complaints import explain
 from oodometer.study.fields import FILE_IN_A_FIELD, Factor
 from oodometer.study.study import Study
 
-_NAMING_FILES = ("label_noise", "split")  # fields that may name a file
+_NAMING_FILES = ("label_noise", "network", "split")  # fields that may name a file
 
 
 def parse_study(content: object, source: str, folder: Path | None = None) -> Study:

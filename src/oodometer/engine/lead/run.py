@@ -31,6 +31,7 @@ from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.auxiliary import load_auxiliary
+from oodometer.lab.data.encoders import pretrained_digest
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
 from oodometer.lab.data.samples import Samples
@@ -72,7 +73,9 @@ def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize
                 f"fitted_on is 'validation', but no sample of '{spec.data}' is set aside for "
                 "validation: give validation a share such as 0.1, or a split that sets some aside."
             )
-        contents[label] = replace(data.content, noise=noise_digest(spec))
+        contents[label] = replace(
+            data.content, noise=noise_digest(spec), weights=pretrained_digest(spec.network)
+        )
     total = sum(data.size.bytes for data in known.values())
     return contents, {
         label: replace(data.size, kept=min(total - data.size.bytes, KEPT_BYTES))

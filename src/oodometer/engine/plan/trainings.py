@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
 from oodometer.engine.plan.keys import code_version, digest, function_version
-from oodometer.engine.versions import TRAINING, minor_versions
+from oodometer.engine.versions import PRETRAINED, TRAINING, minor_versions
 from oodometer.lab.data.portions import split_seed
 from oodometer.study import TrainSpec
 from oodometer.study.fields import OF_DETECTOR_MODELS, RE_EVALUATED
@@ -23,8 +23,8 @@ STEPS = {"train": 1, "extract": 1, "score": 1}
 # content of the data needs no code in the key; what comes later cannot matter.
 READING = (
     "errors", "imports", "study", "lab/__init__", "lab/data/__init__", "lab/data/cards",
-    "lab/data/catalog", "lab/data/divisions", "lab/data/openood", "lab/data/readers",
-    "lab/data/sources", "lab/data/splits",
+    "lab/data/catalog", "lab/data/divisions", "lab/data/encoders", "lab/data/openood",
+    "lab/data/readers", "lab/data/sources", "lab/data/splits",
 )  # fmt: skip
 # Fields that a specification did not always have: these values change nothing, and no key.
 _LATER: Mapping[str, object] = {"gradient_norm": 0.0}
@@ -46,6 +46,7 @@ class DataContent:
     sizes: Mapping[str, int] = field(default_factory=dict)  # samples of each outlier set
     auxiliary: str = ""  # digest of the auxiliary outliers, if the study names some
     train_shape: tuple[int, ...] = ()  # of the training set, samples first
+    weights: str = ""  # digest of what the network starts from, if it is pretrained
 
     @property
     def scored(self) -> dict[str, str]:
@@ -145,5 +146,9 @@ def training_key(spec: TrainSpec, content: DataContent) -> str:
         from oodometer.lab.training.networks import load_factory
 
         code.append(function_version(load_factory(spec.network)))
+    if content.weights:  # told by their content, not by where they are
+        name, settings = parse_call("network", spec.network)
+        recipe["network"] = [name, {k: v for k, v in settings.items() if k != "path"}]
+        code += [content.weights, minor_versions(PRETRAINED)]
     validation = "" if spec.validation else content.validation
     return digest("training", code, recipe, content.train, content.noise, validation)

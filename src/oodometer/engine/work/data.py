@@ -10,6 +10,7 @@ from functools import cached_property
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.errors import UserError
 from oodometer.lab.data.auxiliary import load_auxiliary
+from oodometer.lab.data.encoders import encoder_of
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import split_portions
 from oodometer.lab.data.samples import Samples
@@ -57,7 +58,8 @@ class RunData:
 def data_fields(spec: TrainSpec) -> tuple[object, ...]:
     """What of a specification decides which data are read."""
     which = spec.test_size, spec.ood_draw, spec.auxiliary
-    return spec.data, spec.split, spec.held_out_classes, *which
+    tokenizer = encoder_of(spec.network)  # by which texts are read
+    return spec.data, spec.split, spec.held_out_classes, *which, tokenizer
 
 
 def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunData:

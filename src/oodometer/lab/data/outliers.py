@@ -18,7 +18,7 @@ from oodometer.lab.data.datasets import Part, conform, read_part, split_options
 from oodometer.lab.data.samples import Images, Raw, Samples, Tokens
 from oodometer.lab.data.sources import Source, as_samples, at_most
 from oodometer.lab.data.splits import OD_TEST, Role, od_test_rows, outlier_draws
-from oodometer.lab.data.vocabulary import NOTHING, UNKNOWN
+from oodometer.lab.data.vocabulary import NOTHING, Numbering
 
 _NOISE_SEED = 20_240_101  # noise is data: the same in every run and every study
 
@@ -87,9 +87,12 @@ def shuffled_words(source: Source) -> Tokens:
     """Test texts with shuffled words."""
     rng = np.random.default_rng(_NOISE_SEED + 4)
     words = _tokens("shuffled_words", source.test).words.copy()
-    for row in words:
-        length = int((row != NOTHING).sum())
-        row[:length] = rng.permutation(row[:length])
+    free, begins = _free_places(words, source), _numbering(source).begins
+    for row, places in zip(words, free, strict=True):
+        pieces = row[places]
+        parts = np.split(pieces, np.flatnonzero(begins[pieces])[1:])  # a word stays whole
+        order = rng.permutation(len(parts))
+        row[places] = np.concatenate([parts[part] for part in order])
     return Tokens(f"word-shuffled {source.name}", words, np.full(len(words), -1))
 
 
@@ -97,9 +100,9 @@ def random_words(source: Source) -> Tokens:
     """Random words of the vocabulary, as many as in the test texts."""
     rng = np.random.default_rng(_NOISE_SEED + 5)
     tests = _tokens("random_words", source.test).words
-    assert source.vocabulary is not None
-    drawn = rng.integers(UNKNOWN + 1, UNKNOWN + 1 + len(source.vocabulary.numbers), tests.shape)
-    words = np.where(tests != NOTHING, drawn, NOTHING).astype(np.int32)
+    known = _numbering(source).words
+    drawn = known[rng.integers(len(known), size=tests.shape)]
+    words = np.where(_free_places(tests, source), drawn, tests)
     return Tokens("random words", words, np.full(len(words), -1))
 
 
@@ -209,6 +212,17 @@ def _pixels(name: str, samples: Samples) -> NDArray[Any]:
             "these there are shuffled_words, random_words and held_out_classes."
         )
     return samples.pixels
+
+
+def _numbering(source: Source) -> Numbering:
+    assert source.vocabulary is not None, "texts have a vocabulary"
+    return source.vocabulary
+
+
+def _free_places(words: NDArray[np.int32], source: Source) -> NDArray[np.bool_]:
+    """Where a part of a text stands: before its end, and no mark."""
+    free: NDArray[np.bool_] = ~np.isin(words, [NOTHING, *_numbering(source).marks])
+    return free
 
 
 def _tokens(name: str, samples: Samples) -> Tokens:

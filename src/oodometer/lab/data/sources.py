@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.lab.data.datasets import load_parts
 from oodometer.lab.data.divisions import divide
+from oodometer.lab.data.encoders import Pieces, encoder_of
 from oodometer.lab.data.samples import Images, Raw, Samples, Texts, Tokens
-from oodometer.lab.data.vocabulary import Vocabulary
+from oodometer.lab.data.vocabulary import Numbering, Vocabulary
 from oodometer.study import TrainSpec
 
 _Some = TypeVar("_Some", Images, Tokens, Images | Tokens)
@@ -28,7 +29,7 @@ class Source:
     held_out: Samples | None
     classes: int
     validation: Samples | None = None  # where the split says what to validate on
-    vocabulary: Vocabulary | None = None  # of the training texts, if it holds texts
+    vocabulary: Numbering | None = None  # how texts become numbers, if it holds texts
     test_size: int | None = None  # maximum number of test samples, and of outliers per set
     ood_draw: int | None = None  # which draw of that many outliers; None: always the same
 
@@ -59,9 +60,7 @@ def load_source(spec: TrainSpec) -> Source:
             f"{', '.join(map(str, strange))}. Name them under held_out_classes, or take them out."
         )
     train = _only_classes(division.train, kept)
-    vocabulary = Vocabulary.of(train.texts) if isinstance(train, Texts) else None
-    if vocabulary is not None:
-        _refuse_what_is_for_images(spec, parts.name)
+    vocabulary = _numbering(spec, train) if isinstance(train, Texts) else None
     validation = division.validation
     return Source(
         name=parts.name,
@@ -78,11 +77,11 @@ def load_source(spec: TrainSpec) -> Source:
     )
 
 
-def as_samples(raw: Raw, vocabulary: Vocabulary | None) -> Samples:
-    """Return what networks take: images as they are, texts as numbers of words."""
+def as_samples(raw: Raw, vocabulary: Numbering | None) -> Samples:
+    """Return what networks take: images as they are, texts as numbers."""
     if isinstance(raw, Images):
         return raw
-    assert vocabulary is not None, "texts are numbered by the vocabulary of the training texts"
+    assert vocabulary is not None, "texts are numbered as the training texts are"
     return vocabulary.encode(raw)
 
 
@@ -94,6 +93,13 @@ def at_most(samples: _Some, size: int | None) -> _Some:
     return samples.take(np.sort(drawn))
 
 
+def _numbering(spec: TrainSpec, train: Texts) -> Numbering:
+    """An encoder brings its tokenizer; other networks take the words of the training texts."""
+    _refuse_what_is_for_images(spec, train.name)
+    encoder = encoder_of(spec.network)
+    return Vocabulary.of(train.texts) if encoder is None else Pieces.of(encoder)
+
+
 def _refuse_what_is_for_images(spec: TrainSpec, name: str) -> None:
     if spec.augment != "none":
         raise UserError(f"augment '{spec.augment}' is for images; '{name}' holds texts.")
@@ -102,7 +108,7 @@ def _refuse_what_is_for_images(spec: TrainSpec, name: str) -> None:
 
 
 def _held_out(
-    name: str, train: Raw, test: Raw, spec: TrainSpec, vocabulary: Vocabulary | None
+    name: str, train: Raw, test: Raw, spec: TrainSpec, vocabulary: Numbering | None
 ) -> Samples | None:
     """All samples of the classes that are held out, without their labels."""
     if not spec.held_out_classes:

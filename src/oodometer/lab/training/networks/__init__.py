@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import nn
 
+from oodometer.calls import parse_call
 from oodometer.errors import UserError, unknown
+from oodometer.lab.options import choose
 from oodometer.lab.training.networks._parts import Network, Staged
 from oodometer.lab.training.networks.custom import build_custom, inputs_of, load_factory
+from oodometer.lab.training.networks.encoder import encoder
 from oodometer.lab.training.networks.fast_resnet import fast_resnet
 from oodometer.lab.training.networks.mixer import mlp_mixer
 from oodometer.lab.training.networks.mobilenet import mobilenet_v2
@@ -51,16 +56,23 @@ KNOWN: dict[str, Network] = {
     )
 } | {
     build.__name__: Network(build, default_width, "texts")
-    for build, default_width in ((text_bag, 64), (text_cnn, 100))
+    for build, default_width in ((text_bag, 64), (text_cnn, 100), (encoder, None))
 }
+
+
+def _choose(name: str) -> partial[nn.Module]:
+    """A known network, with its settings filled in."""
+    return choose("network", name, {known: entry.build for known, entry in KNOWN.items()})
 
 
 def check_network(name: str) -> None:
     """Raise, unless this is a known network or ``package.module:factory`` that can be imported."""
     if ":" in name:
         load_factory(name)
-    elif name not in KNOWN:
+    elif parse_call("network", name)[0] not in KNOWN:
         raise unknown("network", name, [*KNOWN, "package.module:factory"])
+    else:
+        _choose(name)
 
 
 def build_network(
@@ -78,7 +90,7 @@ def build_network(
         raise UserError(f"The width of network '{name}' must be at least 1, got {units}.")
     if ":" in name:
         return build_custom(name, shape, classes, units)
-    known = KNOWN[name]
+    known = KNOWN[parse_call("network", name)[0]]
     given = "images" if len(shape) == 3 else "texts"
     if known.takes != given:
         others = ", ".join(other for other, network in KNOWN.items() if network.takes == given)
@@ -88,7 +100,7 @@ def build_network(
         )
     width = known.default_width if units is None else units
     try:
-        return known.build(*inputs_of(shape).values(), classes, width)
+        return _choose(name)(*inputs_of(shape).values(), classes, width)
     except RuntimeError as problem:
         if "allocate memory" not in str(problem):
             raise

@@ -22,7 +22,7 @@ class Network:
     """
 
     build: Factory
-    default_width: int  # gives the published size
+    default_width: int | None  # gives the published size; None: the width is fixed
     takes: Literal["images", "texts"] = "images"
 
     def __post_init__(self) -> None:
