@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from tiny_encoder import PIECES, WORDS, save_encoder
 
 from oodometer.engine.plan.trainings import DataContent, training_key
 from oodometer.errors import UserError
@@ -28,22 +29,6 @@ from oodometer.study import TrainSpec
 transformers = pytest.importorskip("transformers", reason="the extra 'text' is not installed")
 
 TOPICS = (["football", "goal"], ["bank", "market"], ["atom", "genes"])
-WORDS = ["the", "of", "a", "and", "foot", "##ball", "goal", "bank", "mark", "##et", "atom", "gene"]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", *WORDS, "##s"]
-
-
-def save_encoder(folder: Path, **changes: object) -> Path:
-    """A BERT of two layers of 16 units with random weights, and its tokenizer."""
-    config = {"vocab_size": len(PIECES), "hidden_size": 16, "num_hidden_layers": 2}
-    config |= {"num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 40}
-    with encoders.quiet_transformers(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model = transformers.BertModel(transformers.BertConfig(**(config | changes)))
-        model.save_pretrained(folder)
-        (folder / "vocab.txt").write_text("\n".join(PIECES))
-        made = transformers.BertTokenizer(str(folder / "vocab.txt"), model_max_length=40)
-        made.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +239,22 @@ def test_a_study_with_an_encoder(folder, news, tmp_path, capsys):
     outcome = run_study(load_study(tmp_path / "tuned.yaml"), store, workers=1)
     assert not outcome.missing
     assert capsys.readouterr().err == ""
+
+
+def test_a_classifier_by_transformers_is_asked_with_what_its_tokenizer_returns(tmp_path):
+    folder = save_encoder(tmp_path, "BertForSequenceClassification", num_labels=3)
+    with encoders.quiet_transformers():
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lines = ["the football of a bank", "atom", "goal goal"] * 30
+    batch = tokenizer(lines, padding=True, return_tensors="pt")
+    labels = torch.arange(90) % 3
+    outputs = extract(model, {"train": {**batch, "labels": labels}, "test": batch})
+    with torch.no_grad():
+        expected = model(**batch).logits
+    for made in outputs.values():
+        assert torch.allclose(made.logits, expected, atol=1e-5)
+        assert torch.allclose(made.head(made.features), made.logits, atol=1e-5)
+    assert torch.equal(outputs["train"].labels, labels) and (outputs["test"].labels == -1).all()
+    with pytest.raises(UserError, match="as many rows in each .*input_ids: 90.*labels: 9"):
+        extract(model, {"train": {**batch, "labels": labels[:9]}})

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tiny_encoder import save_encoder
 from torch import nn
 from typer.testing import CliRunner
 
 import oodometer.builtin  # noqa: F401 - so that only what examples add is taken back
 from oodometer.cli import app
+from oodometer.lab.data.encoders import quiet_transformers
 from oodometer.study import load_study
 
 ROOT = Path(__file__).parent.parent
@@ -46,6 +48,22 @@ def user() -> dict[str, object]:
     return {"model": model, "train": train, "test": test, "svhn": svhn, "outputs": outputs}
 
 
+def text_classifier(folder: Path) -> dict[str, object]:
+    """What the examples on texts assume: a classifier by transformers, its tokenizer, and texts."""
+    transformers = pytest.importorskip("transformers", reason="the extra 'text' is not installed")
+    save_encoder(folder, "BertForSequenceClassification", num_labels=3)
+    with quiet_transformers():
+        classifier = transformers.BertForSequenceClassification.from_pretrained(folder)
+    return {
+        "classifier": classifier,
+        "tokenizer": transformers.AutoTokenizer.from_pretrained(folder),
+        "train_texts": [f"the {word} of a {word}" for word in ("goal", "bank", "atom")] * 20,
+        "train_labels": [0, 1, 2] * 20,
+        "test_texts": ["the football", "a market and a bank"] * 10,
+        "strange_texts": ["unheard " * 9, ""] * 10,
+    }
+
+
 def write_results() -> None:
     """Lay down the table that the page on results shows."""
     (table,) = (block.values[0] for block in blocks("csv"))
@@ -62,6 +80,8 @@ def test_python_examples(code, user, tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("example", path)
     module = importlib.util.module_from_spec(spec)
     vars(module).update(user)
+    if "tokenizer" in code:
+        vars(module).update(text_classifier(tmp_path))
     spec.loader.exec_module(module)
 
 

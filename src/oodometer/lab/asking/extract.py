@@ -29,8 +29,9 @@ def extract(
 ) -> dict[str, Outputs]:
     """Return the outputs of a classifier on each data set, in one pass over each.
 
-    A data set is an array or tensor of inputs, a pair (inputs, labels), a map-style data set, or
-    a DataLoader; several inputs are a mapping from names or ((first, second), labels). Samples
+    A data set is an array or tensor of inputs, a pair (inputs, labels), a mapping as tokenizers
+    return it (with "labels", if there are any), a map-style data set, or a DataLoader, whose
+    batches may be mappings, too, or ((first, second), labels). Samples
     without a label get -1; if there is a set called `train`, so do samples of other sets whose
     label is not one of the classifier's. `head` is the last linear layer or its name; by default
     it is found automatically, including anything equivalent to a linear layer. The model runs in

@@ -23,8 +23,8 @@ class Rows(Protocol):
 
 
 Array: TypeAlias = Tensor | NDArray[Any]
-# Inputs, (inputs, labels), a map-style data set, or a loader that yields batches of either.
-Data: TypeAlias = Array | tuple[Array, Array] | Rows | Iterable[Any]
+# Inputs, (inputs, labels), both by name, a map-style data set, or a loader of batches of either.
+Data: TypeAlias = Array | tuple[Array, Array] | Mapping[str, Array] | Rows | Iterable[Any]
 Batch: TypeAlias = Tensor | Mapping[str, Tensor]
 
 
@@ -35,18 +35,20 @@ def batches_of(
 
     `names` are those of the model's parameters: several inputs in a row are given by name.
     """
-    if isinstance(data, tuple) and len(data) == 2 and _is_array(data[0]):
+    if isinstance(data, Mapping):  # what a tokenizer returns
+        yield from _slices(*_of_equal_length(name, *split_batch(name, data, names)), size)
+    elif isinstance(data, tuple) and len(data) == 2 and _is_array(data[0]):
         yield from _slices(*_labelled(name, *data), size)
     elif _is_array(data):
         yield from _slices(_tensor(name, data), None, size)
     elif _is_data_set(data):
         yield from (split_batch(name, batch, names) for batch in _loader(name, data, size))
-    elif isinstance(data, Iterable) and not isinstance(data, str | Mapping):
+    elif isinstance(data, Iterable) and not isinstance(data, str):
         yield from (split_batch(name, batch, names) for batch in data)
     else:
         raise UserError(
             f"Data set '{name}' is a {type(data).__name__}; allowed are arrays, tensors, (inputs, "
-            "labels) pairs, map-style data sets and loaders."
+            "labels) pairs, mappings of them, map-style data sets and loaders."
         )
 
 
@@ -63,11 +65,32 @@ def _labelled(name: str, inputs: object, labels: object) -> tuple[Tensor, Tensor
 
 
 def _slices(
-    inputs: Tensor, labels: Tensor | None, size: int
-) -> Iterator[tuple[Tensor, Tensor | None]]:
-    for start in range(0, len(inputs), size):
+    inputs: Batch, labels: Tensor | None, size: int
+) -> Iterator[tuple[Batch, Tensor | None]]:
+    count = len(inputs) if isinstance(inputs, Tensor) else len(next(iter(inputs.values())))
+    for start in range(0, count, size):
         rows = slice(start, start + size)
-        yield inputs[rows], None if labels is None else labels[rows]
+        some = (
+            inputs[rows]
+            if isinstance(inputs, Tensor)
+            else {key: value[rows] for key, value in inputs.items()}
+        )
+        yield some, None if labels is None else labels[rows]
+
+
+def _of_equal_length(
+    name: str, inputs: Batch, labels: Tensor | None
+) -> tuple[Batch, Tensor | None]:
+    """Refuse inputs by name that are not as many as each other, or not as many as the labels."""
+    assert not isinstance(inputs, Tensor), "inputs of a mapping have names"
+    parts = inputs if labels is None else {**inputs, "labels": labels}
+    counts = {key: len(part) if part.ndim else 0 for key, part in parts.items()}
+    if not inputs or len(set(counts.values())) > 1:
+        found = ", ".join(f"{key}: {count}" for key, count in counts.items()) or "none"
+        raise UserError(
+            f"Data set '{name}' must have as many rows in each of its tensors, got {found}."
+        )
+    return inputs, labels
 
 
 def _is_data_set(data: object) -> bool:
