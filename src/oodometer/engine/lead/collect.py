@@ -203,7 +203,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     findings, keys = [], []
     record = store.record("tables", table_key)
     unsteady = unsteady_caveats(_made_from(record).get("unsteady", {}), len(table.runs))
-    caveats = [*unsteady, *mixed_versions(record)]
+    caveats = [*unsteady, *mixed_versions(record), *_auxiliary_sets(study)]
     for name in study.protocols:
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = code_version(module, apart_from=("errors",))
@@ -218,6 +218,16 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
+
+
+def _auxiliary_sets(study: Study) -> Iterator[str]:
+    """Say which outliers detector models may have learned from."""
+    names = sorted({spec.auxiliary for spec, _ in study.runs().values()} - {""})
+    if names:
+        yield (
+            "Detector models that learn from auxiliary outliers were trained with "
+            f"{' or '.join(names)}; detectors without such outliers know less."
+        )
 
 
 def _apply(name: str, table: ScoreTable, ours: str) -> Finding:
