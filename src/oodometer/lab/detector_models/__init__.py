@@ -9,6 +9,7 @@ from oodometer.lab.detector_models.cards import (
     find_model,
     portion,
 )
+from oodometer.lab.detector_models.representations import csi, sngp, ssd  # noqa: F401
 
 __all__ = [
     "MODELS",

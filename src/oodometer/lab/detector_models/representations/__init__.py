@@ -1,0 +1,1 @@
+"""Classifiers and encoders whose features tell outliers apart, one file each."""
