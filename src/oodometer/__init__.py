@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oodometer.errors import UserError
     from oodometer.evaluation import Evaluation, evaluate, evaluate_outputs
     from oodometer.finding import Finding
+    from oodometer.fitted import FittedDetector, fit_detector, load_detector
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.session import Session
     from oodometer.lab.detector_models import detector_model
@@ -35,6 +36,7 @@ _HOME = {
     "Evaluation": "evaluation",
     "Factor": "study",
     "Finding": "finding",
+    "FittedDetector": "fitted",
     "Head": "outputs",
     "Outputs": "outputs",
     "ScoreRow": "scores",
@@ -54,6 +56,8 @@ _HOME = {
     "evaluate": "evaluation",
     "evaluate_outputs": "evaluation",
     "extract": "lab.asking.extract",
+    "fit_detector": "fitted",
+    "load_detector": "fitted",
     "load_scores": "score_files",
     "load_study": "study",
     "needs_of": "scoring",
@@ -69,6 +73,7 @@ __all__ = [
     "Evaluation",
     "Factor",
     "Finding",
+    "FittedDetector",
     "Head",
     "Outputs",
     "ScoreRow",
@@ -88,6 +93,8 @@ __all__ = [
     "evaluate",
     "evaluate_outputs",
     "extract",
+    "fit_detector",
+    "load_detector",
     "load_scores",
     "load_study",
     "metrics",

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from oodometer.errors import UserError, unknown
 from oodometer.files import inert
 from oodometer.finding import Finding
+from oodometer.fitted.answers import answers_for
+from oodometer.fitted.images import Pictures
 from oodometer.lab.asking.extract import extract
 from oodometer.lab.asking.models import load_model
 from oodometer.lab.asking.steadiness import unsteadiness
@@ -67,7 +69,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Models,
+    model: Models | None,
     train: str | Data,
     id: str | Data,
     ood: str | Sequence[str] | Mapping[str, str | Data],
@@ -78,6 +80,9 @@ def evaluate(
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
     head: str | None = None,
+    auxiliary: Pictures | None = None,
+    size: str = "small",
+    seed: int = 0,
     device: torch.device | str | None = None,
     memory: int | None = None,
     notify: Callable[[str], None] | None = None,
@@ -92,10 +97,24 @@ def evaluate(
     names the detector whose comparisons are declared in advance. `memory` limits the bytes that a
     detector may hold on top of the outputs; `head` and `device` are those of `extract`. Notes are
     kept in ``Evaluation.notes`` and passed to `notify` as they occur.
+
+    Detectors with networks of their own, such as "pixelcnn", are trained on `train`; `auxiliary`,
+    `size` and `seed` are those of `fit_detector`. If there are no others, `model` may be None.
     """
     chosen = _comparable(detectors, ours)
     notes = _Notes(notify)
     data = load_own_data(train, id, ood, mean, std)
+    if model is None:
+        _require_no_classifier(chosen)
+    place = "cpu" if device is None else str(device)
+    trained = answers_for(
+        chosen, data.sets, auxiliary=auxiliary, size=size, seed=seed, device=place,
+        notify=notes.progress,
+    )  # fmt: skip
+    if model is None:
+        labels = [choice.label for choice in chosen]
+        only = {name: trained.outputs(name) for name in data.sets}
+        return _conclude(score(only, labels, train="train", id="id", memory=memory), notes, ours)
     files = [weights] if isinstance(weights, str | os.PathLike) else weights
     runs = _runs(model, [Path(file) for file in files], data, notes)
     together = [c.label for c in chosen if ENSEMBLE in c.detector.needs]
@@ -117,6 +136,7 @@ def evaluate(
         _note_accuracy(run, outputs["id"], notes)
         unsteady[run] = unsteadiness(network, data.batches()["id"], head=head, device=device)
         if alone:
+            outputs = {name: trained.joined(name, part) for name, part in outputs.items()}
             tables[run] = score(outputs, alone, train="train", id="id", memory=memory)
         answers[run] = _votes_of(outputs) if together else {}
         del outputs, network  # before the next are made
@@ -189,6 +209,20 @@ def _comparable(detectors: Detectors, ours: str) -> list[Choice]:
     if ours and ours not in labels:
         raise unknown("detector, named by 'ours':", ours, labels)
     return chosen
+
+
+def _require_no_classifier(chosen: Sequence[Choice]) -> None:
+    """Refuse detectors that read outputs of a classifier if there is none."""
+    others = [
+        choice.label
+        for choice in chosen
+        if any(need.source != "model" for need in choice.needs(grid=False))
+    ]
+    if others:
+        raise UserError(
+            f"{', '.join(others[:5])}{' and others' * (len(others) > 5)} read the outputs of a "
+            "classifier: give a model, or name detectors with networks of their own only."
+        )
 
 
 def _runs(

@@ -22,7 +22,7 @@ from oodometer.needs import OUTLIERS, Need, in_text, parse_needs
 from oodometer.outputs import Outputs, RefusedError, View
 
 Scorer = Callable[[View], Tensor]  # (n,) floats; higher = more out-of-distribution, always
-FittedDetector = Callable[[Outputs], Tensor]
+ScoreOutputs = Callable[[Outputs], Tensor]
 ENTRY_POINTS = "oodometer.detectors"  # the group in which other packages announce theirs
 
 
@@ -166,7 +166,7 @@ class Detector:
         *,
         validation: tuple[Outputs, Outputs] | Validation | None = None,
         **settings: Setting,
-    ) -> FittedDetector:
+    ) -> ScoreOutputs:
         """Fit to the training outputs; return the function that scores other outputs.
 
         `validation`, in-distribution and outliers, is for those that learn from outliers.

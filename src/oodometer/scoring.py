@@ -23,7 +23,7 @@ from oodometer.outputs import Outputs, RefusedError
 from oodometer.registry import (
     DETECTORS,
     Choice,
-    FittedDetector,
+    ScoreOutputs,
     Validation,
     choose,
 )
@@ -219,7 +219,7 @@ def _validation_rows(outputs: Outputs) -> Outputs:
 
 
 def _scores(
-    fit: Callable[[], FittedDetector], tests: Mapping[str, Outputs]
+    fit: Callable[[], ScoreOutputs], tests: Mapping[str, Outputs]
 ) -> dict[str, NDArray[np.float64]] | Missing:
     """Fit and score; whatever goes wrong is returned."""
     try:

@@ -43,6 +43,12 @@ def evaluate(
     ours: Annotated[
         str, typer.Option(help="Your detector: its comparisons are declared in advance.")
     ] = "",
+    auxiliary: Annotated[
+        str, typer.Option(help="Outliers that some detectors are trained with: a name or a path.")
+    ] = "",
+    size: Annotated[
+        str, typer.Option(help="Networks of trained detectors: tiny, small or paper.")
+    ] = "small",
     mean: Annotated[
         str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")
     ] = "",
@@ -67,9 +73,10 @@ def evaluate(
     chosen: Detectors = "all" if detectors == "all" else _split_names(detectors)
     allowed = read_memory(memory) if memory else None
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
-                  "mean": mean, "std": std, "head": head,
+                  "mean": mean, "std": std, "head": head, "auxiliary": auxiliary,
                   "device": "" if device == "cpu" else device}  # fmt: skip
-    _require_either(bool(outputs), [name for name, value in for_models.items() if value])
+    named = [name for name, value in for_models.items() if value]
+    _require_either(bool(outputs), named, detectors)
     if outputs:
         from oodometer.evaluation import evaluate_outputs
 
@@ -79,7 +86,7 @@ def evaluate(
         provenance = [(f"outputs of {name}", file) for name, file in files.items()]
         _write(result, out, provenance, verbose)
         return
-    assert model and train and id and ood  # or something would be missing
+    assert train and id and ood  # or something would be missing
     from oodometer import evaluation
     from oodometer.engine.lead.run import check_device
 
@@ -88,6 +95,7 @@ def evaluate(
     result = evaluation.evaluate(
         model, train, id, ood, weights=weights or [], detectors=chosen, ours=ours,
         mean=_numbers("mean", mean), std=_numbers("std", std), head=head or None,
+        auxiliary=auxiliary or None, size=size,
         device=device, memory=allowed, notify=_note,
     )  # fmt: skip
     said = {
@@ -99,14 +107,19 @@ def evaluate(
     _write(result, out, provenance, verbose)
 
 
-def _require_either(outputs: bool, given: Sequence[str]) -> None:
-    """Refuse a mixture of the options for saved outputs and for models, or too few of either."""
+def _require_either(outputs: bool, given: Sequence[str], detectors: str) -> None:
+    """Refuse a mixture of the options for saved outputs and for models, or too few of either.
+
+    Named detectors may have networks of their own and need no model: it is said later if not.
+    """
     if outputs and given:
         raise UserError(
             f"{', '.join(f'--{name}' for name in given)} cannot be combined with --outputs: use "
             "either --outputs, or --model with --train, --id, --ood and usually --weights."
         )
     missing = [f"--{name}" for name in ("model", "train", "id", "ood") if name not in given]
+    if missing == ["--model"] and detectors != "all" and "weights" not in given:
+        return
     if missing and not outputs:
         raise UserError(
             f"{', '.join(missing)} missing: evaluate needs --outputs train=FILE id=FILE "

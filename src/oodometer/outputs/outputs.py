@@ -84,7 +84,7 @@ class Outputs:
     _shared: dict[Hashable, object] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.logits is None and self.features is None:
+        if self.logits is None and self.features is None and not self.answers:
             raise UserError("Outputs need logits or features; both are missing.")
         half = self._make_tensors()
         if self.head is not None and not isinstance(self.head, Head):

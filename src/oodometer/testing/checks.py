@@ -14,7 +14,7 @@ from oodometer.calls import Setting, setting_text
 from oodometer.errors import UserError
 from oodometer.needs import in_text
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import Detector, FittedDetector, InputsChangedError
+from oodometer.registry import Detector, InputsChangedError, ScoreOutputs
 from oodometer.testing.randomness import global_seed, random_states
 from oodometer.testing.toys import (
     CLASSES,
@@ -39,7 +39,7 @@ class Trial:
     detector: Detector
     settings: Mapping[str, Setting]
 
-    def fit(self, train: Outputs, validation: _Validation | None = None) -> FittedDetector:
+    def fit(self, train: Outputs, validation: _Validation | None = None) -> ScoreOutputs:
         """Fit to copies, so that no check sees what another left behind."""
         inliers, outliers = validation or validation_toys()
         fitted = self.detector.fit(
@@ -48,7 +48,7 @@ class Trial:
         return lambda test: fitted(test.copy()).detach()
 
     @cached_property
-    def score(self) -> FittedDetector:
+    def score(self) -> ScoreOutputs:
         """The detector, fitted to the made-up training outputs."""
         return self.fit(train_toys())
 

@@ -78,14 +78,23 @@ class DetectorModel:
                 "the training data and the outliers."
             )
 
-    def recipe(self, spec: TrainSpec, train_shape: tuple[int, ...], member: int = 0) -> TrainSpec:
+    def recipe(
+        self,
+        spec: TrainSpec,
+        train_shape: tuple[int, ...],
+        member: int = 0,
+        *,
+        seed: int | None = None,
+    ) -> TrainSpec:
         """The specification of its training, from that of a run and the shape of its training data.
 
         What is shared by all runs of the same data must not depend on how their classifiers are
         trained: it starts from the defaults. It never trains on more samples than there are. The
-        members of an ensemble differ in the seed.
+        members of an ensemble differ in the seed, which is that of the recipe unless given.
         """
         made = self._made(spec, train_shape[1:])
+        if seed is not None:
+            made = made.model_copy(update={"seed": seed})
         if made.train_size is not None:
             most = min(made.train_size, spec.train_size or made.train_size, train_shape[0])
             made = made.model_copy(update={"train_size": most})
