@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.session import Session
     from oodometer.lab.detector_models import detector_model
+    from oodometer.lab.search import SearchResult, Variation, search
     from oodometer.lab.training.task import Batch, Task
     from oodometer.outputs import Head, Outputs, View
     from oodometer.registry import Detector, Scorer, detector
@@ -41,6 +42,7 @@ _HOME = {
     "Outputs": "outputs",
     "ScoreRow": "scores",
     "ScoreTable": "scores",
+    "SearchResult": "lab.search",
     "Session": "lab.asking.session",
     "SetInfo": "scores",
     "Scorer": "registry",
@@ -48,6 +50,7 @@ _HOME = {
     "Task": "lab.training.task",
     "TrainSpec": "study",
     "UserError": "errors",
+    "Variation": "lab.search",
     "View": "outputs",
     "analyze": "analysis",
     "detector": "registry",
@@ -64,6 +67,7 @@ _HOME = {
     "report": "reports",
     "save_scores": "score_files",
     "score": "scoring",
+    "search": "lab.search",
 }
 _MODULES = ("metrics", "stats")
 
@@ -79,12 +83,14 @@ __all__ = [
     "ScoreRow",
     "ScoreTable",
     "Scorer",
+    "SearchResult",
     "Session",
     "SetInfo",
     "Study",
     "Task",
     "TrainSpec",
     "UserError",
+    "Variation",
     "View",
     "analyze",
     "detector",
@@ -102,6 +108,7 @@ __all__ = [
     "report",
     "save_scores",
     "score",
+    "search",
     "stats",
 ]
 

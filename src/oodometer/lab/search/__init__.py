@@ -1,0 +1,28 @@
+"""The search for outliers that a detector takes for known data."""
+
+from oodometer.lab.search.energy import Energy, Standard
+from oodometer.lab.search.search import METHODS, SearchResult, search
+from oodometer.lab.search.variations import (
+    VARIATIONS,
+    Variation,
+    affine,
+    color,
+    generated,
+    linf,
+    make_variation,
+)
+
+__all__ = [
+    "METHODS",
+    "VARIATIONS",
+    "Energy",
+    "SearchResult",
+    "Standard",
+    "Variation",
+    "affine",
+    "color",
+    "generated",
+    "linf",
+    "make_variation",
+    "search",
+]

@@ -1,0 +1,134 @@
+"""The energy that a search lowers: the standardized score of a detector, for latent points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oodometer.errors import UserError, describe
+from oodometer.lab.search.variations import Variation
+
+Score = Callable[[Tensor], object]  # images (n, channels, height, width) -> n scores
+
+_FLAT = 1e-3  # added to the standard deviation, as published
+
+
+@dataclass(frozen=True)
+class Standard:
+    """The mean and the standard deviation of the scores of known data.
+
+    The energy of a score s is ``(s - mean) / (deviation + 0.001)``.
+    """
+
+    mean: float = 0.0
+    deviation: float = 1.0 - _FLAT
+
+    @classmethod
+    def of(cls, scores: NDArray[np.floating] | Tensor) -> Standard:
+        """Take them from scores, best of validation data: test data would leak."""
+        values = np.asarray(scores, dtype=np.float64).ravel()
+        if len(values) < 2 or not np.isfinite(values).all():
+            raise UserError(
+                f"Scores of known data must be at least 2 finite numbers, got {len(values)}, "
+                f"{int((~np.isfinite(values)).sum())} of them not finite."
+            )
+        return cls(float(values.mean()), float(values.std(ddof=1)))
+
+    def energy(self, scores: Tensor) -> Tensor:
+        """Standardize scores."""
+        return (scores - self.mean) / (self.deviation + _FLAT)
+
+    def score(self, energies: Tensor) -> Tensor:
+        """Undo it."""
+        return energies * (self.deviation + _FLAT) + self.mean
+
+
+@dataclass(eq=False)
+class Energy:
+    """Asks the detector, and counts: how often, and how many scores were no numbers.
+
+    Scores are asked for in batches of images, never image by image. A score that is not finite is
+    no outlier that fools the detector: its energy is infinite, so that no search stays there.
+    """
+
+    score: Score
+    variation: Variation
+    given: Tensor  # the images to vary, one per chain
+    standard: Standard = field(default_factory=Standard)
+    batch_size: int = 1000
+    asked: int = 0  # images scored
+    not_finite: int = 0
+
+    def of(self, latent: Tensor) -> Tensor:
+        """Energies (n,) of latent points (n, dimensions), in float64 and without gradients.
+
+        Points are of the given images in turn, so that several may belong to each image.
+        """
+        with torch.no_grad():
+            parts = [
+                self._scored(
+                    self.variation.images(self.given[rows % len(self.given)], latent[rows])
+                )
+                for rows in torch.split(torch.arange(len(latent)), self.batch_size)
+            ]
+        return self.standard.energy(torch.cat(parts))
+
+    def of_images(self, images: Tensor) -> Tensor:
+        """Energies (n,) of images."""
+        with torch.no_grad():
+            parts = [self._scored(part) for part in torch.split(images, self.batch_size)]
+        return self.standard.energy(torch.cat(parts))
+
+    def slope(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+        """Energies (n,) and their gradients (n, dimensions)."""
+        energies, gradients = [], []
+        for rows in torch.split(torch.arange(len(latent)), self.batch_size):
+            place = latent[rows].detach().requires_grad_()
+            images = self.variation.images(self.given[rows % len(self.given)], place)
+            scores = self._answered(images)
+            if not scores.requires_grad:
+                raise UserError(
+                    "The scores have no gradient with respect to the images: use a method without "
+                    "gradients, such as metropolis, or a detector that is differentiable."
+                )
+            energy = self.standard.energy(scores)
+            (gradient,) = torch.autograd.grad(energy.sum(), place)
+            energies.append(self._counted(energy.detach()))
+            gradients.append(gradient.nan_to_num(0.0, 0.0, 0.0))
+        return torch.cat(energies), torch.cat(gradients)
+
+    def _scored(self, images: Tensor) -> Tensor:
+        return self._counted(self._answered(images).detach())
+
+    def _answered(self, images: Tensor) -> Tensor:
+        self.asked += len(images)
+        try:
+            answer = self.score(images)
+        except UserError:
+            raise
+        except (Exception, SystemExit) as problem:
+            raise UserError(
+                f"The detector failed after {self.asked - len(images):,} scores: "
+                f"{describe(problem)}"
+            ) from problem
+        scores = answer if isinstance(answer, Tensor) else torch.as_tensor(np.asarray(answer))
+        if scores.shape not in ((len(images),), (len(images), 1)):
+            raise UserError(
+                f"The detector must return one score per image, {len(images)} numbers, got shape "
+                f"{tuple(scores.shape)}."
+            )
+        if scores.is_complex() or scores.dtype == torch.bool:
+            raise UserError(f"The detector must return real numbers, got {scores.dtype}.")
+        return scores.reshape(-1).to(torch.float64)
+
+    def _counted(self, values: Tensor) -> Tensor:
+        bad = ~values.isfinite()
+        if bad.any():
+            self.not_finite += int(bad.sum())
+            values = torch.where(bad, torch.inf, values)
+        return values
