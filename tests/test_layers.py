@@ -112,6 +112,16 @@ MAY_IMPORT["evaluation"] = {
     "scores",
     "scoring",
 }
+MAY_IMPORT["attacks"] = {
+    "errors",
+    "evaluation",
+    "lab",
+    "outputs",
+    "protocols",
+    "registry",
+    "scores",
+    "scoring",
+}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 SHELL = {"__init__", "__main__"}  # the public face: refers to everything, when asked
 

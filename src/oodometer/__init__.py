@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oodometer import metrics, stats
     from oodometer.analysis import analyze
+    from oodometer.attacks import Attack, attack, attack_scores
     from oodometer.diagnosis import diagnose
     from oodometer.errors import UserError
     from oodometer.evaluation import Evaluation, evaluate, evaluate_outputs
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Attack": "attacks",
     "Batch": "lab.training.task",
     "Detector": "registry",
     "Evaluation": "evaluation",
@@ -53,6 +55,8 @@ _HOME = {
     "Variation": "lab.search",
     "View": "outputs",
     "analyze": "analysis",
+    "attack": "attacks",
+    "attack_scores": "attacks",
     "detector": "registry",
     "detector_model": "lab.detector_models",
     "diagnose": "diagnosis",
@@ -72,6 +76,7 @@ _HOME = {
 _MODULES = ("metrics", "stats")
 
 __all__ = [
+    "Attack",
     "Batch",
     "Detector",
     "Evaluation",
@@ -93,6 +98,8 @@ __all__ = [
     "Variation",
     "View",
     "analyze",
+    "attack",
+    "attack_scores",
     "detector",
     "detector_model",
     "diagnose",

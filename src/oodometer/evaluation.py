@@ -115,8 +115,7 @@ def evaluate(
         labels = [choice.label for choice in chosen]
         only = {name: trained.outputs(name) for name in data.sets}
         return _conclude(score(only, labels, train="train", id="id", memory=memory), notes, ours)
-    files = [weights] if isinstance(weights, str | os.PathLike) else weights
-    runs = _runs(model, [Path(file) for file in files], data, notes)
+    runs = models_of(model, weights, data, notes.add)
     together = [c.label for c in chosen if ENSEMBLE in c.detector.needs]
     alone = [c.label for c in chosen if c.label not in together]
     tables: dict[str, ScoreTable] = {}
@@ -225,14 +224,18 @@ def _require_no_classifier(chosen: Sequence[Choice]) -> None:
         )
 
 
-def _runs(
-    model: Models, weights: Sequence[Path], data: OwnData, notes: _Notes
+def models_of(
+    model: Models,
+    files: PathLike | Sequence[PathLike],
+    data: OwnData,
+    note: Callable[[str], None],
 ) -> dict[str, Callable[[], nn.Module]]:
     """Run names and what builds the model of each; unfit files are refused before anything runs."""
+    weights = [Path(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)]
     if isinstance(model, str):
         build = partial(load_model, model, data.shape, data.classes)
         if not weights:
-            notes.add(f"no weights: '{model}' is used as constructed")
+            note(f"no weights: '{model}' is used as constructed")
             return {"": lambda: build(None)}
         names = _run_names(weights)
         for path in weights[1:]:

@@ -84,12 +84,14 @@ class SetInfo:
     - **id**: held-out in-distribution data, one set per table.
     - **ood**: an outlier set, which every protocol reads.
     - **search**: outliers that a search has found, `against` a detector, among variations `of`
-      another set. They were chosen by their scores, so that comparisons do not read them.
+      another set, `by` which variation. They were chosen by their scores, so that comparisons do
+      not read them.
     """
 
     role: Role = "ood"
     against: str = ""
     of: str = ""
+    by: str = ""
 
     def __post_init__(self) -> None:
         if self.role not in get_args(Role):

@@ -3,7 +3,18 @@
 Each module registers a group of commands on import; heavy modules are imported inside the commands.
 """
 
-from oodometer.cli import analysis, data, evaluate, lists, od_test, stores, studies
+from oodometer.cli import analysis, attack, data, evaluate, lists, od_test, stores, studies
 from oodometer.cli.common import app, main
 
-__all__ = ["analysis", "app", "data", "evaluate", "lists", "main", "od_test", "stores", "studies"]
+__all__ = [
+    "analysis",
+    "app",
+    "attack",
+    "data",
+    "evaluate",
+    "lists",
+    "main",
+    "od_test",
+    "stores",
+    "studies",
+]

@@ -70,7 +70,7 @@ def evaluate(
     """Evaluate your own classifier, or its saved outputs, with every detector."""
     from oodometer.engine.lead.estimates import read_memory
 
-    chosen: Detectors = "all" if detectors == "all" else _split_names(detectors)
+    chosen: Detectors = "all" if detectors == "all" else split_names(detectors)
     allowed = read_memory(memory) if memory else None
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
                   "mean": mean, "std": std, "head": head, "auxiliary": auxiliary,
@@ -82,9 +82,9 @@ def evaluate(
 
         files = _named_files(outputs)
         require_folder(out)
-        result = evaluate_outputs(files, detectors=chosen, ours=ours, memory=allowed, notify=_note)
+        result = evaluate_outputs(files, detectors=chosen, ours=ours, memory=allowed, notify=note)
         provenance = [(f"outputs of {name}", file) for name, file in files.items()]
-        _write(result, out, provenance, verbose)
+        write_evaluation(result, out, provenance, verbose=verbose)
         return
     assert train and id and ood  # or something would be missing
     from oodometer import evaluation
@@ -94,9 +94,9 @@ def evaluate(
     check_device(device, here=True)
     result = evaluation.evaluate(
         model, train, id, ood, weights=weights or [], detectors=chosen, ours=ours,
-        mean=_numbers("mean", mean), std=_numbers("std", std), head=head or None,
+        mean=numbers("mean", mean), std=numbers("std", std), head=head or None,
         auxiliary=auxiliary or None, size=size,
-        device=device, memory=allowed, notify=_note,
+        device=device, memory=allowed, notify=note,
     )  # fmt: skip
     said = {
         **for_models,
@@ -104,7 +104,7 @@ def evaluate(
         "weights": ", ".join(map(str, weights or [])),
     }
     provenance = [(name, str(value)) for name, value in said.items() if value]
-    _write(result, out, provenance, verbose)
+    write_evaluation(result, out, provenance, verbose=verbose)
 
 
 def _require_either(outputs: bool, given: Sequence[str], detectors: str) -> None:
@@ -128,7 +128,7 @@ def _require_either(outputs: bool, given: Sequence[str], detectors: str) -> None
         )
 
 
-def _split_names(text: str) -> list[str]:
+def split_names(text: str) -> list[str]:
     """Split at commas that are not inside brackets: ``knn(k=10, normalize=False),vim``."""
     names, depth = [""], 0
     for sign in text:
@@ -140,14 +140,16 @@ def _split_names(text: str) -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def _numbers(name: str, text: str) -> list[float]:
+def numbers(name: str, text: str) -> list[float]:
+    """Read the comma-separated numbers of an option."""
     try:
         return [float(part) for part in text.split(",")] if text else []
     except ValueError:
         raise UserError(f"--{name} takes comma-separated numbers, got '{text}'.") from None
 
 
-def _note(text: str) -> None:
+def note(text: str) -> None:
+    """Print what is worth knowing, apart from the results."""
     typer.echo(f"note: {text}", err=True)
 
 
@@ -166,8 +168,13 @@ def _named_files(named: Sequence[str]) -> dict[str, str]:
     return files
 
 
-def _write(
-    result: Evaluation, out: Path, provenance: Sequence[tuple[str, str]], verbose: bool
+def write_evaluation(
+    result: Evaluation,
+    out: Path,
+    provenance: Sequence[tuple[str, str]],
+    *,
+    verbose: bool,
+    title: str = "Oodometer: evaluation",
 ) -> None:
     """Print the findings; write scores, summary and report."""
     from oodometer import reports
@@ -176,9 +183,8 @@ def _write(
     show_findings(console(), result.findings, verbose=verbose)
     if not verbose:  # otherwise said among the caveats
         for line in not_applicable(result.table.missing, len(result.table.runs)):
-            _note(line)
+            note(line)
     for path in result.save(out):
         typer.echo(f"written: {path.resolve()}")
-    title = "Oodometer: evaluation"
     for path in reports.report(result.findings, out, title=title, provenance=provenance):
         typer.echo(f"report: {path.resolve()}")

@@ -20,6 +20,7 @@ from oodometer.protocols.ranking.unpaired import are_separate, says_all, unpaire
 from oodometer.protocols.robustness.protocol import robustness, robustness_of
 from oodometer.protocols.spread.protocol import spread
 from oodometer.protocols.tuning.protocol import tuning
+from oodometer.protocols.worst_case.protocol import worst_case
 from oodometer.scores import ScoreTable
 
 OfScores = Callable[[ScoreTable, np.random.Generator], Finding]
@@ -89,6 +90,9 @@ PROTOCOLS: dict[str, Protocol] = {
         "Which detector is best on outliers unlike those that its threshold was chosen on?", od_test
     ),
     "tuning": Protocol("What does tuning gain, on outliers that were not tuned on?", tuning),
+    "worst_case": Protocol(
+        "What is left of a detector if somebody searches for outliers that fool it?", worst_case
+    ),
     "spread": Protocol("How far do training runs of one classifier differ?", spread),
 }
 

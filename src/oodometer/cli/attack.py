@@ -1,0 +1,73 @@
+"""The command that searches for outliers which fool a detector: attack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oodometer.cli.common import SeveralValues, Verbose, app, require_folder
+from oodometer.cli.evaluate import note, numbers, split_names, write_evaluation
+
+
+@app.command(cls=SeveralValues)
+def attack(
+    model: Annotated[
+        str, typer.Option(help="Classifier: package.module:factory, or factory(depth=18).")
+    ],
+    train: Annotated[str, typer.Option(help="Training data: a name or a path.")],
+    id: Annotated[str, typer.Option(help="Held-out in-distribution test data.")],
+    ood: Annotated[list[str], typer.Option(help="Outlier sets to vary; NAME=DATA sets the name.")],
+    detectors: Annotated[
+        str, typer.Option("--detectors", "--detector", help="Comma-separated detector names.")
+    ],
+    variation: Annotated[
+        str, typer.Option(help="Comma-separated: affine, color, linf(radius=0.01).")
+    ] = "affine,color",
+    method: Annotated[
+        str, typer.Option(help="metropolis, tempering, random_search, coordinate_descent, ...")
+    ] = "metropolis",
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each chain.")] = 300,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.0, help="Time limit for each search.")
+    ] = None,
+    images: Annotated[
+        int, typer.Option(min=1, help="Images of each outlier set to vary, one chain each.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+    weights: Annotated[
+        list[Path] | None,
+        typer.Option(help="Checkpoint file(s); each counts as one run. Default: as constructed."),
+    ] = None,
+    mean: Annotated[
+        str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")
+    ] = "",
+    std: Annotated[
+        str, typer.Option(help="Per-channel standard deviation for normalization: 0.25,0.24,0.26.")
+    ] = "",
+    head: Annotated[
+        str, typer.Option(help="Name of the last linear layer. Default: found automatically.")
+    ] = "",
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")] = "cpu",
+    out: Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")] = Path(
+        "oodometer-attack"
+    ),
+    verbose: Verbose = False,
+) -> None:
+    """Search for outliers that your detectors take for known data."""
+    from oodometer import attacks
+    from oodometer.engine.lead.run import check_device
+
+    require_folder(out)
+    check_device(device, here=True)
+    result = attacks.attack(
+        model, train, id, ood, detectors=split_names(detectors),
+        variations=split_names(variation), method=method, steps=steps, seconds=seconds,
+        images=images, seed=seed, weights=weights or [], mean=numbers("mean", mean),
+        std=numbers("std", std), head=head or None, device=device, notify=note,
+    )  # fmt: skip
+    said = {"model": model, "weights": ", ".join(map(str, weights or [])), "train": train, "id": id,
+            "ood": ", ".join(ood), "variation": variation, "method": method}  # fmt: skip
+    provenance = [(name, value) for name, value in said.items() if value]
+    write_evaluation(result, out, provenance, verbose=verbose, title="Oodometer: worst case")

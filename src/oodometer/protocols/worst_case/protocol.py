@@ -1,0 +1,213 @@
+"""Search for outliers that fool a detector: what is left of its AUROC, and of the order?
+
+Yoon, Choi, Lee, Noh & Park 2022, "Evaluating Out-of-Distribution Detectors Through Adversarial
+Generation of Outliers".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oodometer.errors import UserError
+from oodometer.finding import Claim, Finding, Series, Table, TableCell
+from oodometer.protocols.common.words import (
+    SIGNIFICANT,
+    count,
+    listing,
+    missing_lines,
+    number,
+    points_and_p,
+)
+from oodometer.protocols.worst_case.searched import Searched, searches
+from oodometer.scores import ScoreTable
+
+_CHANCE = 0.5
+
+
+def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
+    """Compare each detector on what was found against it with the outliers the search began at."""
+    searched = searches(table)
+    if not searched:
+        raise UserError(
+            "There are no outliers of a search in these scores: 'oodometer attack' makes them."
+        )
+    claims = [claim for part in searched for claim in _claims(part)]
+    runs = min(len(part.runs) for part in searched)
+    caveats = [
+        "A search finds the worst of what it tried: a longer one, or another method, may find "
+        "worse.",
+        "Energies were standardized by scores of known validation data, not by those of the test "
+        "data that ranks and AUROC refer to.",
+    ]
+    if runs == 1:
+        caveats.append(
+            "There is only one training run: intervals are for other images, and nothing can be "
+            "said about retraining."
+        )
+    return Finding(
+        protocol="worst_case",
+        title="Worst case: outliers that were searched for",
+        question="What is left of a detector if somebody searches for outliers that fool it?",
+        claims=tuple(claims),
+        tables=tuple(_table(part) for part in searched)
+        + tuple(_transfer_table(part) for part in searched if len(part.found) > 1),
+        series=tuple(_intervals(part) for part in searched)
+        + tuple(_transfer_map(part) for part in searched if len(part.found) > 1),
+        caveats=tuple(caveats),
+        missing=missing_lines(table.missing, len(table.runs)),
+        facts=(
+            ("in-distribution data", table.id),
+            ("searches", str(sum(len(part.found) for part in searched))),
+            ("training runs", str(runs)),
+        ),
+    )
+
+
+def _claims(part: Searched) -> list[Claim]:
+    claims = [_loss_claim(part)]
+    if len(part.found) > 1:
+        claims.insert(0, _leader_claim(part))
+    below = [name for name in part.detectors if part.worst(name).high < _CHANCE]
+    if below:
+        claims.append(
+            Claim(
+                f"Under {part.name}, {listing(below)} rank{'s' if len(below) == 1 else ''} what "
+                "was found as less out-of-distribution than known data.",
+                "holds",
+                "; ".join(f"{name}: AUROC {number(part.worst(name).value)}" for name in below),
+            )
+        )
+    return claims
+
+
+def _leader_claim(part: Searched) -> Claim:
+    """Whether the leader on clean outliers leads in the worst case, too."""
+    clean, worst, second = part.clean_order[0], part.detectors[0], part.detectors[1]
+    behind = second if clean == worst else clean
+    lead = part.lead(worst, behind)
+    evidence = (
+        f"worst case, {worst} − {behind}: {points_and_p(lead)}; clean AUROC "
+        f"{number(part.clean(worst).value)} and {number(part.clean(behind).value)}"
+    )
+    decided = lead.p_value < SIGNIFICANT
+    value = number(part.worst(worst).value)
+    if clean == worst:
+        text = f"{clean} leads on clean {part.outliers} and under {part.name} ({value})"
+        return Claim(
+            f"{text}." if decided else f"{text}, but is not separable from {second} there.",
+            "holds" if decided else "undecided",
+            evidence,
+        )
+    text = (
+        f"{clean} leads on clean {part.outliers}, but under {part.name} "
+        f"{worst} has the highest AUROC ({value})"
+    )
+    return Claim(
+        f"{text}." if decided else f"{text}, not separable from {clean}.",
+        "flips" if decided else "undecided",
+        evidence,
+    )
+
+
+def _loss_claim(part: Searched) -> Claim:
+    """Which detectors lose, and the largest loss."""
+    lost = [name for name in part.detectors if part.losses[name].p_value < SIGNIFICANT]
+    most = max(part.losses, key=lambda name: part.losses[name].value)
+    evidence = (
+        f"largest loss, {most}: {number(part.clean(most).value)} → "
+        f"{number(part.worst(most).value)}, {points_and_p(part.losses[most])}"
+    )
+    if not lost:
+        return Claim(
+            f"The search among {part.name} lowers the AUROC of no detector significantly.",
+            "undecided",
+            evidence,
+        )
+    kept = [name for name in part.detectors if name not in lost]
+    who = (
+        f"all {len(lost)} detectors"
+        if not kept and len(lost) > 1
+        else listing(lost)
+        if len(lost) < 4
+        else f"{len(lost)} of {count(len(part.detectors), 'detector')}"
+    )
+    spared = f", but not that of {listing(kept)}" if kept and len(kept) < 4 else ""
+    return Claim(
+        f"The search among {part.name} lowers the AUROC of {who}{spared}.", "holds", evidence
+    )
+
+
+def _table(part: Searched) -> Table:
+    rows: list[tuple[TableCell, ...]] = []
+    places = {name: place for place, name in enumerate(part.clean_order, 1)}
+    for place, name in enumerate(part.detectors, 1):
+        loss, found = part.losses[name], part.found[name]
+        ranks = part.lowest_ranks(name, found)
+        spread = f" ± {ranks.std(ddof=1) / len(ranks) ** 0.5:.0f}" if len(ranks) > 1 else ""
+        rows.append(
+            (
+                name,
+                part.clean(name),
+                part.worst(name),
+                loss.estimate,
+                part.accepted(name, part.outliers),
+                part.accepted(name, found),
+                f"{ranks.mean():.0f}{spread}",
+                f"{places[name]} → {place}",
+            )
+        )
+    return Table(
+        f"worst_case {part.variation} {part.outliers}",
+        f"Clean and worst case: {part.name}",
+        (
+            "detector", "clean AUROC", "worst AUROC", "loss", "clean accepted", "found accepted",
+            "lowest rank", "place",
+        ),
+        tuple(rows),
+        "Accepted: share of the outliers that pass for known data where 95% of known data pass. "
+        f"Lowest rank: how many of {part.known:,} known samples score below the lowest outlier "
+        "that was found (MinRank; 0 is the worst), mean ± standard error over runs.",
+    )  # fmt: skip
+
+
+def _transfer_table(part: Searched) -> Table:
+    return Table(
+        f"transfer {part.variation} {part.outliers}",
+        f"Transfer: AUROC of each detector on what was found against another, {part.name}",
+        ("found against", *part.detectors),
+        tuple(
+            (against, *(part.transfer(against, name) for name in part.detectors))
+            for against in part.detectors
+        ),
+        "On the diagonal, each detector on what was found against itself.",
+    )
+
+
+def _transfer_map(part: Searched) -> Series:
+    return Series(
+        "heatmap",
+        f"transfer map {part.variation} {part.outliers}",
+        f"Whom do the found outliers fool? {part.name}",
+        "AUROC of the detector of each column on what was found against the detector of each row.",
+        "AUROC",
+        tuple(
+            {"row": against, "column": name, "value": part.transfer(against, name)}
+            for against in part.detectors
+            for name in part.detectors
+        ),
+    )
+
+
+def _intervals(part: Searched) -> Series:
+    return Series(
+        "intervals",
+        f"clean and worst {part.variation} {part.outliers}",
+        f"Clean and worst case: {part.name}",
+        "AUROC of each detector on the clean outliers and on those that were found against it.",
+        "AUROC",
+        tuple(
+            {"label": name, "group": group, "value": made.value, "low": made.low, "high": made.high}
+            for name in part.detectors
+            for group, made in (("clean", part.clean(name)), ("worst case", part.worst(name)))
+        ),
+    )

@@ -1,0 +1,147 @@
+"""What a search has found against each detector, beside the outliers that it started from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.metrics import Estimate, fpr_at_tpr
+from oodometer.protocols.common.words import LEVEL
+from oodometer.scores import ScoreTable
+from oodometer.stats.comparison import Difference, Placements, auroc_difference, holm, mean_auroc
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """The searches among one variation of one outlier set, against several detectors."""
+
+    table: ScoreTable
+    outliers: str  # name of the clean set
+    variation: str
+    found: Mapping[str, str]  # detector -> data set that was found against it
+    runs: tuple[str, ...]  # those in which all of it was scored
+
+    @property
+    def name(self) -> str:
+        """What was searched, for titles."""
+        return f"{self.variation} of {self.outliers}"
+
+    @cached_property
+    def detectors(self) -> tuple[str, ...]:
+        """The detectors that were searched against, the best of the worst case first."""
+        return tuple(sorted(self.found, key=lambda name: -self.worst(name).value))
+
+    @cached_property
+    def clean_order(self) -> tuple[str, ...]:
+        """The same, the best on the clean outliers first."""
+        return tuple(sorted(self.found, key=lambda name: -self.clean(name).value))
+
+    def clean(self, detector: str) -> Estimate:
+        """AUROC on the outliers that the search started from."""
+        return mean_auroc(self._placed[detector, self.outliers], LEVEL)
+
+    def worst(self, detector: str) -> Estimate:
+        """AUROC on what was found against the detector."""
+        return mean_auroc(self._placed[detector, self.found[detector]], LEVEL)
+
+    def transfer(self, against: str, detector: str) -> float:
+        """AUROC of a detector on what was found against another."""
+        return float(self._placed[detector, self.found[against]].values.mean())
+
+    @cached_property
+    def losses(self) -> dict[str, Difference]:
+        """Clean AUROC − worst AUROC of each detector, paired by image; p adjusted for all."""
+        names = list(self.found)
+        differences = [
+            auroc_difference(
+                self._placed[name, self.outliers], self._placed[name, self.found[name]], LEVEL
+            )
+            for name in names
+        ]
+        adjusted = holm([difference.p_value for difference in differences])
+        return {
+            name: difference.adjusted(float(p))
+            for name, difference, p in zip(names, differences, adjusted, strict=True)
+        }
+
+    def lead(self, first: str, second: str) -> Difference:
+        """Worst-case AUROC of one detector − that of another, paired by the image that was varied.
+
+        Its p-value is adjusted for all pairs, because the two were chosen by their places.
+        """
+        difference = auroc_difference(
+            self._placed[first, self.found[first]], self._placed[second, self.found[second]], LEVEL
+        )
+        pairs = len(self.found) * (len(self.found) - 1) // 2
+        return difference.adjusted(min(1.0, pairs * difference.p_value))
+
+    def accepted(self, detector: str, dataset: str) -> float:
+        """Share of a set that the detector accepts where it accepts 95% of known data."""
+        return float(
+            np.mean([fpr_at_tpr(*self._pair(run, detector, dataset)) for run in self.runs])
+        )
+
+    def lowest_ranks(self, detector: str, dataset: str) -> NDArray[np.int64]:
+        """Per run, how many known samples score below the lowest outlier: 0 is the worst case."""
+        pairs = (self._pair(run, detector, dataset) for run in self.runs)
+        return np.array(
+            [
+                np.searchsorted(np.sort(known), outliers.min(), side="left")
+                for known, outliers in pairs
+            ]
+        )
+
+    @property
+    def known(self) -> int:
+        """How many known samples there are, in the run with the fewest."""
+        some = next(iter(self.found))
+        return min(len(self._pair(run, some, self.outliers)[0]) for run in self.runs)
+
+    def _pair(self, run: str, detector: str, dataset: str) -> tuple[Scores, Scores]:
+        known, outliers = (
+            self.table.scores(run, detector, name) for name in (self.table.id, dataset)
+        )
+        assert known is not None and outliers is not None, "complete, or the run is left out"
+        return known, outliers
+
+    @cached_property
+    def _placed(self) -> dict[tuple[str, str], Placements]:
+        return {
+            (detector, dataset): Placements.of_runs(
+                [self._pair(run, detector, dataset) for run in self.runs],
+                shared_samples=self.table.same_samples,
+            )
+            for detector in self.found
+            for dataset in (self.outliers, *self.found.values())
+        }
+
+
+def searches(table: ScoreTable) -> list[Searched]:
+    """All searches of a table; runs and detectors that lack scores are left out."""
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for name, info in table.sets.items():
+        if info.role == "search":
+            groups.setdefault((info.of, info.by), {})[info.against] = name
+    made = []
+    for (outliers, variation), found in groups.items():
+        kept = {
+            d: s for d, s in found.items() if any(_scored(table, run, d, s) for run in table.runs)
+        }
+        runs = tuple(
+            run
+            for run in table.runs
+            if all(_scored(table, run, d, s) for d in kept for s in (outliers, *kept.values()))
+        )
+        if kept and runs:
+            made.append(Searched(table, outliers, variation, kept, runs))
+    return made
+
+
+def _scored(table: ScoreTable, run: str, detector: str, dataset: str) -> bool:
+    return table.scores(run, detector, dataset) is not None

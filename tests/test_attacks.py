@@ -1,0 +1,212 @@
+"""Attacks on detectors: a planted weakness is found, counted, compared and shown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import oodometer as om
+from oodometer.errors import UserError
+from oodometer.protocols.worst_case.protocol import worst_case
+from oodometer.scores import ScoreRow, ScoreTable, SetInfo
+
+
+def pictures(count: int, seed: int, level: float = 0.5) -> Tensor:
+    drawn = torch.rand(count, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+    return (level + 0.3 * (drawn - 0.5)).clamp(0, 1)
+
+
+def brightness(images: Tensor) -> Tensor:
+    """Bright images are outliers: darkening them fools it."""
+    return images.mean((1, 2, 3))
+
+
+def contrast(images: Tensor) -> Tensor:
+    """Images with little contrast are outliers; brightness hardly matters."""
+    return -images.std((1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def attacked() -> om.Attack:
+    bright = {"bright": pictures(40, 2, 0.8)}
+    detectors = {"brightness": brightness, "contrast": contrast}
+    return om.attack_scores(
+        detectors, pictures(200, 1, 0.4), bright, variations="color", steps=60, batch_size=100
+    )
+
+
+def test_found_outliers_are_never_better_recognized_than_clean_ones(attacked: om.Attack) -> None:
+    for _, _, made in attacked.searches:
+        assert (made.scores <= made.clean_scores + 1e-6).all()
+    (finding,) = attacked.findings
+    table = finding.tables[0]
+    clean, worst = (table.columns.index(name) for name in ("clean AUROC", "worst AUROC"))
+    by_name = {row[0]: row for row in table.rows}
+    assert by_name["brightness"][clean].value == 1.0  # type: ignore[union-attr]
+    assert by_name["brightness"][worst].value < 0.7  # type: ignore[union-attr]
+
+
+def test_auroc_and_lowest_rank_agree_with_counting_pairs(attacked: om.Attack) -> None:
+    (finding,) = attacked.findings
+    table = finding.tables[0]
+    for row in table.rows:
+        name = str(row[0])
+        known = attacked.table.scores("", name, "id")
+        found = attacked.table.scores("", name, f"color of bright against {name}")
+        assert known is not None
+        assert found is not None
+        above = (found[:, None] > known).mean() + (found[:, None] == known).mean() / 2
+        assert row[table.columns.index("worst AUROC")].value == pytest.approx(above)  # type: ignore[union-attr]
+        assert row[table.columns.index("lowest rank")] == str((known < found.min()).sum())
+
+
+def test_half_of_the_known_data_standardizes_and_the_other_half_is_compared(
+    attacked: om.Attack,
+) -> None:
+    known = attacked.table.scores("", "brightness", "id")
+    assert known is not None
+    assert len(known) == 100
+
+
+def test_what_fools_one_detector_is_scored_by_all(attacked: om.Attack) -> None:
+    (finding,) = attacked.findings
+    transfer = next(table for table in finding.tables if table.name.startswith("transfer"))
+    assert {row[0] for row in transfer.rows} == {"brightness", "contrast"}
+    assert len(transfer.columns) == 3
+
+
+def test_comparisons_do_not_read_what_was_searched_for(attacked: om.Attack) -> None:
+    assert attacked.table.ood == ("bright",)
+
+
+def scores_table(clean: dict[str, float], worst: dict[str, float], runs: int = 1) -> ScoreTable:
+    """Normal scores with a known separation of clean and found outliers."""
+    rows, sets = [], {}
+    for run in range(runs):
+        random = np.random.default_rng(run)
+        known, outliers = random.normal(size=400), random.normal(size=300)
+        for name, value in clean.items():
+            label = str(run) if runs > 1 else ""
+            noise = 0.3 * random.normal(size=400)
+            rows.append(ScoreRow(label, name, "", "test", known + noise, True))
+            rows.append(ScoreRow(label, name, "", "far", outliers + value, True))
+            for against, shift in worst.items():
+                found = f"affine of far against {against}"
+                sets[found] = SetInfo("search", against=against, of="far", by="affine")
+                own = shift if against == name else value
+                rows.append(ScoreRow(label, name, "", found, outliers + own, True))
+    levels = {str(run): {"seed": run} for run in range(runs)} if runs > 1 else {"": {}}
+    return ScoreTable("test", tuple(rows), levels, sets=sets)
+
+
+def test_a_leader_that_falls_is_said_to_change() -> None:
+    table = scores_table({"a": 3.0, "b": 2.0}, {"a": 0.2, "b": 1.5})
+    finding = worst_case(table, np.random.default_rng(0))
+    first = finding.claims[0]
+    assert first.verdict == "flips"
+    text = "a leads on clean far, but under affine of far b has the highest AUROC (0."
+    assert first.text.startswith(text)
+
+
+def test_a_leader_that_stays_ahead_holds_and_losses_are_counted() -> None:
+    table = scores_table({"a": 3.0, "b": 2.0}, {"a": 1.9, "b": 2.0}, runs=4)
+    finding = worst_case(table, np.random.default_rng(0))
+    texts = {claim.text: claim.verdict for claim in finding.claims}
+    assert "The search among affine of far lowers the AUROC of a, but not that of b." in texts
+    assert finding.facts[-1] == ("training runs", "4")
+
+
+def test_equal_detectors_are_not_separable() -> None:
+    table = scores_table({"a": 2.0, "b": 2.0}, {"a": 1.0, "b": 1.0})
+    finding = worst_case(table, np.random.default_rng(0))
+    assert finding.claims[0].verdict == "undecided"
+
+
+def test_scores_without_a_search_are_refused() -> None:
+    table = scores_table({"a": 2.0}, {})
+    with pytest.raises(UserError, match="no outliers of a search"):
+        worst_case(table, np.random.default_rng(0))
+
+
+# ---- a classifier and its detectors
+
+
+@pytest.fixture(scope="module")
+def classifier() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(32, 3)
+    )
+
+
+def test_a_classifier_is_attacked_and_left_as_it_was(classifier: nn.Module) -> None:
+    state = {name: value.clone() for name, value in classifier.state_dict().items()}
+    classifier.train()
+    random = torch.get_rng_state()
+    train = (pictures(60, 1), torch.arange(60) % 3)
+    result = om.attack(
+        classifier, train, pictures(40, 2), {"bright": pictures(12, 3, 0.8)},
+        detectors=["max_softmax", "knn", "odin"], variations=["affine", "linf(radius=0.05)"],
+        steps=6, mean=[0.5], std=[0.25],
+    )  # fmt: skip
+    assert len(result.searches) == 6
+    assert {row.detector for row in result.table.rows} == {"max_softmax", "knn", "odin"}
+    assert classifier.training
+    assert torch.equal(torch.get_rng_state(), random)
+    assert all(torch.equal(value, classifier.state_dict()[name]) for name, value in state.items())
+    for _, name, made in result.searches:
+        if name.startswith("linf"):
+            assert (made.images - pictures(12, 3, 0.8)).abs().max() <= 0.05 + 1e-6
+
+
+def test_scores_of_an_attack_are_those_of_evaluate(classifier: nn.Module) -> None:
+    train = (pictures(60, 1), torch.arange(60) % 3)
+    known, bright = pictures(40, 2), pictures(12, 3, 0.8)
+    result = om.attack(
+        classifier, train, known, {"bright": bright}, detectors=["knn", "energy"],
+        variations="affine", steps=2, mean=[0.5], std=[0.25],
+    )  # fmt: skip
+    normal = [(part - 0.5) / 0.25 for part in (train[0], known, bright)]
+    expected = om.evaluate(
+        classifier, (normal[0], train[1]), normal[1], {"bright": normal[2]},
+        detectors=["knn", "energy"],
+    )  # fmt: skip
+    for name in ("knn", "energy"):
+        ours, theirs = (t.scores("", name, "bright") for t in (result.table, expected.table))
+        assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-5)  # type: ignore[arg-type]
+
+
+def test_one_detector_that_fails_does_not_stop_the_others() -> None:
+    def fails(images: Tensor) -> Tensor:
+        raise RuntimeError("no paper")
+
+    result = om.attack_scores(
+        {"fails": fails, "brightness": brightness}, pictures(40, 1), {"b": pictures(6, 2, 0.8)},
+        variations="color", steps=3,
+    )  # fmt: skip
+    (finding,) = result.findings
+    assert any("no paper" in line for line in finding.missing)
+    assert {row.detector for row in result.table.rows} == {"brightness"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"variations": []}, "variations is empty"),
+        ({"variations": "afine"}, "Did you mean 'affine'"),
+        ({"ood": {"b": pictures(3, 0) * 9}}, r"must lie in \[0, 1\]"),
+        ({"detectors": {}}, "must map names to functions"),
+        ({"id": torch.zeros(4, 5)}, "must be images"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(arguments: dict[str, object], sentence: str) -> None:
+    given = {
+        "detectors": {"brightness": brightness},
+        "id": pictures(20, 1),
+        "ood": {"b": pictures(3, 2)},
+        "steps": 2,
+    } | arguments
+    with pytest.raises(UserError, match=sentence):
+        om.attack_scores(**given)  # type: ignore[arg-type]
