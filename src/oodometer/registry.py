@@ -140,20 +140,22 @@ class Detector:
                 )
             if isinstance(value, float) and not math.isfinite(value):
                 raise UserError(f"Setting {name} of '{self.name}' must be finite, got {value}.")
-            if wanted is str and value not in self.grid[name]:
-                raise unknown(f"{name} of '{self.name}'", value, map(str, self.grid[name]))
+            allowed = dict.fromkeys([*self.grid[name], *self.needs_for.get(name, ())])
+            if wanted is str and value not in allowed:
+                raise unknown(f"{name} of '{self.name}'", value, map(str, allowed))
         return defaults | {
             name: float(value) if isinstance(defaults[name], float) else value
             for name, value in settings.items()
         }
 
     def needed(self, settings: Mapping[str, Setting]) -> frozenset[Need]:
-        """What it needs at these settings."""
-        of_values = [needs for each in self.needs_for.values() for needs in each.values()]
-        always = self.needs.difference(*of_values)
+        """What it needs at these settings: nothing that other values of any of them need alone."""
         full = self.defaults | dict(settings)
-        chosen = (each.get(full[name], frozenset()) for name, each in self.needs_for.items())
-        return always.union(*chosen)
+        of_others = (
+            frozenset().union(*each.values()) - each.get(full[name], frozenset())
+            for name, each in self.needs_for.items()
+        )
+        return self.needs.difference(*of_others)
 
     @property
     def learns_from_outliers(self) -> bool:

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from oodometer.detectors._acceptance import exact_range, hinge_range
 from oodometer.detectors._checks import usable_neighbors
 from oodometer.detectors._neighbors import Neighbors, as_given
 from oodometer.detectors.perturbation import place_of
@@ -22,6 +23,8 @@ from oodometer.registry import Scorer, detector
 
 _PAPER = "Shafaei et al. 2019, arXiv:1809.04729"
 _KNN_GRID = (1, 2, 4, 8)
+# Models by the loss of their training; they answer with the error and then the code.
+_CODES = {"mse": "autoencoder_mse", "bce": "autoencoder_bce", "vae": "variational_autoencoder"}
 _STEPS = 20_000  # of the solver; it stops earlier when it has converged
 
 
@@ -78,6 +81,65 @@ def knn_svm(train: View, *, k: int = 8, space: str = "features") -> Scorer:
     return _linear_machine(train, distances)
 
 
+@detector(
+    paper=_PAPER,
+    needs={
+        "model:autoencoder_mse",
+        "model:autoencoder_bce",
+        "model:variational_autoencoder",
+        "outliers",
+    },
+    grid={"k": _KNN_GRID, "codes": ("mse",)},
+    needs_for={
+        "codes": {
+            "mse": {"model:autoencoder_mse"},
+            "bce": {"model:autoencoder_bce"},
+            "vae": {"model:variational_autoencoder"},
+        },
+    },
+    only_by_name=True,
+)
+def knn_svm_codes(train: View, *, k: int = 8, codes: str = "mse") -> Scorer:
+    """knn_svm between the codes of an autoencoder that is trained on the training images.
+
+    codes="mse" and "bce" are those of `reconstruction_error`, codes="vae" the means of `vae`. The
+    paper adds mirror images to the training samples.
+    """
+    k = usable_neighbors("knn_svm_codes", "k", k, default=max(_KNN_GRID), available=len(train))
+    name = _CODES[codes]
+    most = min(max(k, *_KNN_GRID), len(train))
+    bank = train.shared((name, "neighbors"), lambda: Neighbors(_code(train, name), as_given))
+
+    def distances(view: View) -> Tensor:
+        places = view.shared((bank, most), lambda: bank.nearest(_code(view, name), most))
+        return bank.distances(_code(view, name), places[:, :k])
+
+    return _linear_machine(train, distances)
+
+
+@detector(
+    paper=_PAPER,
+    needs={"model:autoencoder_mse", "model:autoencoder_bce", "outliers"},
+    grid={"fit": ("exact", "hinge"), "loss": ("mse",)},
+    needs_for={
+        "loss": {"mse": {"model:autoencoder_mse"}, "bce": {"model:autoencoder_bce"}},
+    },
+    only_by_name=True,
+)
+def autoencoder_threshold(train: View, *, fit: str = "exact", loss: str = "mse") -> Scorer:
+    """Squared distance of the reconstruction error from a learned center, minus a learned limit.
+
+    score = (e - m)^2 - t, e as in reconstruction_error. fit="exact" accepts the range of errors
+    with the highest accuracy if ID and OOD samples are equally likely; if the lowest errors belong
+    to it, m = 0. fit="hinge" is as published: Adagrad on the mean of max(0, -y score), y = 1 for
+    outliers and -1 otherwise, from m = 0 and t = 0.5.
+    """
+    name = _CODES[loss]
+    inside, outside = (np.sort(_array(part.model(name)[:, 0])) for part in _sides(train))
+    center, limit = _RANGES[fit](inside, outside)
+    return lambda test: (test.model(name)[:, 0].double() - center).square() - limit
+
+
 @detector(paper=_PAPER, needs={"features", "outliers"})
 def binary_classifier(train: View) -> Scorer:
     """Logistic regression on the features, between validation samples and outliers.
@@ -114,6 +176,13 @@ def binary_network(train: View, *, balanced: bool = True) -> Scorer:
     _sides(train)
     name = "binary" if balanced else "binary_unbalanced"
     return lambda test: test.model(name)
+
+
+_RANGES = {"exact": exact_range, "hinge": hinge_range}
+
+
+def _code(view: View, name: str) -> Tensor:
+    return view.model(name)[:, 1:]
 
 
 def _linear_machine(train: View, values: Callable[[View], Tensor]) -> Scorer:
