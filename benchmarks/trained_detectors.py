@@ -18,11 +18,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from oodometer.lab.data.outliers import load_outliers
-from oodometer.lab.data.samples import Images
+from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source, load_source
-from oodometer.lab.detector_models import answers_of, find_model
+from oodometer.lab.detector_models import DetectorModel, answers_of, find_model
 from oodometer.lab.training.train import Training
 from oodometer.metrics import auroc
 from oodometer.study import TrainSpec
@@ -53,6 +55,14 @@ def probe_sets(source: Source) -> Iterator[Images]:
     yield Images("uniform noise", noise.pixels, noise.labels)
 
 
+def scores(card: DetectorModel, model: nn.Module, samples: Samples) -> NDArray[np.float32]:
+    """Return what a model answers, or the first number of each answer that has several."""
+    answers: NDArray[np.float32] = (
+        answers_of(card, model, samples).reshape(len(samples), -1)[:, 0].numpy()
+    )
+    return answers
+
+
 def measure(name: str, data: str, size: str, seed: int) -> list[dict[str, str]]:
     """Train the model, score the sets and return the rows of the table."""
     card = find_model(name)
@@ -72,10 +82,10 @@ def measure(name: str, data: str, size: str, seed: int) -> list[dict[str, str]]:
     model = card.task.fresh_network(spec, source.train.shape, source.classes)
     weights = training.finished_weights(spec.checkpoint)
     model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
-    known = answers_of(card, model.eval(), source.test).numpy()
+    known = scores(card, model.eval(), source.test)
     rows = []
     for outliers in probe_sets(source):
-        found = answers_of(card, model, outliers).numpy()
+        found = scores(card, model, outliers)
         rows.append(
             {
                 "model": name,

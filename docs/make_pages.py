@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-import oodometer.detectors  # noqa: F401 - importing registers them
+import oodometer.builtin  # noqa: F401 - importing registers them
 from oodometer.calls import Setting
 from oodometer.needs import LAYERS, in_text
 from oodometer.outputs import Head, Outputs
@@ -39,6 +39,7 @@ against* names the reference for its scores, in addition to the conformance test
 # another library, or the definition in plain loops.
 WITNESSES = {
     "ash": "loops over samples and features",
+    "autoencoder_threshold": "all ranges of errors; PyTorch's Adagrad",
     "binary_classifier": "SciPy's BFGS on its objective; Newton's method",
     "binary_network": "matrix products on the stored weights; the Bayes-optimal AUROC of two "
     "Gaussians",
@@ -58,6 +59,7 @@ WITNESSES = {
     "kl_matching": "SciPy's relative entropy",
     "knn": "scikit-learn's NearestNeighbors",
     "knn_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual; distances by SciPy",
+    "knn_svm_codes": "`knn_svm` with the codes as features",
     "line": "logits after removing one unit at a time; exact fractions; `dice` after `react`",
     "local_outlier_factor": "scikit-learn's LocalOutlierFactor; the paper's definitions in loops",
     "logistic_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",
@@ -74,6 +76,8 @@ WITNESSES = {
     "nac": "counting training samples in loops",
     "nci": "loops over samples",
     "nnguide": "sorting all products",
+    "normalized_autoencoder": "a linear autoencoder in closed form; the stationary variance of "
+    "its chains; the authors' number of weights",
     "odin": "a linear network in closed form",
     "odin_fine": "a linear network in closed form; `odin` where both are asked",
     "odin_without_perturbation": "1,000-digit arithmetic",
@@ -82,6 +86,8 @@ WITNESSES = {
     "pnml": "200-digit arithmetic",
     "rankfeat": "a singular value decomposition",
     "react": "loops over samples and features",
+    "reconstruction_error": "principal component analysis; the entropy of the image; the published "
+    "numbers of weights",
     "relative_mahalanobis": "scikit-learn's EmpiricalCovariance",
     "residual": "a singular value decomposition; points along the axes",
     "scale": "loops over samples",
@@ -89,6 +95,7 @@ WITNESSES = {
     "she": "loops over samples, with classes without a correct one",
     "standardized_max_logit": "loops over samples, with classes without spread; exact fractions",
     "temperature_scaling": "SciPy's minimum of the loss",
+    "vae": "PyTorch's divergences; the mean image, where the code is not read",
     "vim": "a singular value decomposition",
     "vra": "loops over samples and features",
     "weighted_energy": "the sum over weighted exponentials",
@@ -125,12 +132,16 @@ def cost(card: Detector, costs: dict[str, list[float]]) -> str:
 
 def reads(card: Detector) -> str:
     """Return its inputs, and at which setting, where that differs."""
-    always = frozenset.intersection(*map(card.needed, card.settings()))
-    by_setting = [
-        f"with {setting}={value} {' and '.join(in_text(needs - always))}"
+    needs = {
+        f"{setting}={value}": card.needed({setting: value})
         for setting, each in card.needs_for.items()
-        for value, needs in each.items()
-        if needs - always
+        for value in each
+    }
+    always = card.needed({}).intersection(*needs.values())
+    by_setting = [
+        f"with {chosen} {' and '.join(in_text(each - always))}"
+        for chosen, each in needs.items()
+        if each - always
     ]
     return ", ".join([*in_text(always), *by_setting])
 

@@ -10,9 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays
 from oodometer.errors import UserError
+from oodometer.lab.data.samples import Images
+from oodometer.lab.data.sources import Source, load_source
+from oodometer.lab.detector_models import MODELS, answers_of, draw_samples, vae
 from oodometer.lab.detector_models import normalized_autoencoder as nae
-from oodometer.lab.detector_models import vae
 from oodometer.lab.detector_models.autoencoder import (
     Autoencoder,
     Decoder,
@@ -21,10 +24,12 @@ from oodometer.lab.detector_models.autoencoder import (
     dequantized,
     evg_autoencoder,
     od_test_autoencoder,
+    reconstruction_error,
     squared_error,
 )
-from oodometer.lab.detector_models.cards import MODELS
 from oodometer.lab.training.task import Batch
+from oodometer.lab.training.train import Training, check_spec
+from oodometer.metrics import auroc
 from oodometer.study import TrainSpec
 
 
@@ -322,7 +327,7 @@ def test_gradients_are_clipped_by_row_or_by_pixel():
 def test_samples_stay_in_the_box_and_their_latents_on_the_sphere():
     model = nae.build("tiny", (1, 8, 8))
     sampling = nae.Sampling(nae.Chain(9, 0.2, 0.5), nae.Chain(5, 10.0, 1.0))
-    images, latents = model.negatives(20, sampling, partial(nae.clip_rows, limit=sampling.limit))
+    images, latents = model.negatives(20, sampling, nae.clip_rows)
     assert images.shape == (20, 1, 8, 8)
     assert images.min() == 0 and images.max() == 1
     torch.testing.assert_close(latents.norm(dim=1), torch.ones(20))
@@ -362,7 +367,7 @@ def test_nothing_is_learned_where_samples_and_images_coincide():
 def test_the_first_phase_draws_nothing_and_the_second_fills_the_buffer():
     spec, images = TrainSpec(data="none", model_size="tiny"), torch.rand(6, 1, 8, 8)
     loss_of = MODELS["nae"].task.loss
-    first, _, _ = nae.phases("tiny", (1, 8, 8))
+    first = nae.phases("tiny", (1, 8, 8))[0]
     model = nae.build("tiny", (1, 8, 8))
     penalty = 1e-4 * sum(p.square().sum() for p in model.encoder.parameters())
     model.eval()
@@ -375,3 +380,88 @@ def test_the_first_phase_draws_nothing_and_the_second_fills_the_buffer():
     model.train()
     loss_of(spec, model, Batch(images, torch.zeros(6), progress=first))
     assert model.pushed == 6
+
+
+# --- training -------------------------------------------------------------------------------------
+
+NAMES = ["autoencoder_mse", "autoencoder_bce", "variational_autoencoder", "nae"]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Source:
+    return load_source(TrainSpec(data="digits"))
+
+
+def started(name: str, digits: Source, **changes: object) -> Training:
+    card, train = MODELS[name], digits.train
+    spec = card.recipe(TrainSpec(data="digits", model_size="tiny"), (len(train), *train.shape))
+    spec = spec.model_copy(update={"train_size": 400, **changes})
+    return Training(spec, train, digits.classes, task=card.task)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tiny_one_learns_and_tells_noise_from_digits(name, digits):
+    training = started(name, digits)
+    while not training.finished:
+        training.run_epoch()
+    measure = "train_energy" if name.startswith("nae") else "train_loss"
+    assert training.curve[measure][-1] < training.curve[measure][0]
+    card = MODELS[name]
+    model = card.task.fresh_network(training.spec, digits.train.shape, digits.classes)
+    model.load_state_dict({n: torch.from_numpy(v) for n, v in training.weights().items()})
+    pixels = np.random.default_rng(0).random((300, *digits.test.shape), dtype=np.float32)
+    noise = Images("noise", pixels, np.full(300, -1))
+    known, unknown = (answers_of(card, model, part) for part in (digits.test, noise))
+    if not name.startswith("nae"):
+        assert known.shape[1] == 1 + 8
+        known, unknown = known[:, 0], unknown[:, 0]
+    assert auroc(known.numpy(), unknown.numpy()) > 0.9
+    if card.samples is not None:
+        drawn = draw_samples(card, model, 3, seed=0)
+        assert drawn.shape == (3, *digits.test.shape) and drawn.std() > 0
+        assert torch.equal(drawn, draw_samples(card, model, 3, seed=0))
+
+
+def test_a_training_that_was_cut_ends_with_the_same_bytes_and_the_same_buffer(digits):
+    whole = started("nae", digits, train_size=100)
+    while not whole.finished:
+        whole.run_epoch()
+    assert whole.curve["train_negative_energy"][5] == 0 < whole.curve["train_negative_energy"][6]
+    training = started("nae", digits, train_size=100)
+    for _ in range(7):  # into the second phase
+        training.run_epoch()
+    kept = bytes_to_arrays(arrays_to_bytes(training.snapshot()))
+    training = started("nae", digits, train_size=100)
+    training.restore(kept)
+    training.run_epoch()
+    weights = training.weights()
+    assert int(weights["pushed"]) == 2 * 100 and weights["latents"].any()
+    assert arrays_to_bytes(weights) == arrays_to_bytes(whole.weights())
+    assert training.curve == whole.curve
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "epochs"),
+    [
+        ("autoencoder_mse", (1, 28, 28), 240),
+        ("autoencoder_bce", (3, 64, 64), 480),
+        ("autoencoder_evg", (3, 32, 32), 500),
+        ("variational_autoencoder", (3, 32, 32), 480),
+        ("variational_autoencoder", (3, 64, 64), 960),
+        ("nae", (1, 28, 28), 150),
+        ("nae", (3, 32, 32), 190),
+    ],
+)
+def test_the_published_trainings(name, shape, epochs):
+    spec = TrainSpec(data="fashion-mnist", model_size="paper")
+    recipe = MODELS[name].recipe(spec, (60_000, *shape))
+    assert (recipe.epochs, recipe.batch_size, recipe.train_size) == (epochs, 128, None)
+    check_spec(recipe, task=MODELS[name].task)
+    small = MODELS[name].recipe(spec.model_copy(update={"model_size": "small"}), (60_000, *shape))
+    assert small.train_size == 10_000
+    check_spec(small, task=MODELS[name].task)
+
+
+def test_evgs_network_reconstructs_with_squared_errors_only():
+    with pytest.raises(UserError, match="architecture=evg has loss=mse, got bce"):
+        reconstruction_error(None, loss="bce", architecture="evg")

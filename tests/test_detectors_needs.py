@@ -15,7 +15,7 @@ from oodometer.needs import Need, in_text
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector, choose
 from oodometer.scoring import choices
-from oodometer.testing.toys import train_toys, validation_toys
+from oodometer.testing.toys import answering, train_toys, validation_toys
 
 
 def outputs(rows: int, seed: int) -> Outputs:
@@ -179,7 +179,8 @@ def test_what_no_data_allow_is_refused_before_there_are_data(name, setting, valu
         choices([text])  # possible, and too long to be tried
         return
     try:
-        DETECTORS[name].fit(train_toys(), validation=validation_toys(), **settings)
+        with answering(DETECTORS[name].needs):
+            DETECTORS[name].fit(train_toys(), validation=validation_toys(), **settings)
     except UserError as problem:
         of_data = "this training set" in str(problem) or (setting == "kept" and value > 0)
         if of_data:  # a larger training set, or a wider network, would do

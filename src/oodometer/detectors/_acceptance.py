@@ -11,9 +11,9 @@ Floats = NDArray[np.float64]
 def exact_range(inside: Floats, outside: Floats) -> tuple[float, float]:
     """Center and limit with the highest accuracy if ID and OOD samples are equally likely.
 
-    Scores are not negative. Edges are midpoints between neighbouring scores. A range that begins
-    with the lowest score is centered at 0, so that it has no lower edge; one that ends with the
-    highest is centered there. Of equally good ranges the one that ends first is taken.
+    Edges are midpoints between neighbouring scores. A range that begins with the lowest score is
+    centered at 0, or at a negative lowest score, so that errors have no lower edge; one that ends
+    with the highest is centered there. Of equally good ranges the one that ends first is taken.
 
     >>> exact_range(np.array([2.0, 3.0]), np.array([1.0, 4.0]))
     (2.5, 1.0)
@@ -27,7 +27,8 @@ def exact_range(inside: Floats, outside: Floats) -> tuple[float, float]:
     highest = float(values[-1])
     upper = highest if last + 1 == values.size else float(values[last : last + 2].mean())
     if first == 0:
-        return 0.0, upper**2
+        center = min(0.0, float(values[0]))
+        return center, (upper - center) ** 2
     lower = float(values[first - 1 : first + 1].mean())
     center = upper if last + 1 == values.size else (lower + upper) / 2
     return center, (center - lower) ** 2

@@ -120,23 +120,23 @@ def knn_svm_codes(train: View, *, k: int = 8, codes: str = "mse") -> Scorer:
 @detector(
     paper=_PAPER,
     needs={"model:autoencoder_mse", "model:autoencoder_bce", "outliers"},
-    grid={"fit": ("exact", "hinge"), "loss": ("mse",)},
+    grid={"loss": ("mse",), "published": (False,)},
     needs_for={
         "loss": {"mse": {"model:autoencoder_mse"}, "bce": {"model:autoencoder_bce"}},
     },
     only_by_name=True,
 )
-def autoencoder_threshold(train: View, *, fit: str = "exact", loss: str = "mse") -> Scorer:
+def autoencoder_threshold(train: View, *, loss: str = "mse", published: bool = False) -> Scorer:
     """Squared distance of the reconstruction error from a learned center, minus a learned limit.
 
-    score = (e - m)^2 - t, e as in reconstruction_error. fit="exact" accepts the range of errors
-    with the highest accuracy if ID and OOD samples are equally likely; if the lowest errors belong
-    to it, m = 0. fit="hinge" is as published: Adagrad on the mean of max(0, -y score), y = 1 for
-    outliers and -1 otherwise, from m = 0 and t = 0.5.
+    score = (e - m)^2 - t, e as in reconstruction_error: m and t accept the range of errors with the
+    highest accuracy if ID and OOD samples are equally likely, m = 0 if the lowest errors belong to
+    it. With published=True, Adagrad minimizes the mean of max(0, -y score), y = 1 for outliers and
+    -1 otherwise, from m = 0 and t = 0.5.
     """
     name = _CODES[loss]
     inside, outside = (np.sort(_array(part.model(name)[:, 0])) for part in _sides(train))
-    center, limit = _RANGES[fit](inside, outside)
+    center, limit = (hinge_range if published else exact_range)(inside, outside)
     return lambda test: (test.model(name)[:, 0].double() - center).square() - limit
 
 
@@ -176,9 +176,6 @@ def binary_network(train: View, *, balanced: bool = True) -> Scorer:
     _sides(train)
     name = "binary" if balanced else "binary_unbalanced"
     return lambda test: test.model(name)
-
-
-_RANGES = {"exact": exact_range, "hinge": hinge_range}
 
 
 def _code(view: View, name: str) -> Tensor:

@@ -1,6 +1,11 @@
 """Networks that are trained for detection, one file each."""
 
-from oodometer.lab.detector_models import binary  # noqa: F401 - importing registers it
+from oodometer.lab.detector_models import (  # noqa: F401 - importing registers them
+    autoencoder,
+    binary,
+    normalized_autoencoder,
+    vae,
+)
 from oodometer.lab.detector_models.answers import answers_of, draw_samples
 from oodometer.lab.detector_models.cards import (
     MODELS,

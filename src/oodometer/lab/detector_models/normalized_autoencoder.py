@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +28,7 @@ from oodometer.study import TrainSpec
 
 Draw = torch.Generator | None  # None: torch's global one, which a training run lends
 Function = Callable[[Tensor], Tensor]
+Clip = Callable[[Tensor, float], Tensor]  # a gradient and its limit
 
 BUFFER = 10_000  # latents that chains go on from
 _REPLAYED = 0.95  # share of the chains that do
@@ -57,7 +57,7 @@ class Sampling:
 _GREY = Sampling(Chain(10, 0.2, 0.05), Chain(50, 10.0, 0.05), weights=1e-4)
 _COLOR = Sampling(Chain(20, 1.0, 0.02), Chain(40, 10.0, 0.02))
 _PHASES = {  # epochs as an autoencoder, epochs as a normalized one, batch size: grey, color
-    "tiny": ((2, 1, 32), (2, 1, 32)),
+    "tiny": ((6, 2, 32), (6, 2, 32)),
     "small": ((10, 3, 64), (10, 2, 32)),
     "paper": ((100, 50, 128), (180, 10, 128)),
 }
@@ -120,7 +120,7 @@ class NormalizedAutoencoder(nn.Module):
         return on_sphere(torch.where(replayed, self.latents[rows], fresh))
 
     def negatives(
-        self, count: int, sampling: Sampling, clip: Function, generator: Draw = None
+        self, count: int, sampling: Sampling, clip: Clip, generator: Draw = None
     ) -> tuple[Tensor, Tensor]:
         """Samples of the model's density, (n, channels, height, width), and their latents."""
         latents = langevin(
@@ -137,7 +137,7 @@ class NormalizedAutoencoder(nn.Module):
             images,
             sampling.visible,
             keep=in_box,
-            clip=clip,
+            clip=lambda gradient: clip(gradient, sampling.limit),
             annealed=True,
             generator=generator,
         )
@@ -156,8 +156,8 @@ def in_box(images: Tensor) -> Tensor:
 
 def clip_rows(gradient: Tensor, limit: float) -> Tensor:
     """Shorten each row of pixels to the limit, as the authors do."""
-    length = gradient.norm(dim=-1, keepdim=True)
-    return gradient * (limit / length.clamp(min=limit))
+    length: Tensor = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
+    return limit * gradient / length.clamp(min=limit)
 
 
 def clip_pixels(gradient: Tensor, limit: float) -> Tensor:
@@ -241,7 +241,7 @@ def contrast(positive: Tensor, negative: Tensor, square: float) -> Tensor:
     return positive.mean() - negative.mean() + square * negative.square().mean()
 
 
-def _task(clip: Callable[[Tensor, float], Tensor]) -> Task:
+def _task(clip: Clip) -> Task:
     def network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
         return build(spec.model_size, shape)
 
@@ -251,14 +251,14 @@ def _task(clip: Callable[[Tensor, float], Tensor]) -> Task:
         sampling = sampling_of(spec.model_size, shape[0])
         positive = model.energy(dequantized(batch.inputs) if model.training else batch.inputs)
         penalty = sampling.weights * sum(p.square().sum() for p in model.encoder.parameters())
-        measures = {"energy": float(positive.sum()), "negative_energy": 0.0}
+        measures = {"energy": positive.sum().item(), "negative_energy": 0.0}
         if batch.progress < phases(spec.model_size, tuple(shape))[0]:
             return positive.mean() + penalty, measures
-        images, latents = model.negatives(count, sampling, partial(clip, limit=sampling.limit))
+        images, latents = model.negatives(count, sampling, clip)
         if model.training:
             model.push(latents)
         negative = model.energy(images)
-        measures["negative_energy"] = float(negative.sum())
+        measures["negative_energy"] = negative.sum().item()
         return contrast(positive, negative, sampling.square) + penalty, measures
 
     return Task(network, energy_loss, measures=("energy", "negative_energy"))
@@ -267,9 +267,7 @@ def _task(clip: Callable[[Tensor, float], Tensor]) -> Task:
 def _samples(model: nn.Module, count: int, generator: torch.Generator) -> Tensor:
     assert isinstance(model, NormalizedAutoencoder)
     channels = next(model.encoder.parameters()).shape[1]
-    sampling = sampling_of("paper", channels)
-    clip = partial(clip_rows, limit=sampling.limit)
-    return model.negatives(count, sampling, clip, generator)[0]
+    return model.negatives(count, sampling_of("paper", channels), clip_rows, generator)[0]
 
 
 @detector_model(task=_task(clip_rows), spec=recipe, samples=_samples)

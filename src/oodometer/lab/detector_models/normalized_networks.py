@@ -118,9 +118,8 @@ class UpBlock(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return a map of the larger size."""
         inner = self.layers[0](self.enlarge(self.norms[0](values).relu()))
-        inner = self.layers[1](self.norms[1](inner).relu())
-        larger: Tensor = self.enlarge(values)
-        return inner + larger
+        summed: Tensor = self.layers[1](self.norms[1](inner).relu()) + self.enlarge(values)
+        return summed
 
 
 def residual_networks(
