@@ -1,11 +1,14 @@
 """Tables as strangers have them: each is understood as a reader would, or refused in a sentence."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
+from oodometer.reports import report
 from oodometer.tables import read_results
 
 TWO = {("MSP", "SVHN"): 0.912, ("MSP", "LSUN"): 0.90, ("KNN", "SVHN"): 0.931, ("KNN", "LSUN"): 0.92}
@@ -200,3 +203,23 @@ def test_several_metrics_give_one_finding_on_their_agreement():
     assert first.text == f"AUROC ranks mds first, FPR@95TPR msp; {other}"
     assert first.verdict == "undecided" and orders.verdict == "holds"
     assert orders.text == "AUROC and FPR@95TPR order the detectors of this table in opposite ways."
+
+
+def test_more_columns_than_any_results_table_has_are_refused(tmp_path):
+    sets = range(20_000)
+    lines = [",".join(("method", *(f"set {i}" for i in sets)))]
+    lines += [",".join((name, *(f"{90 + i % 7}" for i in sets))) for name in "abc"]
+    with pytest.raises(UserError, match="The table has 20,001 columns; at most 10,000 can be read"):
+        read(tmp_path, "\n".join(lines), columns="auroc=*")
+    wide = pd.DataFrame(np.ones((3, 20_000)), columns=[f"auroc {i}" for i in sets])
+    with pytest.raises(UserError, match="20,000 columns"):
+        read_results(wide)
+
+
+@pytest.mark.parametrize("letters", ["x", "ab ", "a=1,", "\\a", "[a]("])
+def test_a_name_of_100_000_letters_costs_seconds_at_most(tmp_path, letters):
+    name = letters * (100_000 // len(letters))
+    table = pd.DataFrame({"method": [name, "b", "c"], "far": [90, 88, 70], "near": [91, 87, 71]})
+    began = time.process_time()
+    report(analyze(table, columns="auroc=*"), tmp_path, formats=("html", "md", "csv"))
+    assert time.process_time() - began < 20  # was minutes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -189,12 +190,16 @@ def shorten(text: str, limit: float, size: float) -> str:
     """
     if text_width(text, size) <= limit:
         return text
-    for kept in range(len(text) - 1, 1, -1):
+
+    def with_letters(kept: int) -> str:
         head = (kept + 1) // 2
-        candidate = f"{text[:head].rstrip()}…{text[len(text) - (kept - head) :].lstrip()}"
-        if text_width(candidate, size) <= limit:
-            return candidate
-    return f"{text[:1]}…"
+        return f"{text[:head].rstrip()}…{text[len(text) - (kept - head) :].lstrip()}"
+
+    # More letters are never narrower, so that the most that fit are found by halving.
+    fitting = bisect_right(
+        range(len(text)), limit, key=lambda kept: text_width(with_letters(kept), size)
+    )
+    return with_letters(max(1, fitting - 1))
 
 
 def wrap(text: str, limit: float, size: float, lines: int) -> list[str]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 
+_MOST_COLUMNS = 10_000  # of which each is looked at several times, to find its role
 _SHOWN = 3  # readings that a question names
 _TEXT = "text above the table"
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
@@ -137,6 +138,11 @@ def _table(
         stem = paths[0].stem if len(paths) == 1 else ""
     if table.frame.empty:
         raise UserError("The table has no lines.")
+    if (columns := len(table.frame.columns)) > _MOST_COLUMNS:
+        raise UserError(
+            f"The table has {columns:,} columns; at most {_MOST_COLUMNS:,} can be read: give one "
+            "line per detector and outlier set instead."
+        )
     return table, stem
 
 

@@ -52,8 +52,9 @@ def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
         if numbers is not None:
             frame = frame.assign(**{column: numbers}).rename(columns={column: kind})
             continue
-        names = {text: _bare_name(text) for text in frame[column].unique()}
-        frame[column] = frame[column].map(names)
+        bare = {text: _bare_name(text) for text in frame[column].unique()}
+        if any(text != name for text, name in bare.items()):
+            frame[column] = frame[column].map(bare)
     return frame, {old: name for old, name in new.items() if old != name}
 
 

@@ -178,7 +178,8 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     sizes = [cell.value for column in measured for cell in cells[column]]
     found = measured | _whole_numbers({c: cells[c] for c in may - measured}, sizes, len(measured))
     if measured:  # negative ones, which will be asked about
-        found |= {c for c in cells if _is_beyond(frame, c, cells[c], max(sizes))}
+        largest = max(sizes)
+        found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
     return [c for c in cells if c in found]
 
 
@@ -190,7 +191,8 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
     if not measured and not named and len(alike) < 2:
         return set()
     if measured >= _SHOWN:  # numbers of the size of many others are like them
-        alike |= {c for c in cells if _is_within(cells[c], lowest, max(sizes))}
+        largest = max(sizes)
+        alike |= {c for c in cells if _is_within(cells[c], lowest, largest)}
     return alike | named
 
 
