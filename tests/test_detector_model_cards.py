@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 from engine_studies import run_inside
 from torch import nn
 
+import oodometer as om
 from oodometer.engine.lead.run import make_plan, read_contents
+from oodometer.engine.lead.trained import training_finding
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.verify import recompute
 from oodometer.engine.work import train as engine_training
 from oodometer.engine.work.codecs import bytes_to_arrays, bytes_to_table
 from oodometer.errors import UserError
+from oodometer.finding import from_json, to_json
 from oodometer.lab.data.samples import Images
 from oodometer.lab.training.task import Batch, Task
 from oodometer.lab.training.train import Training, train
 from oodometer.needs import Need
 from oodometer.outputs import Outputs
+from oodometer.pictures import Picture, picture
 from oodometer.study import Study, TrainSpec, parse_study
 from oodometer.testing import assert_detector
 
@@ -262,3 +269,39 @@ def test_rows_that_cannot_be_chosen_are_one_sentence(rows, sentence):
     with pytest.raises(UserError, match=r"shape \(1, 4, 4\), but '8 images' has \(1, 2, 2\)"):
         other = Images("large", np.zeros((2, 1, 4, 4), np.float32), np.zeros(2, np.int64))
         train(TrainSpec(data="-", epochs=1), images(8), 1, task=task, auxiliary=other)
+
+
+# --- what the report shows of it ------------------------------------------------------------------
+
+
+def test_the_report_shows_learning_curves_time_and_samples(folder, stripes):
+    study, store = make_study(stripes), FolderStore(folder / "store")
+    outcome = run_inside(study, store)
+    finding = training_finding(outcome, store)
+    assert finding is not None and from_json(to_json(finding)) == finding
+    (table,), (curves,) = finding.tables, finding.series
+    assert [row[1:5] for row in table.rows] == [("tiny", table.rows[0][2], 6, 6)] * 2
+    assert {point["x"] for point in curves.points} == set(range(1, 7))
+    assert [len(gallery.pictures) for gallery in finding.galleries] == [16, 16]
+    (page,) = om.report([*outcome.findings, finding], folder / "out")
+    text = page.read_text()
+    assert text.count('src="data:image/png;base64,') == 32
+    assert "Samples drawn by seed=0, model exposed 1 of 2" in text and "No claims" not in text
+    plain = make_study(stripes, auxiliary="").model_copy(update={"detectors": ("energy",)})
+    assert training_finding(run_inside(plain, store), store) is None
+
+
+@pytest.mark.parametrize(("channels", "mode"), [(1, "L"), (3, "RGB")])
+def test_a_picture_is_a_png_of_the_same_pixels(channels, mode):
+    pixels = np.random.default_rng(0).integers(0, 256, (channels, 5, 7), np.uint8)
+    shown = PIL.Image.open(io.BytesIO(base64.b64decode(picture(pixels, "seven").png)))
+    assert shown.mode == mode and shown.size == (7, 5)
+    assert np.array_equal(np.asarray(shown).reshape(5, 7, channels), pixels.transpose(1, 2, 0))
+    assert picture(pixels.astype(np.float32) / 255).png == picture(pixels).png
+
+
+def test_pictures_that_are_none_are_one_sentence():
+    with pytest.raises(UserError, match="must be a PNG file in base64"):
+        Picture('"><script>')
+    with pytest.raises(UserError, match=r"shape \(channels, height, width\), got \(2,\)"):
+        picture(np.zeros(2))

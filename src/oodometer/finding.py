@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from oodometer.errors import UserError, unknown
 from oodometer.metrics import Estimate
+from oodometer.pictures import Gallery, Picture
 
 Verdict = Literal["holds", "flips", "undecided", "warning"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -115,6 +116,7 @@ class Finding:
     missing: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()  # such as ("training runs", "9")
     reading: tuple[tuple[str, str], ...] = ()  # how its input was read: ("metric", "AUROC")
+    galleries: tuple[Gallery, ...] = ()  # pictures; only the HTML report shows them
 
 
 def to_json(finding: Finding) -> str:
@@ -141,7 +143,12 @@ def from_json(text: str) -> Finding:
         missing=tuple(content["missing"]),
         facts=tuple((name, value) for name, value in content["facts"]),
         reading=tuple((name, value) for name, value in content.get("reading", ())),
+        galleries=tuple(_gallery_from_json(gallery) for gallery in content.get("galleries", ())),
     )
+
+
+def _gallery_from_json(gallery: dict[str, Any]) -> Gallery:
+    return Gallery(**{**gallery, "pictures": tuple(Picture(**p) for p in gallery["pictures"])})
 
 
 def _cell_to_json(cell: TableCell) -> Value | dict[str, float]:

@@ -144,7 +144,7 @@ def report(
     name = study or next(reversed(outcomes))
     if name not in outcomes:
         raise unknown("study in this store", name, outcomes)
-    for path in _write_report(outcomes[name], out or _report_folder(store, name), (format,)):
+    for path in _write_report(outcomes[name], store, out or _report_folder(store, name), (format,)):
         typer.echo(path)
 
 
@@ -207,7 +207,7 @@ def _run(
                 progress=display.update,
                 tell=display.tell,
             )
-        paths = _write_report(outcome, out or _report_folder(address, study.name))
+        paths = _write_report(outcome, address, out or _report_folder(address, study.name))
         seconds = time.monotonic() - started
         _print_outcome(screen, outcome, seconds, summary(display.last), paths, verbose)
     if any(part.failure for part in outcome.missing):
@@ -243,9 +243,14 @@ def _print_outcome(
         typer.echo(f"report: {path.resolve()}")
 
 
-def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",)) -> list[Path]:
+def _write_report(
+    outcome: Outcome, address: str, out: Path, formats: Sequence[str] = ("html",)
+) -> list[Path]:
     from oodometer import reports
+    from oodometer.engine.lead.trained import training_finding
+    from oodometer.engine.stores import open_store
 
+    trained = training_finding(outcome, open_store(address))
     provenance = [
         ("study", outcome.study.name),
         ("oodometer", oodometer.__version__),
@@ -255,7 +260,11 @@ def _write_report(outcome: Outcome, out: Path, formats: Sequence[str] = ("html",
     ]
     title = f"Oodometer: {outcome.study.name}"
     return reports.report(
-        outcome.findings, out, title=title, provenance=provenance, formats=formats
+        [*outcome.findings, *([] if trained is None else [trained])],
+        out,
+        title=title,
+        provenance=provenance,
+        formats=formats,
     )
 
 

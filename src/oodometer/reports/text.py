@@ -24,7 +24,7 @@ def markdown(finding: Finding, *, level: int = 2) -> str:
     if finding.question:
         parts.append(f"*{_escaped(finding.question)}*")
     sections = {
-        "Claims": [_bullets(_claims(finding)) or "No claims."],
+        "Claims": [_bullets(_claims(finding)) or ("" if finding.tables else "No claims.")],
         READING_TITLE: [
             _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in finding.reading)
         ],
@@ -33,6 +33,9 @@ def markdown(finding: Finding, *, level: int = 2) -> str:
         ],
         "Figures (shown in the HTML report)": [
             _bullets(f"**{_escaped(s.title)}**: {_escaped(s.description)}" for s in finding.series)
+        ],
+        "Pictures (shown in the HTML report)": [
+            _bullets(f"**{_escaped(g.title)}**: {len(g.pictures)}" for g in finding.galleries)
         ],
         "Tables": [part for table in finding.tables for part in _titled_table(table)],
         "Caveats": [_bullets(map(_escaped, finding.caveats))],
