@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from oodometer.errors import UserError
+from oodometer.lab.data.samples import Images
+from oodometer.lab.detector_models import find_model
+from oodometer.lab.detector_models.with_outliers.atom import informative, mine
 from oodometer.lab.detector_models.with_outliers.attacks import ascend, frozen, random_start
+from oodometer.lab.detector_models.with_outliers.good import quantile_loss, radius_of
 from oodometer.lab.detector_models.with_outliers.intervals import (
     Box,
     ball,
@@ -19,6 +27,7 @@ from oodometer.lab.detector_models.with_outliers.intervals import (
     through,
 )
 from oodometer.lab.detector_models.with_outliers.losses import (
+    accuracy,
     doubt,
     log_confidence,
     ramp,
@@ -32,6 +41,12 @@ from oodometer.lab.detector_models.with_outliers.networks import (
     plain_cnn,
 )
 from oodometer.lab.detector_models.with_outliers.noise import blur, smooth_noise
+from oodometer.lab.detector_models.with_outliers.robustness import attack_score, measure_robustness
+from oodometer.lab.detector_models.with_outliers.rowl import other_classes, targeted_attack
+from oodometer.lab.training.task import Batch, Measures, Task
+from oodometer.lab.training.train import Training, check_spec, train
+from oodometer.metrics import auroc
+from oodometer.study import TrainSpec
 
 GREY, COLOR = (1, 28, 28), (3, 32, 32)
 
@@ -282,3 +297,207 @@ def test_noise_fills_the_range_of_every_image_and_keeps_colors_together():
     assert torch.allclose(noise.flatten(1).amax(1), torch.ones(7), atol=1e-6)
     grey = (noise - noise[:, :1]).abs().flatten(1).amax(1) < 1e-6
     assert grey.tolist() == [False] * 3 + [True] * 4
+
+
+# Mining, quantiles, targeted attacks
+
+
+def test_informative_outliers_follow_the_hardest():
+    scores = torch.tensor([5.0, 1, 7, 0, 3, 6, 2, 4])
+    kept = informative(scores, 2, 0.25)
+    assert scores[kept].tolist() == [2, 3]  # positions 2 and 3 of 8 in ascending order
+    assert scores[informative(scores, 3, 0.0)].tolist() == [0, 1, 2]  # the hardest first
+    assert scores[informative(scores, 7, 0.25)].tolist() == [1, 2, 3, 4, 5, 6, 7]  # as many
+
+
+def test_mining_asks_four_times_as_many_and_keeps_the_informative():
+    asked: list[int] = []
+
+    class Pool:
+        def __len__(self) -> int:
+            return 100
+
+        def __call__(self, rows: Tensor) -> Tensor:
+            asked.extend(rows.tolist())
+            return rows[:, None].float()
+
+    class Ascending(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat((torch.zeros_like(x), x), 1)  # the row is the log odds of rejection
+
+    chosen = mine(SPEC, Ascending(), Pool(), 16, torch.Generator().manual_seed(0))
+    assert len(asked) == len(set(asked)) == 64
+    assert sorted(chosen.tolist()) == sorted(asked)[8:24]  # the hardest eighth is left out
+
+
+def test_quantile_loss_is_that_of_sorting_by_hand():
+    bounds, logits = random(5, 3, 3).abs(), random(5, 3, seed=2)
+    worst = [float(bound.max()) for bound in bounds]
+    spread = [float(row.max() - row.min()) for row in logits]
+    order = sorted(range(5), key=worst.__getitem__)
+    for quantile, certified in ((0.0, 0), (0.5, 2), (0.8, 4), (1.0, 5)):
+        used = [worst[row] for row in order[:certified]] + [spread[r] for r in order[certified:]]
+        wanted = sum(math.log(1 + m * m / 2) for m in used) / 5
+        assert quantile_loss(bounds, logits, quantile).item() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_radius_grows_as_published():
+    paper = SPEC.model_copy(update={"model_size": "paper"})
+    assert [radius_of(paper, GREY, epoch) for epoch in (10, 70, 130)] == [0, 0.15, 0.3]
+    assert radius_of(paper, COLOR, 420 + 104) == pytest.approx(0.005)  # 420 epochs of CEDA first
+    assert radius_of(paper, COLOR) == 0.01
+
+
+@pytest.mark.parametrize("void", [False, True])
+def test_published_attack_of_rowl_changes_nothing_and_the_intended_one_does(network, void):
+    images = torch.rand(20, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    targets = torch.arange(20) % 4
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        found = targeted_attack(
+            network, images, targets, radius=0.1, step=0.025, steps=5, void=void
+        )
+        wrong = torch.stack([other_classes(targets, 4) for _ in range(100)])
+    moved = (found != images).flatten(1).any(1).float().mean()
+    assert moved == 0 if void else moved > 0.8  # an image that the first target suits best stays
+    assert (found - images).abs().max() <= 0.1 + 1e-6
+    assert (wrong != targets).all()
+    for target, drawn in zip(targets.tolist(), wrong.T.tolist(), strict=True):
+        assert set(drawn) == set(range(4)) - {target}
+
+
+# Training
+
+
+SHAPE = (1, 12, 12)
+SPEC = TrainSpec(data="bars", model_size="tiny", auxiliary="patches")
+LEARN_FROM_OUTLIERS = (
+    "exposed_classifier", "ceda_classifier", "acet_classifier", "acet_half_classifier",
+    "good_80_classifier", "good_100_classifier", "atom_classifier", "rowl_classifier",
+    "rowl_void_classifier",
+)  # fmt: skip
+ALL = (*LEARN_FROM_OUTLIERS, "ceda_noise_classifier", "acet_noise_classifier")
+
+
+def bars(count: int, seed: int) -> Images:
+    """Dim noise with a bright row, column or diagonal: three classes."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 3
+    pixels = rng.uniform(0, 0.25, (count, *SHAPE)).astype(np.float32)
+    for image, label, place in zip(pixels, labels, rng.integers(2, 10, count), strict=True):
+        lines = (place, slice(None)), (slice(None), place), (np.arange(12), np.arange(12))
+        image[0][lines[label]] = 0.9
+    return Images("bars", pixels, labels)
+
+
+def noises(count: int) -> Images:
+    """Uniform noise of many contrasts."""
+    rng = np.random.default_rng(7)
+    pixels = rng.uniform(0, 1, (count, *SHAPE)) * rng.uniform(0, 1, (count, 1, 1, 1))
+    return Images("noises", pixels.astype(np.float32), np.full(count, -1))
+
+
+def patches(count: int) -> Tensor:
+    """Outliers that nobody learns from: random squares of 2 x 2."""
+    small = torch.rand(count, 1, 6, 6, generator=torch.Generator().manual_seed(9))
+    return small.repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+
+@cache
+def trained(name: str, task: Task | None = None) -> nn.Module:
+    card = find_model(name)
+    spec = card.recipe(SPEC, (300, *SHAPE))
+    return train(spec, bars(300, 0), 3, task=task or card.task, auxiliary=noises(400)).model
+
+
+def score_by(name: str, model: nn.Module) -> Callable[[Tensor], Tensor]:
+    def score(images: Tensor) -> Tensor:
+        answers = find_model(name).answer(model, images)
+        return answers if answers.dim() == 1 else answers[:, 0]
+
+    return score
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_model_is_resumed_to_the_same_bytes(name):
+    card = find_model(name)
+    short = {"epochs": 2, "validation": 0.2}
+    spec = card.recipe(SPEC, (60, *SHAPE)).model_copy(update=short)
+
+    def fresh() -> Training:
+        return Training(spec, bars(60, 0), 3, task=card.task, auxiliary=noises(50))
+
+    whole, first, second = fresh(), fresh(), fresh()
+    whole.run_epoch()
+    whole.run_epoch()
+    first.run_epoch()
+    second.restore(first.snapshot())
+    second.run_epoch()
+    assert all((value == second.weights()[key]).all() for key, value in whole.weights().items())
+    assert set(whole.curve) >= {"train_accuracy", "validation_accuracy", "validation_loss"}
+    assert card.task.outliers_per_input == 0 or name in LEARN_FROM_OUTLIERS
+
+
+@pytest.mark.parametrize("shape", [GREY, COLOR])
+@pytest.mark.parametrize("name", ALL)
+def test_recipes_of_all_sizes_can_be_trained(name, shape):
+    card = find_model(name)
+    for size in ("tiny", "small", "paper"):
+        spec = card.recipe(SPEC.model_copy(update={"model_size": size}), (50_000, *shape))
+        check_spec(spec, task=card.task)
+
+
+def test_outlier_exposure_is_better_on_unseen_outliers_and_loses_no_accuracy():
+    def plain(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
+        logits = model(batch.inputs)
+        return functional.cross_entropy(logits, batch.targets), accuracy(logits, batch.targets)
+
+    card = find_model("exposed_classifier")
+    areas, test = [], bars(200, 1)
+    for task in (Task(card.task.network, plain, ("accuracy",)), card.task):
+        model = trained("exposed_classifier", task)
+        with torch.no_grad():
+            logits, others = model(torch.from_numpy(test.pixels)), model(patches(200))
+        assert (logits.argmax(1).numpy() == test.labels).mean() > 0.99
+        areas.append(auroc(doubt(logits).numpy(), doubt(others).numpy()))
+    assert areas[1] > max(0.99, areas[0])
+
+
+def test_only_good_guarantees_anything_and_the_three_areas_are_in_order():
+    known = torch.from_numpy(bars(100, 1).pixels)
+    found = {}
+    for name in ("ceda_classifier", "good_100_classifier"):
+        model = trained(name)
+        found[name] = measure_robustness(
+            score_by(name, model), known, patches(100), 0.03,
+            bounded=model, steps=5,
+        )  # fmt: skip
+        _, clean, attacked, guaranteed = found[name]
+        assert guaranteed <= attacked <= clean
+    assert found["ceda_classifier"].guaranteed < 0.01
+    assert found["good_100_classifier"].guaranteed > 0.5
+
+
+def test_certificate_of_an_answer_holds_against_the_attack():
+    model, images = trained("good_100_classifier"), torch.from_numpy(bars(50, 1).pixels)
+    score = score_by("good_100_classifier", model)
+    assert isinstance(model.radius, Tensor)
+    moved = attack_score(score, images, float(model.radius), steps=5)
+    with torch.no_grad():
+        plain, least = find_model("good_100_classifier").answer(model, images).T
+        assert (least <= score(moved) + 1e-5).all()
+        assert (score(moved) <= plain).all()
+        assert (score(moved) < plain).any()
+    with pytest.raises(UserError, match="radius is 8, but must be"):
+        attack_score(score, images, 8)
+
+
+def test_atom_keeps_its_area_under_attack():
+    model = trained("atom_classifier")
+    known = torch.from_numpy(bars(100, 1).pixels)
+    found = measure_robustness(
+        score_by("atom_classifier", model), known, patches(100), 0.05, steps=5
+    )
+    assert found.guaranteed is None
+    assert found.attacked >= 0.8 * found.clean
+    assert found.clean > 0.95

@@ -5,6 +5,7 @@ from oodometer.lab.detector_models import (  # noqa: F401 - importing registers 
     binary,
     normalized_autoencoder,
     vae,
+    with_outliers,
 )
 from oodometer.lab.detector_models.answers import answers_of, draw_samples
 from oodometer.lab.detector_models.cards import (

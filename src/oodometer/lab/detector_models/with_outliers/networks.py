@@ -31,12 +31,17 @@ def plain_cnn(size: Size, shape: Shape, outputs: int) -> nn.Sequential:
     flat = convolutions[-1] * -(-shape[1] // 2) * -(-shape[2] // 2)
     for inputs, width in pairwise((flat, *hidden)):
         layers += [nn.Linear(inputs, width), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(hidden[-1], outputs))
+    network = nn.Sequential(*layers, nn.Linear(hidden[-1], outputs))
+    if size != "paper":  # so that few epochs are enough
+        for module in layers:
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+    return network
 
 
 _WIDTHS: dict[tuple[Size, str], tuple[Sequence[int], Sequence[int]]] = {
-    ("tiny", "grey"): ((4, 4, 8, 8, 8), (32,)),
-    ("tiny", "color"): ((4, 4, 8, 8, 8), (32,)),
+    ("tiny", "grey"): ((8, 8, 8, 8, 8), (32,)),
+    ("tiny", "color"): ((8, 8, 8, 8, 8), (32,)),
     ("small", "grey"): ((16, 16, 32, 32, 32), (128,)),
     ("small", "color"): ((16, 16, 32, 32, 32), (128,)),
     ("paper", "grey"): ((64, 64, 128, 128, 128), (512,)),
