@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from oodometer.errors import unknown
 from oodometer.lab.detector_models.cards import detector_model
 from oodometer.lab.detector_models.with_outliers.ceda import ceda_loss, plain_network
 from oodometer.lab.detector_models.with_outliers.intervals import (
@@ -150,5 +151,7 @@ def good(train: View, *, quantile: float = 0.8) -> Scorer:
     confidence within a small distance of the `quantile` of the outliers (0.8 or 1) for which that
     is easiest.
     """
+    if quantile not in _MODELS:
+        raise unknown("quantile of 'good'", str(quantile), map(str, _MODELS))
     name = _MODELS[quantile]
     return lambda view: view.model(name)[:, 0]
