@@ -38,11 +38,14 @@ against* names the reference for its scores, in addition to the conformance test
 # What the tests compare a detector with, besides frozen scores of pytorch-ood: exact arithmetic,
 # another library, or the definition in plain loops.
 WITNESSES = {
+    "acet": "the softmax in double precision; one step on a linear model in closed form",
     "ash": "loops over samples and features",
     "autoencoder_threshold": "all ranges of errors; PyTorch's Adagrad",
+    "atom": "the softmax in double precision; mining on known scores",
     "binary_classifier": "SciPy's BFGS on its objective; Newton's method",
     "binary_network": "matrix products on the stored weights; the Bayes-optimal AUROC of two "
     "Gaussians",
+    "ceda": "the softmax in double precision; SciPy's Gaussian filter for its noise",
     "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
     "deep_ensemble": "SciPy's relative entropy; two networks that contradict each other",
@@ -52,6 +55,7 @@ WITNESSES = {
     "fdbd": "bisection for the point where two logits meet",
     "gaussian_mixture": "SciPy's normal densities",
     "generalized_entropy": "1,000-digit arithmetic",
+    "good": "the softmax in double precision; the corners of a ball; points drawn from it",
     "gradient_uncertainty": "backward passes, sample by sample",
     "gradnorm": "autograd",
     "gram": "whole Gram matrices, with each training sample left out",
@@ -83,6 +87,7 @@ WITNESSES = {
     "odin_without_perturbation": "1,000-digit arithmetic",
     "one_class_svm": "scikit-learn's OneClassSVM; SciPy's SLSQP on its dual",
     "openmax": "libMR 0.1.9, the authors' library; SciPy's Weibull fit, sample by sample",
+    "outlier_exposure": "the softmax in double precision; the gradient of its loss in closed form",
     "pnml": "200-digit arithmetic",
     "rankfeat": "a singular value decomposition",
     "react": "loops over samples and features",
@@ -90,6 +95,7 @@ WITNESSES = {
     "numbers of weights",
     "relative_mahalanobis": "scikit-learn's EmpiricalCovariance",
     "residual": "a singular value decomposition; points along the axes",
+    "rowl": "the softmax in double precision; the published attack, which changes nothing",
     "scale": "loops over samples",
     "score_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",
     "she": "loops over samples, with classes without a correct one",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from oodometer.errors import unknown
+from oodometer.errors import UserError
 from oodometer.lab.detector_models.cards import detector_model
 from oodometer.lab.detector_models.with_outliers.ceda import ceda_loss, plain_network
 from oodometer.lab.detector_models.with_outliers.intervals import (
@@ -152,6 +152,6 @@ def good(train: View, *, quantile: float = 0.8) -> Scorer:
     is easiest.
     """
     if quantile not in _MODELS:
-        raise unknown("quantile of 'good'", str(quantile), map(str, _MODELS))
+        raise UserError(f"quantile of 'good' must be 0.8 or 1, got {quantile:g}.")
     name = _MODELS[quantile]
     return lambda view: view.model(name)[:, 0]
