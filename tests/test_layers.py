@@ -116,6 +116,7 @@ MAY_IMPORT["evaluation"] = {
 MAY_IMPORT["attacks"] = {
     "errors",
     "evaluation",
+    "fitted",
     "lab",
     "outputs",
     "protocols",

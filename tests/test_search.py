@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +36,14 @@ def pictures(count: int, channels: int = 3, side: int = 8, seed: int = 0) -> Ten
 
 def of_point(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda images: function(images[:, 0, 0, :])
+
+
+def brightness(images: Tensor) -> Tensor:
+    return images.mean((1, 2, 3))
+
+
+def contrast(images: Tensor) -> Tensor:
+    return -images.std((1, 2, 3))
 
 
 def empty(count: int) -> Tensor:
@@ -146,6 +155,45 @@ def test_a_resumed_search_ends_with_the_same_bytes(method: str) -> None:
     for name, value in whole.state.items():
         assert value.tobytes() == resumed.state[name].tobytes(), name
     assert resumed.scores.tobytes() == whole.scores.tobytes()
+
+
+def test_a_search_that_is_killed_is_resumed_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oodometer.lab.search.run._SECONDS_BETWEEN_SAVES", 0.0)
+    images, calls = pictures(5), []
+
+    def score(part: Tensor) -> Tensor:
+        calls.append(len(part))
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return part.mean((1, 2, 3))
+
+    whole = om.search(brightness, "color", images, steps=20)
+    with pytest.raises(KeyboardInterrupt):
+        om.search(score, "color", images, steps=20, folder=tmp_path)
+    before = len(calls)
+    resumed = om.search(score, "color", images, steps=20, folder=tmp_path)
+    assert len(calls) - before < 18  # 20 steps, the start, and two to score what was found
+    assert resumed.trace.tobytes() == whole.trace.tobytes()
+    assert torch.equal(resumed.images, whole.images)
+    # Another detector, seed or bound is another search.
+    other = om.search(contrast, "color", images, steps=20, folder=tmp_path)
+    assert other.trace.tobytes() == om.search(contrast, "color", images, steps=20).trace.tobytes()
+    narrow = om.search(brightness, "color(hue=0.1)", images, steps=20, folder=tmp_path)
+    assert not torch.equal(narrow.images, whole.images)
+
+
+def test_a_damaged_file_of_a_search_is_not_used(tmp_path: Path) -> None:
+    images = pictures(5)
+    first = om.search(brightness, "color", images, steps=5, folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = bytearray(file.read_bytes())
+    content[-40] ^= 1
+    file.write_bytes(content)
+    again = om.search(brightness, "color", images, steps=5, folder=tmp_path)
+    assert again.trace.tobytes() == first.trace.tobytes()
+    assert again.asked == first.asked
 
 
 def test_gradient_descent_reaches_the_corner_of_the_ball() -> None:

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from oodometer.errors import UserError, describe
 from oodometer.evaluation import Evaluation, Models, PathLike, models_of
+from oodometer.fitted import fit_detector
+from oodometer.fitted.images import Pictures
 from oodometer.lab.asking.session import Session
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
@@ -46,10 +48,11 @@ class _Plan:
     seconds: float | None
     seed: int
     batch_size: int
+    folder: PathLike | None
 
 
 def attack(
-    model: Models,
+    model: Models | None,
     train: str | Data,
     id: str | Data,
     ood: str | Sequence[str] | Mapping[str, str | Data],
@@ -67,6 +70,9 @@ def attack(
     head: str | None = None,
     device: torch.device | str | None = None,
     batch_size: int = 500,
+    auxiliary: Pictures | None = None,
+    size: str = "small",
+    folder: PathLike | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Attack:
     """Search for outliers that each detector takes for known data, around the images of `ood`.
@@ -75,10 +81,12 @@ def attack(
     `images` of each outlier set are varied, one chain each, by `variations` ("affine", "color",
     "linf", or a `Variation`). Half of the ID data standardizes the scores, the other half is
     what outliers are compared with. `steps` and `seconds` limit each search; `method` and `seed`
-    are those of `search`.
+    are those of `search`, and so is `folder`, in which an interrupted attack is resumed. Detectors
+    with networks of their own are trained on `train`, of this `size` and with these `auxiliary`
+    outliers, as by `fit_detector`; if there are no others, `model` may be None.
     """
     chosen = choices(detectors)
-    plan = _planned(variations, method, steps, seconds, seed, batch_size)
+    plan = _planned(variations, method, steps, seconds, seed, batch_size, folder)
     note = notify or (lambda _: None)
     data = load_own_data(train, id, ood, mean, std)
     sets = {name: _as_images(name, data) for name in data.sets}
@@ -86,12 +94,29 @@ def attack(
     shift, scale = (torch.from_numpy(part) for part in (data.shift, data.scale))
     tables: dict[str, ScoreTable] = {}
     found: list[tuple[str, str, SearchResult]] = []
-    for run, build in models_of(model, weights, data, note).items():
+    labels = _labels(data)
+    trained = {
+        choice.label: fit_detector(
+            choice.label, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
+            device="cpu" if device is None else str(device), notify=note,
+        ).score
+        for choice in chosen if _is_trained(choice)
+    }  # fmt: skip
+    asked = [choice for choice in chosen if choice.label not in trained]
+    if model is None:
+        _require_trained(asked)
+        runs: dict[str, Callable[[], nn.Module]] = {"": nn.Identity}
+    else:
+        runs = models_of(model, weights, data, note)
+    for run, build in runs.items():
         with _opened(
-            build(), chosen, (sets["train"] - shift) / scale, _labels(data), shift, scale, head,
+            build(), asked, (sets["train"] - shift) / scale, labels, shift, scale, head,
             device, batch_size,
         ) as (scorers, missing):  # fmt: skip
-            table, searches = _searched(scorers, sets["id"], outliers, plan, run, note)
+            every = {**scorers, **trained}
+            if not every:
+                raise UserError(f"No detector could be used. {missing[0]}")
+            table, searches = _searched(every, sets["id"], outliers, plan, run, note)
         tables[run] = replace(table, missing=(*missing, *table.missing))
         found += [(run, name, made) for name, made in searches.items()]
     table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
@@ -109,12 +134,13 @@ def attack_scores(
     seconds: float | None = None,
     seed: int = 0,
     batch_size: int = 500,
+    folder: PathLike | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Attack:
     """Do the same to any functions from images in [0, 1] to scores, higher = more OOD."""
     if not isinstance(detectors, Mapping) or not detectors:
         raise UserError("detectors must map names to functions of images, such as {'mine': score}.")
-    plan = _planned(variations, method, steps, seconds, seed, batch_size)
+    plan = _planned(variations, method, steps, seconds, seed, batch_size, folder)
     table, found = _searched(
         detectors,
         _in_unit_range("id", torch.as_tensor(np.asarray(id))),
@@ -136,11 +162,12 @@ def _planned(
     seconds: float | None,
     seed: int,
     batch_size: int,
+    folder: PathLike | None,
 ) -> _Plan:
     listed = (variations,) if isinstance(variations, str | Variation) else tuple(variations)
     if not listed:
         raise UserError("variations is empty: name at least one, such as affine.")
-    return _Plan(listed, method, steps, seconds, seed, batch_size)
+    return _Plan(listed, method, steps, seconds, seed, batch_size, folder)
 
 
 @contextmanager
@@ -178,9 +205,20 @@ def _opened(
                 missing.append(Missing(str(problem), detector=choice.label, lasting=True))
                 continue
             scorers[choice.label] = _asking(session, fitted, shift, scale)
-        if not scorers:
-            raise UserError(f"No detector could be used. {missing[0]}")
         yield scorers, missing
+
+
+def _is_trained(choice: Choice) -> bool:
+    """Whether a detector has networks of its own, and reads nothing of a classifier."""
+    return all(need.source == "model" for need in choice.needs(grid=False))
+
+
+def _require_trained(others: Sequence[Choice]) -> None:
+    if others:
+        raise UserError(
+            f"{', '.join(choice.label for choice in others[:5])} read the outputs of a classifier: "
+            "give a model, or name detectors with networks of their own only."
+        )
 
 
 def _asks_more(choice: Choice) -> bool:
@@ -224,7 +262,7 @@ def _searched(
                         scorer, made, images if made.conditional else None, method=plan.method,
                         steps=plan.steps, seconds=plan.seconds, seed=plan.seed,
                         chains=None if made.conditional else len(images),
-                        known_scores=known_scores, batch_size=plan.batch_size,
+                        known_scores=known_scores, batch_size=plan.batch_size, folder=plan.folder,
                         progress=_Progress(title, run, note),
                     )  # fmt: skip
                     sets[title] = SetInfo("search", against=label, of=name, by=made.name)

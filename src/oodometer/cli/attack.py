@@ -13,15 +13,16 @@ from oodometer.cli.evaluate import note, numbers, split_names, write_evaluation
 
 @app.command(cls=SeveralValues)
 def attack(
-    model: Annotated[
-        str, typer.Option(help="Classifier: package.module:factory, or factory(depth=18).")
-    ],
     train: Annotated[str, typer.Option(help="Training data: a name or a path.")],
     id: Annotated[str, typer.Option(help="Held-out in-distribution test data.")],
     ood: Annotated[list[str], typer.Option(help="Outlier sets to vary; NAME=DATA sets the name.")],
     detectors: Annotated[
         str, typer.Option("--detectors", "--detector", help="Comma-separated detector names.")
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(help="Classifier: package.module:factory, or factory(depth=18)."),
+    ] = None,
     variation: Annotated[
         str, typer.Option(help="Comma-separated: affine, color, linf(radius=0.01).")
     ] = "affine,color",
@@ -49,13 +50,22 @@ def attack(
     head: Annotated[
         str, typer.Option(help="Name of the last linear layer. Default: found automatically.")
     ] = "",
+    auxiliary: Annotated[
+        str, typer.Option(help="Outliers that trained detectors may learn from.")
+    ] = "",
+    size: Annotated[
+        str, typer.Option(help="Size of trained detectors: tiny, small or paper.")
+    ] = "small",
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")] = "cpu",
     out: Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")] = Path(
         "oodometer-attack"
     ),
     verbose: Verbose = False,
 ) -> None:
-    """Search for outliers that your detectors take for known data."""
+    """Search for outliers that your detectors take for known data.
+
+    Searches are kept in the output folder: the same command resumes an interrupted one.
+    """
     from oodometer import attacks
     from oodometer.engine.lead.run import check_device
 
@@ -65,9 +75,17 @@ def attack(
         model, train, id, ood, detectors=split_names(detectors),
         variations=split_names(variation), method=method, steps=steps, seconds=seconds,
         images=images, seed=seed, weights=weights or [], mean=numbers("mean", mean),
-        std=numbers("std", std), head=head or None, device=device, notify=note,
+        std=numbers("std", std), head=head or None, device=device,
+        auxiliary=auxiliary or None, size=size, folder=out / "searches", notify=note,
     )  # fmt: skip
-    said = {"model": model, "weights": ", ".join(map(str, weights or [])), "train": train, "id": id,
-            "ood": ", ".join(ood), "variation": variation, "method": method}  # fmt: skip
+    said = {
+        "model": model or "",
+        "weights": ", ".join(map(str, weights or [])),
+        "train": train,
+        "id": id,
+        "ood": ", ".join(ood),
+        "variation": variation,
+        "method": method,
+    }
     provenance = [(name, value) for name, value in said.items() if value]
     write_evaluation(result, out, provenance, verbose=verbose, title="Oodometer: worst case")

@@ -1,7 +1,7 @@
 """The search for outliers that a detector takes for known data."""
 
 from oodometer.lab.search.energy import Energy, Standard
-from oodometer.lab.search.search import METHODS, SearchResult, search
+from oodometer.lab.search.run import METHODS, SearchResult, search
 from oodometer.lab.search.variations import (
     VARIATIONS,
     Variation,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,8 +16,9 @@ from torch import Tensor
 
 from oodometer.errors import UserError
 from oodometer.lab.options import choose
-from oodometer.lab.search.chains import Arrays, Chains, effective_samples
+from oodometer.lab.search.chains import Arrays, Chains, draw, effective_samples
 from oodometer.lab.search.energy import Energy, Score, Standard
+from oodometer.lab.search.kept import load_search, save_search, search_key
 from oodometer.lab.search.methods import METHODS
 from oodometer.lab.search.variations import Variation, make_variation
 
@@ -22,6 +26,7 @@ __all__ = ["METHODS", "SearchResult", "search"]
 
 Scores = NDArray[np.float64]
 Progress = Callable[[int, int], None]  # steps done, steps in all
+_SECONDS_BETWEEN_SAVES = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,7 @@ def search(
     start: str = "given",
     batch_size: int = 1000,
     resume: SearchResult | None = None,
+    folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
     """Search for the images that `score` takes for known data; there is one chain per image.
@@ -75,7 +81,8 @@ def search(
     them, they are the scores themselves. The search ends after `steps`, or earlier after
     `seconds`. ``start="random"`` begins at random points, as published; by default chains begin
     at the given images, so that what is found is never worse. `resume` goes on with the result of a
-    shorter search with the same arguments.
+    shorter search with the same arguments. In `folder` the search is kept every half minute and at
+    its end: the same search is resumed there, also with more steps.
     """
     given = _given(images, variation, chains)
     made = (
@@ -92,7 +99,13 @@ def search(
     standard = Standard() if known_scores is None else Standard.of(known_scores)
     energy = Energy(score, made, given, standard, batch_size)
     state = _begun(energy, made, len(given), seed, start, resume)
-    notes = _run(energy, state, step, steps, seconds, progress)
+    keep: Callable[[Arrays], None] | None = None
+    if folder is not None:
+        place, key = Path(folder), _key(energy, state, method, seed)
+        keep = partial(save_search, place, key)
+        kept = load_search(place, key) if resume is None else None
+        state = state if kept is None else Chains.restore(made, kept)
+    notes = _run(energy, state, step, steps, seconds, progress, keep)
     return _result(energy, state, method, seed, notes, resume)
 
 
@@ -144,6 +157,18 @@ def _begun(
     return Chains.restore(variation, resume.state)
 
 
+def _key(energy: Energy, begun: Chains, method: str, seed: int) -> str:
+    """What a search is known by: where it starts, what is found there, and how it varies images."""
+    made = energy.variation
+    somewhere = draw(made, 1, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        varied = made.images(energy.given[:1], somewhere)
+    arrays = (energy.given, begun.latent, begun.energy, varied)
+    return search_key(
+        made.name, method, seed, energy.batch_size, *(part.numpy() for part in arrays)
+    )
+
+
 def _run(
     energy: Energy,
     chains: Chains,
@@ -151,11 +176,17 @@ def _run(
     steps: int,
     seconds: float | None,
     progress: Progress | None,
+    keep: Callable[[Arrays], None] | None,
 ) -> list[str]:
     """Move the chains; return what a reader has to know. A detector that fails ends the search."""
     deadline = None if seconds is None else time.monotonic() + seconds
+    saved = time.monotonic()
     while chains.steps < steps:
-        if deadline is not None and time.monotonic() >= deadline:
+        now = time.monotonic()
+        if keep is not None and now - saved >= _SECONDS_BETWEEN_SAVES:
+            keep(chains.snapshot())
+            saved = now
+        if deadline is not None and now >= deadline:
             return [f"The search stopped after {chains.steps} of {steps} steps: its time was over."]
         try:
             step(energy, chains)
@@ -166,6 +197,8 @@ def _run(
         chains.trace.append(chains.energy.to(torch.float32))
         if progress is not None:
             progress(chains.steps, steps)
+    if keep is not None:
+        keep(chains.snapshot())
     return []
 
 
