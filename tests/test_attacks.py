@@ -77,6 +77,17 @@ def test_what_fools_one_detector_is_scored_by_all(attacked: om.Attack) -> None:
     assert len(transfer.columns) == 3
 
 
+def test_the_gallery_shows_what_was_found_beside_where_it_came_from(attacked: om.Attack) -> None:
+    (finding,) = attacked.findings
+    gallery = finding.galleries[0]
+    assert gallery.title == "What fools brightness: color of bright"
+    assert len(gallery.pictures) == 16
+    captions = [part.caption for part in gallery.pictures]
+    assert captions[0] == "clean, rank 100"
+    assert captions[1].startswith("found, rank ")
+    assert int(captions[1].rpartition(" ")[2]) < 50
+
+
 def test_comparisons_do_not_read_what_was_searched_for(attacked: om.Attack) -> None:
     assert attacked.table.ood == ("bright",)
 

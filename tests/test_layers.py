@@ -119,6 +119,7 @@ MAY_IMPORT["attacks"] = {
     "fitted",
     "lab",
     "outputs",
+    "pictures",
     "protocols",
     "registry",
     "scores",

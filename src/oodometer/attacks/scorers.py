@@ -1,0 +1,117 @@
+"""Detectors as functions of images: of an open classifier, or of anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from oodometer.errors import UserError, describe
+from oodometer.lab.asking.session import Session
+from oodometer.lab.data.inputs import Data
+from oodometer.outputs import Outputs
+from oodometer.registry import Choice
+from oodometer.scores import Missing
+from oodometer.scoring import needs_of
+
+Scorer = Callable[[Tensor], object]  # images in [0, 1] -> scores
+
+
+@contextmanager
+def opened(
+    model: nn.Module,
+    chosen: Sequence[Choice],
+    train: Tensor,
+    labels: Tensor | None,
+    shift: Tensor,
+    scale: Tensor,
+    head: str | None,
+    device: torch.device | str | None,
+    batch_size: int,
+) -> Iterator[tuple[dict[str, Scorer], list[Missing]]]:
+    """Open the classifier once for each detector; those that cannot be used are named."""
+    data: Data = train if labels is None else (train, labels)
+    scorers: dict[str, Scorer] = {}
+    missing: list[Missing] = []
+    ask = partial(Session, model, head=head, batch_size=batch_size, device=device)
+    plain = [choice.label for choice in chosen if not _asks_more(choice)]
+    with ExitStack() as stack:
+        shared: Outputs | None = None  # what most detectors are fitted to, read once for all
+        if plain:
+            with ask(needs=needs_of(plain), train=data, lenient=True) as session:
+                shared = session.learn()
+        for choice in chosen:
+            own = None if choice.label in plain else data
+            try:
+                session = stack.enter_context(ask(needs=needs_of([choice.label]), train=own))
+                with torch.no_grad():
+                    learned = session.learn() if own is not None else shared
+                    assert learned is not None
+                    fitted = choice.detector.fit(learned, validation=None, **choice.settings)
+            except UserError as problem:
+                missing.append(Missing(str(problem), detector=choice.label, lasting=True))
+                continue
+            scorers[choice.label] = _asking(session, fitted, shift, scale)
+        yield scorers, missing
+
+
+def is_trained(choice: Choice) -> bool:
+    """Whether a detector has networks of its own, and reads nothing of a classifier."""
+    return all(need.source == "model" for need in choice.needs(grid=False))
+
+
+def require_trained(others: Sequence[Choice]) -> None:
+    """Refuse detectors that read outputs of a classifier, if there is none."""
+    if others:
+        raise UserError(
+            f"{', '.join(choice.label for choice in others[:5])} read the outputs of a classifier: "
+            "give a model, or name detectors with networks of their own only."
+        )
+
+
+def _asks_more(choice: Choice) -> bool:
+    """Whether a detector needs further passes, which may learn from the training data."""
+    return any(need.source == "probe" for need in choice.needs(grid=False))
+
+
+def _asking(
+    session: Session, fitted: Callable[[Outputs], Tensor], shift: Tensor, scale: Tensor
+) -> Scorer:
+    def score(images: Tensor) -> Tensor:
+        asked = session.ask((images - shift) / scale, gradients=images.requires_grad)
+        return fitted(asked)
+
+    return score
+
+
+def scores_of(scorer: Scorer, images: Tensor, batch_size: int) -> NDArray[np.float64]:
+    """Scores of images; refuse what is not one finite number per image."""
+    parts = []
+    for part in torch.split(images, batch_size):
+        try:
+            with torch.no_grad():
+                answer = scorer(part)
+        except UserError:
+            raise
+        except (Exception, SystemExit) as problem:
+            raise UserError(f"The detector failed: {describe(problem)}") from problem
+        values = answer.detach().cpu().numpy() if isinstance(answer, Tensor) else np.asarray(answer)
+        if values.reshape(-1).shape != (len(part),):
+            raise UserError(
+                f"The detector must return one score per image, {len(part)} numbers, got shape "
+                f"{values.shape}."
+            )
+        parts.append(values.reshape(-1).astype(np.float64))
+    scores = np.concatenate(parts)
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if bad.size:
+        raise UserError(
+            f"The detector gave NaN or infinity to {bad.size} of {len(scores)} images, the first "
+            f"at index {bad[0]}."
+        )
+    return scores
