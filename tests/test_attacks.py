@@ -117,7 +117,9 @@ def test_a_leader_that_falls_is_said_to_change() -> None:
     finding = worst_case(table, np.random.default_rng(0))
     first = finding.claims[0]
     assert first.verdict == "flips"
-    text = "a leads on clean far, but under affine of far b has the highest AUROC (0."
+    text = (
+        "On this model, a leads on clean far, but under affine of far b has the highest AUROC (0."
+    )
     assert first.text.startswith(text)
 
 

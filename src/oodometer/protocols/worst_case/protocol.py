@@ -6,6 +6,8 @@ Generation of Outliers".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from oodometer.errors import UserError
@@ -31,7 +33,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         raise UserError(
             "There are no outliers of a search in these scores: 'oodometer attack' makes them."
         )
-    claims = [claim for part in searched for claim in _claims(part)]
+    claims = [_scoped(claim, part) for part in searched for claim in _claims(part)]
     runs = min(len(part.runs) for part in searched)
     caveats = [
         "A search finds the worst of what it tried: a longer one, or another method, may find "
@@ -63,6 +65,14 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
     )
 
 
+def _scoped(claim: Claim, part: Searched) -> Claim:
+    """Say that a single training run tells nothing about others."""
+    if len(part.runs) > 1:
+        return claim
+    text = claim.text[0].lower() + claim.text[1:] if claim.text.startswith("The ") else claim.text
+    return replace(claim, text=f"On this model, {text}")
+
+
 def _claims(part: Searched) -> list[Claim]:
     claims = [_loss_claim(part)]
     if len(part.found) > 1:
@@ -71,8 +81,8 @@ def _claims(part: Searched) -> list[Claim]:
     if below:
         claims.append(
             Claim(
-                f"Under {part.name}, {listing(below)} rank{'s' if len(below) == 1 else ''} what "
-                "was found as less out-of-distribution than known data.",
+                f"{listing(below)} rank{'s' if len(below) == 1 else ''} what was found among "
+                f"{part.name} as less out-of-distribution than known data.",
                 "holds",
                 "; ".join(f"{name}: AUROC {number(part.worst(name).value)}" for name in below),
             )
