@@ -39,6 +39,7 @@ against* names the reference for its scores, in addition to the conformance test
 # another library, or the definition in plain loops.
 WITNESSES = {
     "acet": "the softmax in double precision; one step on a linear model in closed form",
+    "adversarial_ensemble": "relative entropies in NumPy; its attack on a linear softmax in closed form",
     "ash": "loops over samples and features",
     "autoencoder_threshold": "all ranges of errors; PyTorch's Adagrad",
     "atom": "the softmax in double precision; mining on known scores",
@@ -48,6 +49,7 @@ WITNESSES = {
     "ceda": "the softmax in double precision; SciPy's Gaussian filter for its noise",
     "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
+    "csi": "its formula in NumPy; a mean of -2 over the training images; turned images",
     "deep_ensemble": "SciPy's relative entropy; two networks that contradict each other",
     "dice": "loops over samples and weights",
     "energy": "1,000-digit arithmetic",
@@ -71,6 +73,7 @@ WITNESSES = {
     "mahalanobis": "SciPy's Mahalanobis distance",
     "mahalanobis_ensemble": "SciPy's Mahalanobis distance, layer by layer",
     "mahalanobis_perturbed": "a linear network in closed form",
+    "mahalanobis_weighted": "the distances of two layers by autograd; equal weights of equal layers",
     "margin": "1,000-digit arithmetic; two classes in closed form",
     "max_logit": "`energy` of a cold network",
     "max_softmax": "1,000-digit arithmetic",
@@ -99,6 +102,8 @@ WITNESSES = {
     "scale": "loops over samples",
     "score_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",
     "she": "loops over samples, with classes without a correct one",
+    "sngp": "the exact posterior of a Gaussian process; SVD of unrolled convolutions",
+    "ssd": "NumPy's pseudo-inverse; NT-Xent in plain loops and in closed form",
     "standardized_max_logit": "loops over samples, with classes without spread; exact fractions",
     "temperature_scaling": "SciPy's minimum of the loss",
     "vae": "PyTorch's divergences; the mean image, where the code is not read",

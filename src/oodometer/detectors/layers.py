@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -26,13 +26,19 @@ def mahalanobis_ensemble(train: View) -> Scorer:
     sum_l min_c d_lc^2 / 2, d_lc as in `mahalanobis` on the spatial mean of layer l, with one
     covariance per layer. Every layer has weight one and the inputs are not perturbed, as in
     OpenOOD's label-noise study (Humblot-Renaud et al. 2024); the paper learns the weights on
-    outliers.
+    outliers, see `mahalanobis_weighted`.
     """
-    require_labelled("mahalanobis_ensemble", train.labels)
+    distances = layer_distances("mahalanobis_ensemble", train)
+    return lambda test: distances(test).sum(1) / 2
+
+
+def layer_distances(detector: str, train: View) -> Callable[[View], Tensor]:
+    """Return what gives (n, layers): squared distances to the nearest class mean."""
+    require_labelled(detector, train.labels)
     fitted = {name: _classes_of(train, name) for name in train.layers}
 
-    def score(test: View) -> Tensor:
-        _require_layers("mahalanobis_ensemble", fitted, test)
+    def distances(test: View) -> Tensor:
+        _require_layers(detector, fitted, test)
         parts = [
             by_rows(
                 gaussians.squared_distance,
@@ -41,9 +47,9 @@ def mahalanobis_ensemble(train: View) -> Scorer:
             )
             for name, gaussians in fitted.items()
         ]
-        return torch.stack(parts).sum(0) / 2
+        return torch.stack(parts, dim=1)
 
-    return score
+    return distances
 
 
 def _classes_of(train: View, name: str) -> Gaussians:

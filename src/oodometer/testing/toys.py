@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from oodometer.lab.detector_models import MODELS
+from oodometer.lab.detector_models import MODELS, ONE_PER_CLASS
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Head, Outputs, View
 
@@ -68,7 +68,9 @@ def _answers_of(need: Need, outputs: Outputs) -> dict[Need, Tensor]:
     usual, own = outputs.answers[_BINARY], zlib.crc32(need.name.encode()) % 97 / 100
     features = outputs.tensors()["features"]
     answer = usual * (1 + own) + own * features[:, 0]
-    if card is not None and card.columns:
+    if card is not None and card.columns == ONE_PER_CLASS:
+        answer = outputs.tensors()["logits"] * (1 + own)
+    elif card is not None and card.columns:
         column = torch.arange(card.columns)
         answer = answer[:, None] * (1 + column / card.columns) + features[:, column % WIDTH]
     if card is None or card.members == 1:
@@ -147,6 +149,7 @@ def _toy_answers(
         "odin_fine": doubts(*many)[:, :, None] * (1 + 50 * fine),
         "pixel_neighbors": torch.stack([near, far + 1], dim=1).repeat(1, 4).cumsum(1),
         "mahalanobis": far.square()[:, None] * closer,
+        "mahalanobis_layers": torch.stack([near, far], 1).square()[:, None] * closer[:, None],
         "gradient_uncertainty": 1.5 * sure.norm(dim=1) * features.norm(dim=1),
         "rankfeat": torch.stack([0.5 * logits, 0.4 * logits + 0.1], dim=1),
         "gram": torch.stack([near, 3 * far], dim=1)[:, :, None] * (1 + 0.1 * more),

@@ -10,15 +10,17 @@ from oodometer.lab.detector_models import (  # noqa: F401 - importing registers 
 from oodometer.lab.detector_models.answers import answers_of, draw_samples
 from oodometer.lab.detector_models.cards import (
     MODELS,
+    ONE_PER_CLASS,
     DetectorModel,
     detector_model,
     find_model,
     portion,
 )
-from oodometer.lab.detector_models.representations import csi, sngp, ssd  # noqa: F401
+from oodometer.lab.detector_models.representations import csi, ensemble, sngp, ssd  # noqa: F401
 
 __all__ = [
     "MODELS",
+    "ONE_PER_CLASS",
     "DetectorModel",
     "answers_of",
     "detector_model",

@@ -35,6 +35,7 @@ _OF_DATA = (
 _NEVER_CHANGED = (
     "data", "held_out_classes", "split", "test_size", "ood_draw", *sorted(OF_DETECTOR_MODELS)
 )  # fmt: skip
+ONE_PER_CLASS = -1  # as the number of columns
 _MEMBER_SEED = 3  # so that the seeds of members have nothing in common with other draws
 
 
@@ -55,7 +56,9 @@ class DetectorModel:
     source: Callable[[Source, TrainSpec, Samples | None], Source] | None = None
     fewest_outliers: int = 1  # in an outlier set to train against
     of_training: bool = False  # whether detectors read answers about the training data, too
-    columns: int = 0  # of its answers: 0 means shape (n,), k means (n, k)
+    columns: int = (
+        0  # of its answers: 0 means shape (n,), k (n, k), ONE_PER_CLASS a logit per class
+    )
     members: int = 1  # networks, each with a seed of its own; answers of several are stacked
     gradients: bool = False  # whether answering takes gradients with respect to the inputs
     samples: Draw | None = None  # of a generative model: images that it draws, for the report
@@ -67,7 +70,7 @@ class DetectorModel:
             raise UserError(
                 f"The task of model '{self.name}' must be a Task(network, loss), got {self.task!r}."
             )
-        if self.members < 1 or self.columns < 0:
+        if self.members < 1 or self.columns < ONE_PER_CLASS:
             raise UserError(
                 f"Model '{self.name}' must have at least 1 member and 0 columns, got "
                 f"{self.members} and {self.columns}."

@@ -40,9 +40,9 @@ class Question:
             )
         return self.inputs, self.graph
 
-    def again(self, inputs: Batch) -> Answer:
+    def again(self, inputs: Batch, *, stages: bool = False) -> Answer:
         """Ask about other inputs; without gradients."""
-        return self.subject.ask(self.dataset, inputs)
+        return self.subject.ask(self.dataset, inputs, stages=stages)
 
 
 class Learner(Protocol):

@@ -24,9 +24,11 @@ from oodometer.grids import (
 )
 from oodometer.lab.asking.probes._card import probe
 from oodometer.lab.asking.probes._question import Question, State, precise, rows_gradient
+from oodometer.lab.asking.stages import as_matrix
 from oodometer.whitening import Gaussians, Moments, around_classes
 
 if TYPE_CHECKING:
+    from oodometer.lab.asking.subject import Answer
     from oodometer.outputs import Outputs
 
 
@@ -93,22 +95,27 @@ class ClassMeans:
     def learned(self, train: Outputs) -> tuple[State, None]:
         """Fit the normal distributions, in float64."""
         assert train.features is not None and train.labels is not None
-        known = train.labels >= 0
-        if not bool(known.any()):
-            raise UserError(
-                "Probe 'mahalanobis' needs training samples with a class, but all "
-                f"{len(train)} labels are -1 (no known class)."
-            )
-        rows = train.features[known].double()
-        _, group, sizes = torch.unique(train.labels[known], return_inverse=True, return_counts=True)
-        rounding = 4 * torch.finfo(train.features.dtype).eps * rows.square().mean(0).sqrt()
-        origin = rows.mean(0)
-        rows -= origin
-        sums = rows.new_zeros((len(sizes), rows.shape[1])).index_add_(0, group, rows)
-        means = sums / sizes[:, None]
-        rows -= means[group]
-        within = rows.T @ rows / len(rows)
-        return vars(around_classes(Moments(origin, means, sizes, within, rounding))), None
+        return vars(_class_means("mahalanobis", train.features, train.labels)), None
+
+
+def _class_means(probe: str, features: Tensor, labels: Tensor) -> Gaussians:
+    """One mean per class and one covariance of the features that have a class."""
+    known = labels >= 0
+    if not bool(known.any()):
+        raise UserError(
+            f"Probe '{probe}' needs training samples with a class, but all {len(labels)} labels "
+            "are -1 (no known class)."
+        )
+    rows = features[known].double()
+    _, group, sizes = torch.unique(labels[known], return_inverse=True, return_counts=True)
+    rounding = 4 * torch.finfo(features.dtype).eps * rows.square().mean(0).sqrt()
+    origin = rows.mean(0)
+    rows -= origin
+    sums = rows.new_zeros((len(sizes), rows.shape[1])).index_add_(0, group, rows)
+    means = sums / sizes[:, None]
+    rows -= means[group]
+    within = rows.T @ rows / len(rows)
+    return around_classes(Moments(origin, means, sizes, within, rounding))
 
 
 @probe(wants={"graph"}, learner=ClassMeans, needs_head=True, grid={"step": MAHALANOBIS_STEPS})
@@ -136,3 +143,59 @@ def _distance(features: Tensor, state: State) -> Tensor:
     rows = precise(features)
     fitted = Gaussians(**{key: value.to(rows.device) for key, value in state.items()})
     return fitted.squared_distance(rows)
+
+
+class ClassMeansOfLayers:
+    """Learns class means and a shared covariance of the mean output of each stage."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Tensor]] = {}
+
+    def see(self, question: Question) -> None:
+        """Keep the means of a batch."""
+        for stage, matrix in question.subject.matrices(question.answer).items():
+            self._rows.setdefault(stage, []).append(matrix.mean(2).cpu())
+
+    def learned(self, train: Outputs) -> tuple[State, Tensor | None]:
+        """Return what was learned of all stages."""
+        assert train.labels is not None
+        state: State = {}
+        for stage, parts in self._rows.items():
+            found = _class_means("mahalanobis_layers", torch.cat(parts), train.labels)
+            state |= {f"{stage}/{key}": value for key, value in vars(found).items()}
+        return state, None
+
+
+@probe(
+    wants={"graph", "stages"},
+    learner=ClassMeansOfLayers,
+    only_by_name=True,
+    grid={"step": MAHALANOBIS_STEPS},
+)
+def mahalanobis_layers(question: Question, state: State) -> Tensor:
+    """(n, steps, stages): as `mahalanobis`, of the mean output of every stage.
+
+    Each stage has its own gradient, and so its own moved inputs: one backward pass per stage, one
+    forward pass per stage and step that is not 0 (Lee et al. 2018, arXiv:1807.03888).
+    """
+    source, answer = question.source("mahalanobis_layers")
+    columns = []
+    for stage in answer.stages:
+        own = {
+            key.removeprefix(f"{stage}/"): value
+            for key, value in state.items()
+            if key.startswith(f"{stage}/")
+        }
+        with torch.enable_grad():
+            start = _distance(_mean_output(question, answer, stage), own)
+            direction = _sign(rows_gradient(start, source))
+        found = [start.detach()]
+        for step in MAHALANOBIS_STEPS[1:]:
+            moved = question.again(source.detach() - step * direction, stages=True)
+            found.append(_distance(_mean_output(question, moved, stage), own))
+        columns.append(torch.stack(found, dim=1))
+    return torch.stack(columns, dim=2)
+
+
+def _mean_output(question: Question, answer: Answer, stage: str) -> Tensor:
+    return as_matrix(answer.stages[stage], question.subject.stages[stage]).mean(2)

@@ -210,7 +210,7 @@ def ssd_supcon(model: nn.Module, inputs: Tensor) -> Tensor:
 @detector(
     paper="Sehwag et al. 2021, arXiv:2103.12051",
     needs={"model:ssd_simclr", "model:ssd_supcon"},
-    grid={"loss": ("simclr", "supcon"), "clusters": CLUSTERS, "variant": VARIANTS},
+    grid={"loss": ("simclr",), "clusters": CLUSTERS, "variant": VARIANTS},
     needs_for={"loss": {"simclr": {"model:ssd_simclr"}, "supcon": {"model:ssd_supcon"}}},
     only_by_name=True,
 )
