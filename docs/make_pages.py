@@ -39,7 +39,7 @@ against* names the reference for its scores, in addition to the conformance test
 # another library, or the definition in plain loops.
 WITNESSES = {
     "acet": "the softmax in double precision; one step on a linear model in closed form",
-    "adversarial_ensemble": "relative entropies in NumPy; its attack on a linear softmax in closed form",
+    "adversarial_ensemble": "relative entropies in NumPy; its attack on a linear softmax",
     "ash": "loops over samples and features",
     "autoencoder_threshold": "all ranges of errors; PyTorch's Adagrad",
     "atom": "the softmax in double precision; mining on known scores",
@@ -73,7 +73,7 @@ WITNESSES = {
     "mahalanobis": "SciPy's Mahalanobis distance",
     "mahalanobis_ensemble": "SciPy's Mahalanobis distance, layer by layer",
     "mahalanobis_perturbed": "a linear network in closed form",
-    "mahalanobis_weighted": "the distances of two layers by autograd; equal weights of equal layers",
+    "mahalanobis_weighted": "distances of two layers by autograd; equal layers",
     "margin": "1,000-digit arithmetic; two classes in closed form",
     "max_logit": "`energy` of a cold network",
     "max_softmax": "1,000-digit arithmetic",
