@@ -57,7 +57,7 @@ def make_study(data: str, **changes: object) -> Study:
         "name": "own",
         "base": {"data": data, "network": "mlp", "width": 4, "epochs": 1},
         "factors": [{"field": "seed", "levels": [0, 1]}],
-        "detectors": ["my_autoencoder.py:reconstruction_error", "energy"],
+        "detectors": ["my_autoencoder.py:my_reconstruction_error", "energy"],
         "ood": ["uniform_noise"],
     }
     return parse_study(content | changes, "study")
@@ -86,11 +86,11 @@ def test_the_study_of_the_docs_in_worker_processes(folder):
     store = FolderStore(folder / "store")
     table = bytes_to_table(store.view("tables", *store.keys("tables")))
     rows = {(row.run, row.detector, row.dataset): row.scores for row in table.rows}
-    assert {detector for _, detector, _ in rows} == {"reconstruction_error", "energy"}
+    assert {detector for _, detector, _ in rows} == {"my_reconstruction_error", "energy"}
     for name in ("uniform noise", "inverted digits"):
-        one, two = (rows[each, "reconstruction_error", name] for each in table.runs)
+        one, two = (rows[each, "my_reconstruction_error", name] for each in table.runs)
         assert np.array_equal(one, two), "both seeds share the autoencoder"
-        inside = rows[next(iter(table.runs)), "reconstruction_error", table.id]
+        inside = rows[next(iter(table.runs)), "my_reconstruction_error", table.id]
         assert om.metrics.auroc(inside, one) > 0.95
     trained = [bytes_to_arrays(store.load("models", key)) for key in store.keys("models")]
     (own,) = (arrays for arrays in trained if "curve/train_accuracy" not in arrays)
@@ -157,8 +157,8 @@ def test_keys_cover_the_file_and_what_it_imports(folder, stripes):
         (place / "my_autoencoder.py").write_text(code)
         (place / f"beside_{name}.py").write_text(f"SIZE = {size}\n")
         MODELS.pop("my_autoencoder")
-        DETECTORS.pop("reconstruction_error")
-        detectors = [f"{place}/my_autoencoder.py:reconstruction_error", "energy"]
+        DETECTORS.pop("my_reconstruction_error")
+        detectors = [f"{place}/my_autoencoder.py:my_reconstruction_error", "energy"]
         return models(plan(make_study(stripes, detectors=detectors)))
 
     assert elsewhere("same", f"# moved\n{CODE}", 1) == before
@@ -324,7 +324,7 @@ def test_bad_cards_are_one_sentence():
     [
         ('needs={"model:my_autoencodr"}', "Unknown model in the needs .* mean 'my_autoencoder'"),
         ('needs={"probe:odn"}', "Unknown probe in the needs of .* Did you mean 'odin'"),
-        ('needs={"modl:my_autoencoder"}', "Unknown need of detector 'reconstruction_error'"),
+        ('needs={"modl:my_autoencoder"}', "Unknown need of detector 'my_reconstruction_error'"),
     ],
 )
 def test_unknown_needs_are_refused_before_anything_is_trained(folder, stripes, changed, sentence):
@@ -350,7 +350,7 @@ def test_one_that_fails_leaves_the_other_detectors(folder, stripes):
     outcome = run_inside(make_study(stripes), FolderStore(folder / "store"))
     reasons = {(part.run, part.detector): part.reason for part in outcome.missing}
     assert any("Training diverged: in epoch 1, the loss is inf" in r for r in reasons.values())
-    assert "which failed" in reasons["seed=0", "reconstruction_error"]
+    assert "which failed" in reasons["seed=0", "my_reconstruction_error"]
     assert outcome.findings
 
 

@@ -74,6 +74,7 @@ def write_results() -> None:
 def test_python_examples(code, user, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_results()
+    Path("principal.py").write_text(example("class PrincipalComponents"))
     # A detector's code is looked up by its file, so the example becomes one.
     path = tmp_path / "example.py"
     path.write_text(code)
@@ -114,6 +115,7 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
         Path(f"{name}.yaml").write_text(quick.replace("detectors: all", "detectors: [knn]"))
     Path("my_detectors.py").write_text(example("def feature_norm"))
     Path("my_autoencoder.py").write_text(example("def my_autoencoder"))
+    Path("principal.py").write_text(example("class PrincipalComponents"))
     for line in commands.splitlines():
         words = shlex.split(line, comments=True)
         assert words[0] in ("make", "git", "oodometer"), f"an example that no test runs: {line}"

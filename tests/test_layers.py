@@ -74,7 +74,7 @@ MAY_IMPORT = {
         "registry",
         "study",
     },
-    "testing": {"builtin", "errors", "calls", "lab", "needs", "outputs", "registry"},
+    "testing": {"builtin", "errors", "calls", "fitted", "lab", "needs", "outputs", "registry"},
     "protocols": {
         "errors",
         "calls",

@@ -248,11 +248,11 @@ def test_plugins_are_loaded_and_a_broken_one_is_remembered(tmp_path, monkeypatch
     (tmp_path / "bad_plugin.py").write_text("import nothing_like_this\n")
     monkeypatch.syspath_prepend(tmp_path)
     points = [EntryPoint(n, f"{n}_plugin", registry.ENTRY_POINTS) for n in ("good", "bad")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
-    monkeypatch.setattr(registry, "BROKEN_PLUGINS", {})
+    monkeypatch.setattr(registry.lookup, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry.lookup, "BROKEN_PLUGINS", {})
     registry.load_plugins()
     assert "from_plugin" in DETECTORS
-    assert "nothing_like_this" in registry.BROKEN_PLUGINS["bad"]
+    assert "nothing_like_this" in registry.lookup.BROKEN_PLUGINS["bad"]
 
 
 # ---- the table ---------------------------------------------------------------------------------

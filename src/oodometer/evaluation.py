@@ -112,12 +112,12 @@ def evaluate(
         notify=notes.progress,
     )  # fmt: skip
     if model is None:
-        labels = [choice.label for choice in chosen]
+        named = [choice.text for choice in chosen]
         only = {name: trained.outputs(name) for name in data.sets}
-        return _conclude(score(only, labels, train="train", id="id", memory=memory), notes, ours)
+        return _conclude(score(only, named, train="train", id="id", memory=memory), notes, ours)
     runs = models_of(model, weights, data, notes.add)
-    together = [c.label for c in chosen if ENSEMBLE in c.detector.needs]
-    alone = [c.label for c in chosen if c.label not in together]
+    together = [c.text for c in chosen if ENSEMBLE in c.detector.needs]
+    alone = [c.text for c in chosen if c.text not in together]
     tables: dict[str, ScoreTable] = {}
     answers: dict[str, dict[str, Tensor]] = {}
     unsteady: dict[str, dict[str, float]] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import oodometer
 from oodometer.errors import UserError, no_file
 from oodometer.files import refuse_special
 from oodometer.fitted.detector import FittedDetector
-from oodometer.fitted.fit import chosen
+from oodometer.fitted.fit import Named, chosen
 from oodometer.fitted.models import FittedModel, models_needed, spelt_out
 from oodometer.lab.detector_models import find_model
 from oodometer.needs import Need
@@ -69,9 +69,7 @@ def _described(model: FittedModel) -> dict[str, object]:
     }
 
 
-def load_detector(
-    file: str | os.PathLike[str], detector: str | Callable[..., object] | None = None
-) -> FittedDetector:
+def load_detector(file: str | os.PathLike[str], detector: Named | None = None) -> FittedDetector:
     """Read a detector that `FittedDetector.save` wrote.
 
     A file names its detector and never imports code: for a detector of your own, give `detector`

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 import oodometer.builtin  # noqa: F401 - importing registers the built-in detectors
-from oodometer.calls import Setting, setting_text
+from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
 from oodometer.fitted.detector import FittedDetector
 from oodometer.fitted.images import Pictures, as_images
@@ -16,14 +15,15 @@ from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import Source
 from oodometer.lab.detector_models import MODELS, find_model
 from oodometer.needs import in_text
-from oodometer.registry import Choice, choose, find
+from oodometer.registry import Choice, Detector, choice_of, find
 from oodometer.study import TrainSpec
 
+Named = str | Detector | Callable[..., object]
 SIZES = ("tiny", "small", "paper")
 
 
 def fit_detector(
-    detector: str | Callable[..., object],
+    detector: Named,
     images: Pictures,
     labels: object = None,
     *,
@@ -55,17 +55,12 @@ def fit_detector(
     return FittedDetector(choice, given.shape, classes, models, read)
 
 
-def chosen(detector: str | Callable[..., object], settings: dict[str, Setting]) -> Choice:
+def chosen(detector: Named, settings: Mapping[str, Setting]) -> Choice:
     """Look a detector up, with settings in its text or beside it."""
-    text = detector if isinstance(detector, str) else ""
-    choice = choose(text) if text else choose(find(detector).name)  # type: ignore[arg-type]
-    if not settings:
-        return choice
-    full = choice.detector.complete({**choice.settings, **settings})
-    changed = {n: value for n, value in full.items() if value != choice.detector.defaults[n]}
-    label = choice.detector.name + (f"({setting_text(changed)})" if changed else "")
-    named = choice.named | set(settings)
-    return replace(choice, settings=full, label=label, named=frozenset(named))
+    if not isinstance(detector, str):
+        return choice_of(find(detector), settings)
+    name, own = parse_call("detector", detector)
+    return choice_of(find(name), {**own, **settings}, detector)
 
 
 def require_own_models(choice: Choice) -> None:

@@ -15,13 +15,16 @@ from typing import Literal, TypeVar
 import oodometer.builtin  # noqa: F401 - registers the built-in ones
 from oodometer.calls import Setting, setting_text
 from oodometer.errors import describe
+from oodometer.lab.detector_models.own import is_adopted
 from oodometer.registry import Detector, Scorer, find
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
+from oodometer.testing.own import OWN_CHECKS, OwnTrial
 from oodometer.testing.toys import answering, toy_outputs
 
 __all__ = [
     "CHECKS",
     "EXCEPTIONS",
+    "OWN_CHECKS",
     "WHOLE_CHECKS",
     "CheckResult",
     "assert_detector",
@@ -60,7 +63,7 @@ class CheckResult:
         return f"{self.check} {self.outcome} for {self.detector}{setting}: {self.message}"
 
 
-_Subject = TypeVar("_Subject", Trial, Detector)
+_Subject = TypeVar("_Subject", Trial, OwnTrial, Detector)
 
 
 def check_detector(
@@ -72,9 +75,13 @@ def check_detector(
     The detector is a card, the decorated function, a name, or ``package.module:name`` or
     ``file.py:name``. It is fitted on at most 1,200 samples: a grid that asks for more neighbours
     than that cannot be checked. Detector models that it needs are not trained: they answer with
-    made-up numbers, higher for outliers, as many per sample as their cards say.
+    made-up numbers, higher for outliers, as many per sample as their cards say. A class or function
+    of one's own on images is fitted to small planted images and held to `OWN_CHECKS`.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
+    if is_adopted(chosen):
+        own = OwnTrial(chosen)
+        return [_result(chosen, {}, check, own) for check in OWN_CHECKS.values()]
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
     with answering(chosen.needs):
         results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]

@@ -157,4 +157,5 @@ def _version(card: DetectorModel) -> str:
         }
         return digest(*sorted(own))
     path = module.removeprefix("oodometer.").replace(".", "/")
-    return code_version(path, apart_from=(*READING, *DECLARING))
+    version = code_version(path, apart_from=(*READING, *DECLARING))
+    return digest(version, *map(function_version, card.code)) if card.code else version

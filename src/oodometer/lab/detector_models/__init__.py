@@ -4,6 +4,7 @@ from oodometer.lab.detector_models import (  # noqa: F401 - importing registers 
     autoencoder,
     binary,
     normalized_autoencoder,
+    own,
     vae,
     with_outliers,
 )

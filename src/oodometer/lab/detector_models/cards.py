@@ -62,6 +62,7 @@ class DetectorModel:
     members: int = 1  # networks, each with a seed of its own; answers of several are stacked
     gradients: bool = False  # whether answering takes gradients with respect to the inputs
     samples: Draw | None = None  # of a generative model: images that it draws, for the report
+    code: tuple[Callable[..., object], ...] = ()  # of somebody else's that it runs
 
     def __post_init__(self) -> None:
         if self.per not in get_args(Per):

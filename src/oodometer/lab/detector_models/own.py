@@ -1,0 +1,196 @@
+"""Anybody's own detector on images: a class with ``fit`` and ``score``, or a function.
+
+Both become detector models, so that studies train, store, share and verify them like any other.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from oodometer.errors import UserError, describe
+from oodometer.lab.detector_models.cards import MODELS, DetectorModel
+from oodometer.lab.detector_models.own_state import attributes_of, load_state, state_of
+from oodometer.lab.training.task import Batch, Measures, Task
+from oodometer.outputs import View
+from oodometer.registry import DETECTORS, Detector, Scorer, adopt_with
+from oodometer.study import TrainSpec
+
+_ROWS = 4096  # in the batches of the one epoch, in which nothing is learned
+
+
+class OwnModel(nn.Module):
+    """Holds somebody's own detector where the training loop expects a network."""
+
+    def __init__(self, name: str, own: object) -> None:
+        super().__init__()
+        self.unused = nn.Parameter(torch.zeros(1))  # an optimizer must have something to do
+        self.name = name
+        self._held = (own,)  # in a tuple: a network of its own stays out of this one
+
+    @property
+    def own(self) -> Any:
+        """The object that learns and scores."""
+        return self._held[0]
+
+    def state_dict(self, *_: object, **__: object) -> dict[str, Tensor]:  # type: ignore[override]
+        """What it has learned, as tensors."""
+        return {"unused": self.unused.data, **state_of(self.name, self.own)}
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Give it what it had learned."""
+        load_state(self.name, self.own, {n: v for n, v in state_dict.items() if n != "unused"})
+
+    def score(self, inputs: Tensor) -> Tensor:
+        """The scores of a batch, one per input."""
+        score = self.own if inspect.isfunction(self.own) else self.own.score
+        for module in (v for v in attributes_of(self.own).values() if isinstance(v, nn.Module)):
+            module.eval()
+        try:
+            scores = score(inputs.numpy(force=True))
+        except (Exception, SystemExit) as problem:
+            raise UserError(
+                f"Detector '{self.name}' cannot score: {describe(problem)}"
+            ) from problem
+        if isinstance(scores, Tensor):
+            return scores.detach()
+        try:
+            return torch.from_numpy(np.array(scores, np.float64))
+        except (TypeError, ValueError):
+            raise UserError(
+                f"Detector '{self.name}' must return one score per image, got "
+                f"{type(scores).__name__}."
+            ) from None
+
+
+_ADOPTED: dict[int, tuple[object, Detector]] = {}  # by the identity of what they are made of
+
+
+def is_adopted(detector: Detector) -> bool:
+    """Whether a detector was made of a class, a function or a model's answer."""
+    return any(made is detector for _, made in _ADOPTED.values())
+
+
+def adopt(name: str, thing: object) -> Detector | None:
+    """Make a detector of a class, a function or a model's answer; None if it is nothing of it."""
+    if id(thing) in _ADOPTED and _ADOPTED[id(thing)][1].name in MODELS:
+        return _ADOPTED[id(thing)][1]
+    made = _adopted(name, thing)
+    if made is not None:
+        _ADOPTED[id(thing)] = thing, made
+    return made
+
+
+def _adopted(name: str, thing: object) -> Detector | None:
+    if any(card.build is thing for card in DETECTORS.values()):
+        return None
+    models = [card for card in MODELS.values() if card.answer is thing]
+    if models:
+        return _detector(models[0].name, thing)
+    if not (_learns(thing) or _scores(thing)):
+        return None
+    known = MODELS.get(name)
+    place = getattr(thing, "__module__", "")
+    if known is not None and not any(part.__module__ == place for part in known.code):
+        raise UserError(f"Detector '{name}' of {place} has the name of a model: choose another.")
+    assert callable(thing)
+    learned_with = _labelled(thing) if inspect.isclass(thing) else False
+    task = Task(
+        network=partial(_made, name, thing),
+        loss=_nothing,
+        labelled=learned_with,
+        finish=partial(_fit, name, learned_with) if inspect.isclass(thing) else None,
+    )
+    MODELS[name] = DetectorModel(name, _answer, task, "data", _recipe, code=(thing,))
+    return _detector(name, thing)
+
+
+def _learns(thing: object) -> bool:
+    """Whether it is a class that learns from images and scores images."""
+    return inspect.isclass(thing) and all(
+        callable(getattr(thing, method, None)) for method in ("fit", "score")
+    )
+
+
+def _scores(thing: object) -> bool:
+    """Whether it is a function of images alone; one of outputs says so by its annotation."""
+    if not inspect.isfunction(thing) or thing.__name__ == "<lambda>":
+        return False
+    parameters = list(inspect.signature(thing).parameters.values())
+    required = [p for p in parameters if p.default is p.empty]
+    return len(parameters) == len(required) == 1 and "View" not in str(required[0].annotation)
+
+
+def _labelled(thing: Any) -> bool:
+    """Whether its fit takes labels, too."""
+    return "labels" in inspect.signature(thing.fit).parameters
+
+
+def _detector(name: str, thing: object) -> Detector:
+    def build(train: View) -> Scorer:
+        return lambda test: test.model(name)
+
+    build.__doc__ = inspect.getdoc(thing) or f"{name}, a detector of your own."
+    paper = "your own"
+    return Detector(name, build, paper, {f"model:{name}"}, {}, only_by_name=True)  # type: ignore[arg-type]
+
+
+def _made(
+    name: str, thing: Callable[..., object], spec: TrainSpec, shape: tuple[int, ...], classes: int
+) -> OwnModel:
+    if not inspect.isclass(thing):
+        return OwnModel(name, thing)
+    try:
+        return OwnModel(name, thing())
+    except (Exception, SystemExit) as problem:
+        raise UserError(
+            f"Detector '{name}' cannot be made without arguments: {describe(problem)}"
+        ) from problem
+
+
+def _nothing(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
+    assert isinstance(model, OwnModel)
+    return 0.0 * model.unused.sum(), {}
+
+
+def _recipe(spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
+    return spec.model_copy(update={"epochs": 1, "batch_size": _ROWS, "validation": 0.0})
+
+
+def _fit(
+    name: str, labelled: bool, spec: TrainSpec, model: nn.Module, batches: Iterable[Batch]
+) -> None:
+    assert isinstance(model, OwnModel)
+    images, labels = [], []
+    for batch in batches:
+        images.append(batch.inputs.contiguous().numpy(force=True))
+        labels.append(batch.targets.numpy(force=True))
+    given = [np.concatenate(images), *([np.concatenate(labels)] if labelled else [])]
+    del images
+    try:
+        with torch.enable_grad():
+            model.own.fit(*given)
+    except (Exception, SystemExit) as problem:
+        raise UserError(f"fit of detector '{name}' failed: {describe(problem)}") from problem
+
+
+def _answer(model: nn.Module, inputs: Tensor) -> Tensor:
+    assert isinstance(model, OwnModel)
+    scores = model.score(inputs)
+    if scores.dim() != 1:
+        raise UserError(
+            f"Detector '{model.name}' must return one score per image, shape ({len(inputs)},), got "
+            f"{tuple(scores.shape)}."
+        )
+    return scores
+
+
+adopt_with(adopt)

@@ -1,0 +1,211 @@
+"""Anybody's own detector on images: a class or a function in a file, in a study and alone."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_studies import run_inside
+
+import oodometer as om
+from oodometer import registry
+from oodometer.engine.lead.run import make_plan, read_contents
+from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.verify import recompute
+from oodometer.engine.work.codecs import bytes_to_table
+from oodometer.errors import UserError
+from oodometer.lab.detector_models import MODELS
+from oodometer.registry import DETECTORS
+from oodometer.study import parse_study
+from oodometer.testing import check_detector
+from oodometer.testing.own import planted_images, planted_outliers
+
+PAGE = (Path(__file__).parent.parent / "docs" / "detector-models.md").read_text(encoding="utf-8")
+(CODE,) = (
+    block
+    for block in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    if "class PrincipalComponents" in block
+)
+NAME = "principal.py:PrincipalComponents"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("principal.py").write_text(CODE)
+    return tmp_path
+
+
+def test_the_detector_of_the_docs_has_30_lines_and_passes():
+    assert len(CODE.partition("def contrast")[0].strip().splitlines()) <= 30
+
+
+def test_it_passes_the_contract_and_is_the_closed_form(folder):
+    results = check_detector(NAME)
+    assert {r.outcome for r in results} == {"passed"} and len(results) == 8
+    images = planted_images(240, 0)[0]
+    fitted = om.fit_detector(NAME, images)
+    flat = images.reshape(240, -1).astype(np.float64)
+    values, vectors = np.linalg.eigh(np.cov(flat.T))
+    rest = vectors[:, values.argsort()[:-20]]  # all directions but the first twenty
+
+    def distance(some: np.ndarray) -> np.ndarray:
+        return np.linalg.norm((some.reshape(len(some), -1) - flat.mean(0)) @ rest, axis=1)
+
+    outside = planted_outliers(30, 1)
+    expected = distance(outside) / distance(images).mean()
+    np.testing.assert_allclose(fitted.score(outside), expected, rtol=1e-4)
+
+
+def test_in_a_study_it_is_trained_once_stored_verified_and_keyed_by_its_file(folder, stripes):
+    content = {
+        "name": "own",
+        "base": {"data": stripes, "network": "mlp", "width": 4, "epochs": 1},
+        "factors": [{"field": "seed", "levels": [0, 1]}],
+        "detectors": [NAME, "principal.py:contrast", "energy"],
+        "ood": ["uniform_noise"],
+    }
+
+    def keys() -> set[str]:
+        study = parse_study(content, "study")
+        made = make_plan(study, read_contents(study))
+        return {model.model for run in made.runs for model in run.models.values()}
+
+    study, store = parse_study(content, "study"), FolderStore(folder / "store")
+    assert not run_inside(study, store).missing
+    before = keys()
+    assert len(before) == 2 and all(store.has("models", key) for key in before)
+    again = recompute(store, 1000, np.random.default_rng(0))
+    assert not again.differences and not again.impossible
+    table = bytes_to_table(store.view("tables", *store.keys("tables")))
+    rows = {(r.run, r.detector, r.dataset): r.scores for r in table.rows}
+    assert {detector for _, detector, _ in rows} == {"PrincipalComponents", "contrast", "energy"}
+    one, two = (rows[run, "PrincipalComponents", table.id] for run in table.runs)
+    assert np.array_equal(one, two)
+    (folder / "other").mkdir()
+    (folder / "other" / "principal.py").write_text(
+        CODE.replace("components = 20", "components = 2")
+    )
+    for name in ("PrincipalComponents", "contrast"):
+        MODELS.pop(name)
+    content["detectors"] = [f"other/{name}" for name in content["detectors"][:2]]
+    assert not keys() & before, "all of the file counts"
+
+
+WRONG = {
+    "direction": "return -images.std(axis=(1, 2, 3))",
+    "batches_do_not_matter": "return images.std(axis=(1, 2, 3)) - images.mean()",
+    "order_does_not_matter": "return images.std(axis=(1, 2, 3)) + np.arange(len(images))",
+    "no_global_randomness": "return images.std(axis=(1, 2, 3)) + np.random.rand(len(images)) / 1e9",
+    "runs": "return np.zeros(len(images))",
+}
+
+
+@pytest.mark.parametrize("check", WRONG)
+def test_the_contract_notices(folder, check):
+    Path("wrong.py").write_text(f"import numpy as np\n\n\ndef wrong(images):\n    {WRONG[check]}\n")
+    failed = {r.check for r in check_detector("wrong.py:wrong") if r.outcome == "failed"}
+    assert check in failed
+
+
+def test_the_contract_notices_what_fit_and_score_leave_behind(folder):
+    Path("learned.py").write_text('''
+import numpy as np
+import torch
+from torch import nn
+
+
+class Forgets:
+    hidden = {}
+
+    def fit(self, images):
+        Forgets.hidden["mean"] = images.mean()
+        Forgets.hidden["noise"] = Forgets.hidden.get("noise", 0.0) + 1.0
+
+    def score(self, images):
+        return images.std(axis=(1, 2, 3)) * Forgets.hidden["noise"]
+
+
+class Drops:
+    """Its network drops units: only in training mode."""
+
+    def __init__(self):
+        self.network = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 8))
+
+    def fit(self, images, labels):
+        assert set(labels) == {0, 1, 2}
+        self.network.train()
+        self.center = self.network(torch.from_numpy(images)).detach().mean(0)
+
+    def score(self, images):
+        values = self.network(torch.from_numpy(images)) - self.center
+        return values.norm(dim=1).numpy() + images.std(axis=(1, 2, 3))
+''')
+    found = {
+        r.check: r.message for r in check_detector("learned.py:Forgets") if r.outcome != "passed"
+    }
+    assert set(found) >= {"repeatable"}
+    kinds = {r.check: r for r in check_detector("learned.py:Drops")}
+    for name in ("batches_do_not_matter", "keeps_no_memory", "saved_and_loaded", "repeatable"):
+        assert kinds[name].outcome == "passed", kinds[name]
+    with pytest.raises(UserError, match="'Drops' learns from classes: give a label"):
+        om.fit_detector("learned.py:Drops", planted_images(9, 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("raise SystemExit(3)", "could not be imported: SystemExit"),
+        ("class A:\n    def __init__(self, k): ...\n    def fit(self, x): ...\n"
+         "    def score(self, x): ...", "'A' cannot be made without arguments: TypeError"),
+        ("class A:\n    def fit(self, x): raise KeyError('k')\n    def score(self, x): ...",
+         "fit of detector 'A' failed: KeyError"),
+        ("class A:\n    def fit(self, x): self.m = {}\n    def score(self, x): ...",
+         "keeps 'm', a dict, which cannot be saved"),
+        ("class A:\n    def fit(self, x): ...\n    def score(self, x): return x",
+         r"must return one score per image, shape \(9,\), got \(9, 1, 8, 8\)"),
+        ("class A:\n    def fit(self, x): ...\n    def score(self, x): return 'a'",
+         "must return one score per image, got str"),
+        ("class A:\n    def fit(self, x): ...\n    def score(self, x): raise SystemExit",
+         "'A' cannot score: SystemExit"),
+        ("class A:\n    def fit(self, x): ...\n    def score(self, x): return x[:, 0, 0, 0] / 0",
+         "hold NaN or infinity|cannot score"),
+        ("class A:\n    def fit(self, x): ...", "Unknown detector in 'hostile.py': 'A'"),
+    ],
+)  # fmt: skip
+def test_hostile_files_are_one_sentence(tmp_path, monkeypatch, code, sentence):
+    monkeypatch.chdir(tmp_path)
+    Path("hostile.py").write_text(code)
+    with pytest.raises(UserError, match=sentence):
+        om.fit_detector("hostile.py:A", planted_images(9, 0)[0]).score(planted_images(9, 0)[0])
+
+
+def test_a_class_of_a_notebook_an_entry_point_and_a_bare_model(folder, monkeypatch):
+    class Brightness:
+        """Distance to the mean brightness."""
+
+        def fit(self, images):
+            self.usual = float(images.mean())
+
+        def score(self, images):
+            return abs(images.mean(axis=(1, 2, 3)) - self.usual)
+
+    images = planted_images(60, 0)[0]
+    fitted = om.fit_detector(Brightness, images)
+    again = om.load_detector(fitted.save("b.safetensors"), Brightness)
+    assert np.array_equal(again.score(images), fitted.score(images))
+    monkeypatch.syspath_prepend(folder)
+    points = [EntryPoint("announced", "principal:contrast", registry.ENTRY_POINTS)]
+    monkeypatch.setattr(registry.lookup, "entry_points", lambda group: points)
+    registry.load_plugins()
+    try:
+        assert DETECTORS["announced"].only_by_name
+        np.testing.assert_allclose(
+            om.fit_detector("announced", images).score(images), images.std((1, 2, 3)), rtol=1e-5
+        )
+    finally:
+        DETECTORS.pop("announced", None)
+        MODELS.pop("announced", None)
