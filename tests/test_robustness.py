@@ -22,6 +22,7 @@ from oodometer.stats.jackknife import ratio
 from oodometer.stats.mixture import (
     Moments,
     mixture,
+    mixtures_without_each,
     robustness_score,
     run_moments,
     weights,
@@ -756,3 +757,23 @@ def test_runs_within_data_sets_do_not_make_a_lead():
         finding = robustness_of(by_sets(value, sets=5, seeds=8))
         held += any(claim.verdict != "undecided" for claim in finding.claims)
     assert held <= 60 * 0.05 + 2 * np.sqrt(60 * 0.05 * 0.95)
+
+
+@pytest.mark.parametrize("epsilon", ["printed", "published"])
+@pytest.mark.parametrize("kind", ["usual", "equal", "one apart", "no variance", "one sure"])
+def test_leaving_out_each_part_is_the_mixture_of_the_others(epsilon, kind):
+    rng = np.random.default_rng(3)
+    means, variances = rng.normal(90, 3, 40), rng.uniform(0.1, 5, 40)
+    if kind == "equal":
+        means[:], variances[:] = 91.7, 0.0
+    if kind == "one apart":
+        means[:], means[7], variances[:] = 91.7, 60.0, 0.0
+    if kind == "no variance":
+        variances[:] = 0.0
+    if kind == "one sure":
+        variances[5] = 0.0
+    found = mixtures_without_each(means, variances, epsilon)
+    for part in range(40):
+        others = mixture(np.delete(means, part), np.delete(variances, part), epsilon)
+        assert found.mean[part] == pytest.approx(others.mean, rel=1e-12)
+        assert found.variance[part] == pytest.approx(others.variance, rel=1e-8, abs=0.0)

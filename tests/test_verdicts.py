@@ -18,7 +18,8 @@ from oodometer.protocols.instability.spreads import spreads
 from oodometer.protocols.ranking.protocol import ranking_of
 from oodometer.protocols.robustness.comparisons import mean_difference
 from oodometer.protocols.robustness.protocol import robustness_of
-from oodometer.protocols.robustness.scored import Runs, arrange
+from oodometer.protocols.robustness.runs import Runs
+from oodometer.protocols.robustness.scored import arrange
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference
 from oodometer.stats.deviation import deviation_interval

@@ -47,13 +47,16 @@ def weights(variances: ArrayLike, epsilon: Epsilon = "printed") -> Floats:
     w = c / (sum c + 1e-3), which is what the tables of the paper were computed with; its weights
     add up to a little less than one.
     """
-    spread = np.asarray(variances, dtype=np.float64)
+    confidence, rest = _confidences(np.asarray(variances, dtype=np.float64), epsilon)
+    return np.asarray(confidence / (confidence.sum(axis=-1, keepdims=True) + rest))
+
+
+def _confidences(variances: Floats, epsilon: Epsilon) -> tuple[Floats, float]:
+    """Confidences, and what is added to their sum."""
     if epsilon == "printed":
-        confidence = 1.0 / np.sqrt(spread + 1e-6)
-        return np.asarray(confidence / confidence.sum(axis=-1, keepdims=True))
+        return 1.0 / np.sqrt(variances + 1e-6), 0.0
     if epsilon == "published":
-        confidence = 1.0 / (np.sqrt(spread) + 1e-3)
-        return np.asarray(confidence / (confidence.sum(axis=-1, keepdims=True) + 1e-3))
+        return 1.0 / (np.sqrt(variances) + 1e-3), 1e-3
     raise unknown("form of epsilon", epsilon, EPSILONS)
 
 
@@ -69,6 +72,31 @@ def mixture(means: ArrayLike, variances: ArrayLike, epsilon: Epsilon = "printed"
     apart = mean[..., None] - parts
     apart[np.abs(apart) <= 1e-13 * np.abs(parts)] = 0.0  # equal means differ by rounding only
     return Moments(mean, (share * (spread + apart**2)).sum(axis=-1))
+
+
+def mixtures_without_each(means: Floats, variances: Floats, epsilon: Epsilon) -> Moments:
+    """Moments of the mixture without each part in turn: from sums less that part, in linear time.
+
+    Where little of a sum is left, its rounding would count: there the other parts are summed.
+    """
+    confidence, rest = _confidences(variances, epsilon)
+    centre = (confidence * means).sum() / confidence.sum()
+    apart = means - centre
+
+    def without(terms: Floats) -> Floats:
+        return np.asarray(terms.sum() - terms)
+
+    left = without(confidence)
+    first, second = without(confidence * apart), without(confidence * (variances + apart**2))
+    shift = (first - rest * centre) / (left + rest)  # of the mean, from the centre
+    variance = (second - 2 * shift * first + shift**2 * left) / (left + rest)
+    spoilt = variance * (left + rest) <= 1e-6 * (confidence * (variances + apart**2)).sum()
+    spoilt |= (left <= 1e-6 * confidence.sum()) | (variance <= 1e-12 * centre**2)
+    mean = centre + shift
+    for part in np.nonzero(spoilt)[0]:
+        others = np.arange(len(means)) != part
+        mean[part], variance[part] = mixture(means[others], variances[others], epsilon)
+    return Moments(mean, variance)
 
 
 def robustness_score(moments: Moments, *, higher_is_better: bool) -> Floats:

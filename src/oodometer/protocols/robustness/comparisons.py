@@ -11,7 +11,8 @@ from scipy.special import stdtrit
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, K, compare_all
 from oodometer.protocols.common.words import LEVEL
-from oodometer.protocols.robustness.scored import Runs, Score, ScoredMetric
+from oodometer.protocols.robustness.runs import Runs
+from oodometer.protocols.robustness.scored import Score, ScoredMetric
 from oodometer.stats.comparison import Difference
 from oodometer.stats.jackknife import ratio
 from oodometer.stats.paired import t_test

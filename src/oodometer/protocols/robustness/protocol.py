@@ -43,6 +43,7 @@ from oodometer.scores import ScoreTable
 from oodometer.stats.mixture import Epsilon
 
 MANY_SETS = 8  # beyond, moments and single runs on each of several data sets are not shown
+MANY_LEVELS = 50  # beyond, moments under each level are not shown
 MORE_FACTORS = 4  # beside the first, whose scores are shown without claims
 METRICS = ("fpr95", "detection_error", "auroc", "aupr_out", "aupr_in")  # as the paper's tables
 
@@ -91,7 +92,8 @@ def robustness_of(
         score_table(arrange(first, name, epsilon).over_data_sets(), name)
         for name in more[:MORE_FACTORS]
     ]
-    moments = moment_tables(each) if few or metric.within is None else ()
+    readable = (few or metric.within is None) and len(each.levels) <= MANY_LEVELS
+    moments = moment_tables(each) if readable else ()
     return Finding(
         protocol="robustness",
         title=f"Robustness over {metric.factor}" if metric.factor else "Robustness",
@@ -111,8 +113,10 @@ def _tables(
 ) -> list[Table]:
     """The scores of all metrics: by detector, and by level or data set where that can be read."""
     metric = metrics[0]
-    by_level = metric.within is None
-    of_sets = [] if by_level or len(each.pairs) > MANY_SETS else [score_table(each, "sets")]
+    by_level = metric.within is None and not metric.is_over_repeats  # see _claim_levels
+    of_sets = (
+        [] if metric.within is None or len(each.pairs) > MANY_SETS else [score_table(each, "sets")]
+    )
     levels = list(level_tables(metric)) if by_level else []
     others = [
         table for one in metrics[1:] if by_level for table in level_tables(one, one.results.metric)
@@ -333,6 +337,8 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
 
 def _claim_levels(metric: ScoredMetric) -> list[Claim]:
     """Which level varies least over outlier sets, for each detector."""
+    if metric.is_over_repeats:
+        return []  # any repeat is as good as another: which of them varies least means nothing
     places: dict[str, dict[str, Score]] = {}
     several = len({pair.id for pair in metric.pairs}) > 1
     for (id_set, detector, level), score in metric.level_scores.items():
@@ -340,8 +346,6 @@ def _claim_levels(metric: ScoredMetric) -> list[Claim]:
         places.setdefault(place, {})[level] = score
     if all(len(metric.pairs) == 1 or len(named) < 2 for named in places.values()):
         return []
-    if metric.is_over_repeats:
-        return []  # any repeat is as good as another: which of them varies least means nothing
     comparisons = list(compare_scores(places).values())
     wins = {
         level: sum(level in comparison.winners for comparison in comparisons)

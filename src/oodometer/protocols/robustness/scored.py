@@ -13,44 +13,22 @@ from numpy.typing import NDArray
 from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
-from oodometer.protocols.common.cells import Cells, Pair, cells_of, require_metric_values
+from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.words import count
+from oodometer.protocols.robustness.runs import Runs, all_but_each, runs_by_level
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
     Epsilon,
     Moments,
     mixture,
+    mixtures_without_each,
     robustness_score,
-    run_moments,
     weights,
 )
 
 LARGEST_PRODUCT = 75.0 * math.sqrt(75.0 * 25.0)  # mean * sqrt(Var) of shares in percent
 FEWEST = 3  # runs of a cell, or parts of a mixture, that can show how far a score carries
-
-
-@dataclass(frozen=True, eq=False)
-class Runs:
-    """One value per run of one cell, in percent, and the spreads that the table states itself."""
-
-    labels: tuple[str, ...]
-    values: Floats
-    spreads: Floats  # 0 where a line is a single run
-
-    @cached_property
-    def moments(self) -> Moments:
-        """Mean and variance: that between the lines and, where stated, that within them."""
-        between = run_moments(self.values)
-        return Moments(between.mean, between.variance + np.mean(self.spreads**2))
-
-    @property
-    def moments_without_each(self) -> Moments:
-        """Mean and variance with each line left out in turn."""
-        others = _all_but_each(len(self.labels))
-        between = run_moments(self.values[others])
-        within = np.mean(self.spreads[others] ** 2, axis=-1)
-        return Moments(between.mean, between.variance + within)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -167,10 +145,10 @@ class ScoredMetric:
         moments = [runs.moments for _, runs in parts]
         means = np.array([part.mean for part in moments])
         variances = np.array([part.variance for part in moments])
-        units, kept, strata = _leaving_out(parts, means, variances, shared)
+        units, without, strata = _leaving_out(parts, means, variances, shared, self.epsilon)
         mixed = mixture(means, variances, self.epsilon)
         with np.errstate(divide="ignore"):
-            logs = np.log(self._number(mixture(*kept, self.epsilon)))
+            logs = np.log(self._number(without))
         bounded = self.unit == "percent" and not self.results.higher_is_better
         return Score(
             value=float(self._number(mixed)),
@@ -192,7 +170,7 @@ class ScoredMetric:
                 by_set[pair.id].append(self.within.detector_scores[pair, detector].moments)
         means = np.array([np.mean([m.mean for m in by_set[name]]) for name in shared])
         variances = np.array([np.mean([m.variance for m in by_set[name]]) for name in shared])
-        others = _all_but_each(len(shared))
+        others = all_but_each(len(shared))
         mixed = Moments(means.mean(), variances.mean())
         kept = Moments(means[others].mean(axis=1), variances[others].mean(axis=1))
         with np.errstate(divide="ignore"):
@@ -240,11 +218,6 @@ class ScoredMetric:
         return robustness_score(moments, higher_is_better=self.results.higher_is_better)
 
 
-def _all_but_each(size: int) -> NDArray[np.intp]:
-    """(size, size - 1): a row without each place in turn."""
-    return np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
-
-
 def _heaviest(shares: Floats, variances: Floats) -> float:
     """The largest weight of a part, or of all parts whose runs agree if others do not."""
     agreeing = variances <= 1e-6  # epsilon: below it, the confidence is epsilon's and not the runs'
@@ -253,9 +226,13 @@ def _heaviest(shares: Floats, variances: Floats) -> float:
 
 
 def _leaving_out(
-    parts: Sequence[tuple[str, Runs]], means: Floats, variances: Floats, shared: str
+    parts: Sequence[tuple[str, Runs]],
+    means: Floats,
+    variances: Floats,
+    shared: str,
+    epsilon: Epsilon,
 ) -> tuple[list[tuple[str, ...]], Moments, NDArray[np.intp]]:
-    """Units, the moments of all parts without each of them, and the units in each stratum.
+    """Units, the moments of the mixture without each of them, and the units in each stratum.
 
     A unit is a run where every part has at least three (two would leave no variance, and intervals
     that cover 75% to 90% only); otherwise a part, if there are three.
@@ -275,17 +252,13 @@ def _leaving_out(
                 kept.variance[first : first + size, part] = without.variance
             first += size
         names = [(shared or parts[g[0]][0], label) for g in groups for label in labels[g[0]]]
-        return list(names), kept, strata
+        return list(names), mixture(*kept, epsilon), strata
     size = len(parts)
     if size < FEWEST:
-        nothing = np.empty((0, size))
+        nothing = np.empty(0)
         return [], Moments(nothing, nothing), np.empty(0, dtype=np.intp)
-    others = _all_but_each(size)
-    return (
-        [(name,) for name, _ in parts],
-        Moments(means[others], variances[others]),
-        np.array([size]),
-    )
+    units: list[tuple[str, ...]] = [(name,) for name, _ in parts]
+    return units, mixtures_without_each(means, variances, epsilon), np.array([size])
 
 
 def arrange(
@@ -306,7 +279,7 @@ def arrange(
     ]
     cells = everything.scaled(100.0 if is_share else 1.0).over(*names(kinds, "re_evaluation"))
     others = tuple(name for name in names(kinds, "condition") if name != chosen)
-    runs = _runs_by_level(cells.over_conditions(chosen), chosen)
+    runs = runs_by_level(cells.over_conditions(chosen), chosen)
     varied = [n for n in names(kinds) if len({r[n] for r in everything.runs.values()}) > 1]
     return ScoredMetric(
         results,
@@ -319,30 +292,6 @@ def arrange(
         tuple(name for name in names(kinds, "re_evaluation") if name in varied),
         tuple(name for name in others if name in varied),
     )
-
-
-def _runs_by_level(cells: Cells, factor: str) -> dict[tuple[Pair, str, str], Runs]:
-    """Runs of each pair, detector and level of the factor, in the order of their labels."""
-    levels = [own.get(factor, "") for own in cells.runs.values()]
-    labels = [
-        ", ".join(f"{name}={level}" for name, level in own.items() if name != factor)
-        for own in cells.runs.values()
-    ]
-    columns: dict[tuple[Pair, str], list[int]] = {}
-    for cell in sorted(range(len(cells.run)), key=lambda cell: labels[cells.run[cell]]):
-        where = cells.pairs[cells.pair[cell]], levels[cells.run[cell]]
-        columns.setdefault(where, []).append(cell)
-    runs = {}
-    for pair, level in sorted(columns, key=lambda key: min(columns[key])):
-        for row, detector in enumerate(cells.detectors):
-            own = [cell for cell in columns[pair, level] if cells.present[row, cell]]
-            if own:
-                runs[pair, detector, level] = Runs(
-                    tuple(labels[cells.run[cell]] for cell in own),
-                    cells.values[row, own],
-                    cells.spreads[row, own],
-                )
-    return runs
 
 
 def conditions(results: Results) -> tuple[str, ...]:

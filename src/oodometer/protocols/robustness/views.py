@@ -9,7 +9,8 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import METRICS
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.words import LEVEL, count
-from oodometer.protocols.robustness.scored import Runs, Score, ScoredMetric
+from oodometer.protocols.robustness.runs import Runs
+from oodometer.protocols.robustness.scored import Score, ScoredMetric
 
 SMALLER = "Smaller is more robust."
 WIDEST = 1000.0  # times the lower end: an interval that is wider says nothing

@@ -1,0 +1,103 @@
+"""The runs of each cell that a robustness score is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cells import Cells, Pair
+from oodometer.stats.mixture import Moments, run_moments
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """One value per run of one cell, in percent, and the spreads that the table states itself."""
+
+    labels: tuple[str, ...]
+    values: Floats
+    spreads: Floats  # 0 where a line is a single run
+
+    @property
+    def moments(self) -> Moments:
+        """Mean and variance: that between the lines and, where stated, that within them."""
+        if len(self.values) == 1:  # by far the most, where the factor is the seed
+            return Moments(self.values[0], self.spreads[0] ** 2)
+        between = run_moments(self.values)
+        return Moments(between.mean, between.variance + np.mean(self.spreads**2))
+
+    @property
+    def moments_without_each(self) -> Moments:
+        """Mean and variance with each line left out in turn."""
+        others = all_but_each(len(self.labels))
+        between = run_moments(self.values[others])
+        within = np.mean(self.spreads[others] ** 2, axis=-1)
+        return Moments(between.mean, between.variance + within)
+
+
+class _Block(NamedTuple):
+    """The runs of all detectors on one pair under one level."""
+
+    labels: tuple[str, ...]
+    values: Floats  # (detectors, runs)
+    spreads: Floats
+    present: NDArray[np.bool_]
+
+
+class _CellRuns(Mapping[tuple[Pair, str, str], Runs]):
+    """Runs by pair, detector and level, each made when it is read: a table may have millions."""
+
+    def __init__(self, detectors: Sequence[str], blocks: Mapping[tuple[Pair, str], _Block]) -> None:
+        self._rows = {name: row for row, name in enumerate(detectors)}
+        self._blocks = blocks
+        self._have = {key: block.present.sum(axis=1).tolist() for key, block in blocks.items()}
+
+    def __getitem__(self, key: tuple[Pair, str, str]) -> Runs:
+        pair, detector, level = key
+        block, row = self._blocks[pair, level], self._rows[detector]
+        have = self._have[pair, level][row]
+        if have == len(block.labels):
+            return Runs(block.labels, block.values[row], block.spreads[row])
+        if not have:
+            raise KeyError(key)
+        own = block.present[row]
+        return Runs(tuple(compress(block.labels, own)), block.values[row, own],
+                    block.spreads[row, own])  # fmt: skip
+
+    def __iter__(self) -> Iterator[tuple[Pair, str, str]]:
+        for (pair, level), have in self._have.items():
+            yield from ((pair, name, level) for name, row in self._rows.items() if have[row])
+
+    def __len__(self) -> int:
+        return sum(sum(map(bool, have)) for have in self._have.values())
+
+
+def runs_by_level(cells: Cells, factor: str) -> Mapping[tuple[Pair, str, str], Runs]:
+    """Runs of each pair, detector and level of the factor, in the order of their labels."""
+    levels = [own.get(factor, "") for own in cells.runs.values()]
+    labels = [
+        ", ".join(f"{name}={level}" for name, level in own.items() if name != factor)
+        for own in cells.runs.values()
+    ]
+    columns: dict[tuple[Pair, str], list[int]] = {}
+    for cell in sorted(range(len(cells.run)), key=lambda cell: labels[cells.run[cell]]):
+        where = cells.pairs[cells.pair[cell]], levels[cells.run[cell]]
+        columns.setdefault(where, []).append(cell)
+    blocks = {}
+    for pair, level in sorted(columns, key=lambda key: min(columns[key])):
+        here = columns[pair, level]
+        own = tuple(labels[cells.run[cell]] for cell in here)
+        blocks[pair, level] = _Block(
+            own, cells.values[:, here], cells.spreads[:, here], cells.present[:, here]
+        )
+    return _CellRuns(cells.detectors, blocks)
+
+
+def all_but_each(size: int) -> NDArray[np.intp]:
+    """(size, size - 1): a row without each place in turn."""
+    return np.nonzero(~np.eye(size, dtype=np.bool_))[1].reshape(size, size - 1)
