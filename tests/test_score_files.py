@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -160,3 +164,21 @@ def test_protocols_do_not_read_what_a_search_has_found():
 
 def test_they_are_public():
     assert om.load_scores is load_scores and om.save_scores is save_scores
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system tells no threads")
+def test_reading_leaves_no_thread_that_could_abort_the_process(tmp_path):
+    """Arrow's threads may end after its static objects at exit: exit code 134 now and then."""
+    scores, table = save_scores(rich_table(), tmp_path / "scores.parquet"), tmp_path / "t.parquet"
+    pd.DataFrame({"method": ["a", "b"], "auroc": [0.9, 0.8]}).to_parquet(table)
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "from oodometer.score_files import load_scores\nfrom oodometer.tables import read_results\n"
+        "load_scores(sys.argv[1]), read_results(sys.argv[2])\n"
+        "names = [(t / 'comm').read_text() for t in Path('/proc/self/task').iterdir()]\n"
+        "print(sum('jemalloc' not in name for name in names))\n"
+    )
+    command = [sys.executable, "-c", code, str(scores), str(table)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+    assert (done.stdout, done.stderr) == ("1\n", "")

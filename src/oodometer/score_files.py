@@ -96,7 +96,8 @@ def table_to_bytes(table: ScoreTable) -> bytes:
 def table_from_bytes(payload: bytes | memoryview) -> ScoreTable:
     """Read a score table; a mapped file is read as it is needed."""
     try:
-        arrow = pq.read_table(pa.BufferReader(pa.py_buffer(payload)))
+        # Threads of Arrow's that still end when the process does may abort it (apache/arrow#34314).
+        arrow = pq.ParquetFile(pa.BufferReader(pa.py_buffer(payload))).read(use_threads=False)
         about = _about(arrow)
         return ScoreTable(
             about["id"],
