@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from oodometer.lab.detector_models import glow
-from oodometer.lab.detector_models.glow import Glow, Structure
+from oodometer.lab.detector_models import glow_network
+from oodometer.lab.detector_models.glow_network import Glow, Structure
 
 COUPLINGS = ("sigmoid", "exponential")
 VARIANTS = list(itertools.product(COUPLINGS, (False, True)))
@@ -49,7 +49,7 @@ def _latent(net: Glow, flat: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @pytest.mark.parametrize(("coupling", "triangular"), VARIANTS)
 def test_the_density_is_that_of_the_latent_numbers_times_the_jacobian(
-    coupling: glow.Coupling, triangular: bool
+    coupling: glow_network.Coupling, triangular: bool
 ) -> None:
     """log p(x) = log N(z; 0, I) + log |det dz/dx|, with autograd's Jacobian of a 4 x 4 image."""
     shape = (1, 4, 4)
@@ -67,7 +67,7 @@ def test_the_density_is_that_of_the_latent_numbers_times_the_jacobian(
 
 
 @pytest.mark.parametrize(("coupling", "triangular"), VARIANTS)
-def test_steps_are_undone(coupling: glow.Coupling, triangular: bool) -> None:
+def test_steps_are_undone(coupling: glow_network.Coupling, triangular: bool) -> None:
     net = _stirred((2, 8, 8), Structure(1, 2, 6, coupling, triangular))
     values = _pixels(3, 8, 4, 4)
     for step in net.levels[0].steps:
@@ -94,8 +94,10 @@ def test_levels_are_undone_and_draws_have_the_density_that_is_measured() -> None
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
-def test_at_the_start_a_coupling_is_the_identity_or_a_constant(coupling: glow.Coupling) -> None:
-    made = glow._Coupling(4, Structure(1, 1, 8, coupling))
+def test_at_the_start_a_coupling_is_the_identity_or_a_constant(
+    coupling: glow_network.Coupling,
+) -> None:
+    made = glow_network._Coupling(4, Structure(1, 1, 8, coupling))
     values = torch.randn(2, 4, 3, 3)
     moved, log_determinant = made(values)
     factor = 1.0 if coupling == "exponential" else 1 / (1 + math.exp(-2))
@@ -106,7 +108,7 @@ def test_at_the_start_a_coupling_is_the_identity_or_a_constant(coupling: glow.Co
 
 @pytest.mark.parametrize("side", [1, 3])
 def test_the_first_batch_is_normalised_and_no_other(side: int) -> None:
-    layer = glow._Convolution(2, 3, side)
+    layer = glow_network._Convolution(2, 3, side)
     first, second = torch.randn(64, 2, 4, 4) * 5 + 2, torch.randn(64, 2, 4, 4)
     layer.eval()(first)
     assert not layer.normalisation.started
@@ -145,8 +147,8 @@ def test_the_density_integrates_to_one() -> None:
 def test_the_slope_of_the_logit_is_a_finite_difference() -> None:
     image = _pixels(1, 1, 1, 1)
     near = 1e-6
-    low, high = (glow._to_logit(image + sign * near)[0] for sign in (-1, 1))
-    assert float(glow._to_logit(image)[1]) == pytest.approx(
+    low, high = (glow_network._to_logit(image + sign * near)[0] for sign in (-1, 1))
+    assert float(glow_network._to_logit(image)[1]) == pytest.approx(
         math.log(float(high - low) / (2 * near)), abs=1e-8
     )
 

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from oodometer.lab.detector_models import pixelcnn
-from oodometer.lab.detector_models.pixelcnn import PixelCNN, Structure
 from oodometer.lab.detector_models.pixelcnn_likelihood import (
     draw_pixels,
     log_probabilities,
     outputs_per_pixel,
 )
+from oodometer.lab.detector_models.pixelcnn_network import PixelCNN, Structure
 
 GRID = torch.arange(256, dtype=torch.float64) / 127.5 - 1
 
@@ -31,7 +31,7 @@ def _outputs(channels: int, components: int, seed: int, spread: float = 2.0) -> 
 def _network(channels: int, structure: Structure, seed: int = 0) -> PixelCNN:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return PixelCNN(channels, structure).double().eval()
+        return PixelCNN((channels, 8, 8), structure).double().eval()
 
 
 def _naive(outputs: Tensor, values: Tensor) -> Tensor:
@@ -176,7 +176,8 @@ def test_drawing_images_and_scoring_them_agree_with_enumeration() -> None:
     shares = log_probabilities(net(worlds), 2 * worlds - 1).sum((1, 2)).exp()
     assert 0.98 < float(shares.sum()) <= 1
     draws = 4_000
-    drawn = pixelcnn.draw_images(net.float(), draws, (1, 3, 3), _random(0))
+    net.shape = (1, 3, 3)
+    drawn = pixelcnn.draw_images(net.float(), draws, _random(0))
     number = ((drawn > 0.5).flatten(1) * 2 ** torch.arange(8, -1, -1)).sum(1)
     counts = torch.bincount(number, minlength=512).double()
     expected = shares / shares.sum() * draws
@@ -199,5 +200,5 @@ def test_drawing_images_and_scoring_them_agree_with_enumeration() -> None:
 def test_numbers_of_parameters_are_the_published_ones(
     channels: int, filters: int, components: int, count: int
 ) -> None:
-    net = PixelCNN(channels, Structure(filters, components))
+    net = PixelCNN((channels, 32, 32), Structure(filters, components))
     assert sum(parameter.numel() for parameter in net.parameters()) == count

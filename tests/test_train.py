@@ -243,6 +243,18 @@ def test_plateau_is_that_of_pytorch(seed, on):
     assert len(set(expected)) > 3
 
 
+def test_exponential_is_that_of_pytorch_stepped_after_every_batch() -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+    theirs = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.97)
+    wanted = []
+    for _ in range(12):
+        wanted.append(theirs.get_last_lr()[0])
+        optimizer.step()
+        theirs.step()
+    ours = rates_over("exponential(factor=0.97)", 0.1, 4, 3, {"train_loss": [0.0] * 3})
+    assert np.allclose(ours.ravel(), wanted)
+
+
 @pytest.mark.parametrize("factors", ["0.2", "0.5/0.1/8"])
 def test_steps_are_those_of_pytorch(factors):
     after = [2, 3, 6]

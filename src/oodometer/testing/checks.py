@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -253,7 +254,8 @@ def card(detector: Detector) -> None:
 def needs_are_read(detector: Detector) -> None:
     """Whatever it declares to need is read at some setting."""
     train, test = WatchedOutputs.of(train_toys()), WatchedOutputs.of(scored_toys())
-    named = [{name: value} for name, each in detector.needs_for.items() for value in each]
+    together = itertools.product(*detector.needs_for.values())
+    named = [dict(zip(detector.needs_for, values, strict=True)) for values in together]
     for settings in (*detector.settings(), *named):
         detector.fit(train, validation=validation_toys(), **settings)(test)
     read = set().union(*(view.read for view in (*train.views, *test.views)))

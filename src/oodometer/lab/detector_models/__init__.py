@@ -3,8 +3,10 @@
 from oodometer.lab.detector_models import (  # noqa: F401 - importing registers them
     autoencoder,
     binary,
+    glow,
     normalized_autoencoder,
     own,
+    pixelcnn,
     vae,
     with_outliers,
 )

@@ -1,193 +1,89 @@
 """PixelCNN++: the probability of an image, pixel by pixel, given the pixels before.
 
-Salimans et al. 2017, arXiv:1701.05517.
+Salimans et al. 2017, arXiv:1701.05517; as a detector in OD-test, Shafaei et al. 2019,
+arXiv:1809.04729, and in the evaluation by generative models of Lee et al.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from oodometer.lab.detector_models.cards import detector_model
-from oodometer.lab.detector_models.pixelcnn_likelihood import (
-    draw_pixels,
-    log_probabilities,
-    outputs_per_pixel,
-)
+from oodometer.lab.detector_models.pixelcnn_likelihood import draw_pixels, log_probabilities
+from oodometer.lab.detector_models.pixelcnn_network import PixelCNN, Structure
 from oodometer.lab.training.task import Batch, Measures, Task
+from oodometer.outputs import View
+from oodometer.registry import Scorer, detector
 from oodometer.study import TrainSpec
 
-_RESOLUTIONS = 3  # each half of the one before
-_MULTIPLE = 2 ** (_RESOLUTIONS - 1)  # to which sides are padded
+Variant = Literal["od_test", "evg"]
 
 
 @dataclass(frozen=True)
-class Structure:
-    """The size of a network."""
+class _Published:
+    """A network as published, and how it was trained."""
 
-    filters: int
-    components: int  # of the mixture
-    blocks: int = 5  # per resolution and stream
-    dropout: float = 0.5
-    drops_channels: bool = True  # whole ones, or else single numbers
+    grey: Structure
+    color: Structure
+    recipe: Mapping[str, object]
 
 
-def _normalised(direction: Tensor, gain: Tensor, axis: int) -> Tensor:
-    """Weights of the norm `gain` for every output, which is counted by this axis."""
-    others = [number for number in range(direction.dim()) if number != axis]
-    return direction * (gain / torch.linalg.vector_norm(direction, dim=others, keepdim=True))
+_PUBLISHED: Mapping[Variant, _Published] = {
+    "od_test": _Published(
+        grey=Structure(64, 5),
+        color=Structure(160, 10),
+        recipe={
+            "epochs": 60,
+            "batch_size": 128,
+            "learning_rate": 1e-3,
+            "schedule": "plateau(patience=10, threshold=0.01, factor=0.1, minimum=1e-5)",
+            "validation": 0.2,
+            "epoch": "best",
+            "best_by": "validation_loss",
+        },
+    ),
+    "evg": _Published(
+        grey=Structure(80, 10),
+        color=Structure(80, 10),
+        recipe={
+            "epochs": 200,
+            "batch_size": 64,
+            "learning_rate": 1e-4,
+            "schedule": "exponential(factor=0.999995)",
+            "augment": "crop_flip(padding=0)",
+        },
+    ),
+}
+_MNIST = Structure(32, 5)  # in OD-test, which takes 64 filters for other grey images
+_REDUCED = {
+    "tiny": (
+        Structure(8, 2, blocks=1, dropout=0.0),
+        {"epochs": 2, "train_size": 400, "learning_rate": 5e-3, "batch_size": 16},
+    ),
+    "small": (Structure(16, 5, blocks=1, dropout=0.0), {"epochs": 4, "train_size": 10_000}),
+}
 
 
-class _Convolution(nn.Conv2d):
-    """A convolution of `rows` up to its own, and of columns `before` and `behind` its own.
-
-    Weights are normalised (Salimans and Kingma 2016, arXiv:1602.07868), the border is zero.
-    """
-
-    def __init__(
-        self, inputs: int, outputs: int, rows: int, before: int, behind: int, stride: int = 1
-    ) -> None:
-        super().__init__(inputs, outputs, (rows, before + 1 + behind), stride)
-        norms = torch.linalg.vector_norm(self.weight.detach(), dim=(1, 2, 3), keepdim=True)
-        self.gain = nn.Parameter(norms)
-        self._border = (rows - 1, before)  # on all sides: PyTorch knows no other, the rest is cut
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Convolve."""
-        height, width = (side // self.stride[0] for side in inputs.shape[2:])
-        weight = _normalised(self.weight, self.gain, 0)
-        made = functional.conv2d(inputs, weight, self.bias, self.stride, self._border)
-        return made[:, :, :height, :width]
+def _structure(variant: Variant, spec: TrainSpec, channels: int) -> Structure:
+    if spec.model_size != "paper":
+        return _REDUCED[spec.model_size][0]
+    if variant == "od_test" and spec.data == "mnist":
+        return _MNIST
+    return _PUBLISHED[variant].grey if channels == 1 else _PUBLISHED[variant].color
 
 
-class _Enlargement(nn.ConvTranspose2d):
-    """The transposed convolution that doubles both sides, with normalised weights."""
-
-    def __init__(self, filters: int, columns: int) -> None:
-        super().__init__(filters, filters, (2, columns), 2)
-        norms = torch.linalg.vector_norm(self.weight.detach(), dim=(0, 2, 3), keepdim=True)
-        self.gain = nn.Parameter(norms)
-        self._border = (0, columns - 2)
-
-    def forward(self, inputs: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """Enlarge."""
-        weight = _normalised(self.weight, self.gain, 1)
-        border = self._border
-        return functional.conv_transpose2d(inputs, weight, self.bias, 2, border, border)
-
-
-def _both_signs(values: Tensor) -> Tensor:
-    """Twice as many channels: elu([x, -x])."""
-    return functional.elu(torch.cat([values, -values], 1))
-
-
-class _Block(nn.Module):
-    """A gated residual block: x + a S(b), with [a, b] from x and from a side input."""
-
-    def __init__(self, structure: Structure, behind: int, sides: int) -> None:
-        super().__init__()
-        filters = structure.filters
-        self.first = _Convolution(2 * filters, filters, 2, 1, behind)
-        self.side = _Convolution(2 * sides * filters, filters, 1, 0, 0) if sides else None
-        self.second = _Convolution(2 * filters, 2 * filters, 2, 1, behind)
-        kind = nn.Dropout2d if structure.drops_channels else nn.Dropout
-        self.dropout = kind(structure.dropout)
-
-    def forward(self, values: Tensor, *sides: Tensor) -> Tensor:
-        """Return the new values."""
-        inner = self.first(_both_signs(values))
-        if self.side is not None:
-            inner = inner + self.side(_both_signs(torch.cat(sides, 1)))
-        change, gate = self.second(self.dropout(_both_signs(inner))).chunk(2, 1)
-        return values + change * torch.sigmoid(gate)
-
-
-class _Stream(nn.Module):
-    """One of two streams: of the rows above, or of what is above and on the left."""
-
-    def __init__(self, structure: Structure, *, above: bool) -> None:
-        super().__init__()
-        behind = 1 if above else 0
-        sides = 0 if above else 1
-
-        def blocks(count: int, sides: int) -> nn.ModuleList:
-            return nn.ModuleList(_Block(structure, behind, sides) for _ in range(count))
-
-        count, filters = structure.blocks, structure.filters
-        smaller = range(_RESOLUTIONS - 1)
-        self.up = nn.ModuleList(blocks(count, sides) for _ in range(_RESOLUTIONS))
-        self.down = nn.ModuleList(
-            blocks(count + (level > 0), sides + 1) for level in range(_RESOLUTIONS)
-        )
-        self.reduce = nn.ModuleList(
-            _Convolution(filters, filters, 2, 1, behind, stride=2) for _ in smaller
-        )
-        self.enlarge = nn.ModuleList(_Enlargement(filters, 2 + behind) for _ in smaller)
-
-
-def _shifted(values: Tensor, down: int, right: int) -> Tensor:
-    """Move a picture; what moves in is zero."""
-    height, width = values.shape[2:]
-    return functional.pad(values, (right, 0, down, 0))[:, :, :height, :width]
-
-
-class PixelCNN(nn.Module):
-    """The network: images (n, C, h, w) from 0 to 1 in, the mixture of every pixel out.
-
-    Sides are padded below and on the right to a multiple of 4, which changes no probability of
-    the pixels that there are into anything but a probability.
-    """
-
-    def __init__(self, channels: int, structure: Structure) -> None:
-        super().__init__()
-        filters = structure.filters
-        self.channels = channels
-        self.above_start = _Convolution(channels + 1, filters, 2, 1, 1)
-        self.row_start = _Convolution(channels + 1, filters, 1, 1, 1)
-        self.column_start = _Convolution(channels + 1, filters, 2, 0, 0)
-        self.above = _Stream(structure, above=True)
-        self.left = _Stream(structure, above=False)
-        self.last = _Convolution(
-            filters, outputs_per_pixel(channels, structure.components), 1, 0, 0
-        )
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return the mixture's numbers (n, k, h, w)."""
-        height, width = images.shape[2:]
-        # The channel of ones tells pixels from the border.
-        marked = torch.cat([2 * images - 1, torch.ones_like(images[:, :1])], 1)
-        marked = functional.pad(marked, (0, -width % _MULTIPLE, 0, -height % _MULTIPLE))
-        above = _shifted(self.above_start(marked), 1, 0)
-        left = _shifted(self.row_start(marked), 1, 0) + _shifted(self.column_start(marked), 0, 1)
-        kept = [(above, left)]
-        for level in range(_RESOLUTIONS):
-            if level:
-                above = self.above.reduce[level - 1](above)
-                left = self.left.reduce[level - 1](left)
-                kept.append((above, left))
-            for of_above, of_left in zip(self.above.up[level], self.left.up[level], strict=True):
-                above = of_above(above)
-                left = of_left(left, above)
-                kept.append((above, left))
-        above, left = kept.pop()
-        for level in range(_RESOLUTIONS):
-            if level:
-                above = self.above.enlarge[level - 1](above)
-                left = self.left.enlarge[level - 1](left)
-            for of_above, of_left in zip(
-                self.above.down[level], self.left.down[level], strict=True
-            ):
-                above_before, left_before = kept.pop()
-                above = of_above(above, above_before)
-                left = of_left(left, above, left_before)
-        assert not kept, "every skip connection is used once"
-        made: Tensor = self.last(functional.elu(left))
-        return made[:, :, :height, :width]
+def _recipe(variant: Variant, spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
+    if spec.model_size == "paper":
+        return spec.model_copy(update={**_PUBLISHED[variant].recipe, "optimizer": "adam"})
+    changes = {"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 32}
+    return spec.model_copy(update=changes | _REDUCED[spec.model_size][1])
 
 
 def bits_per_dimension(model: nn.Module, images: Tensor) -> Tensor:
@@ -195,19 +91,17 @@ def bits_per_dimension(model: nn.Module, images: Tensor) -> Tensor:
 
     Values between two of the 256 are scored by the same formula, with an interval around them.
     """
-    outputs = model(images)
-    nats = log_probabilities(outputs, 2 * images - 1).sum((1, 2))
+    nats = log_probabilities(model(images), 2 * images - 1).sum((1, 2))
     return -nats / (images[0].numel() * math.log(2))
 
 
-def draw_images(
-    model: nn.Module, count: int, shape: Sequence[int], generator: torch.Generator
-) -> Tensor:
+def draw_images(model: nn.Module, count: int, generator: torch.Generator) -> Tensor:
     """Draw images (count, C, h, w) from 0 to 1, pixel by pixel.
 
     What comes below a row has no influence on it: the network sees the rows down to it only.
     """
-    channels, height, width = shape
+    assert isinstance(model, PixelCNN)
+    channels, height, width = model.shape
     images = torch.zeros(count, channels, height, width)
     for row in range(height):
         for column in range(width):
@@ -217,33 +111,56 @@ def draw_images(
     return images
 
 
-STRUCTURES = {
-    "tiny": Structure(8, 2, blocks=1, dropout=0.0),
-    "small": Structure(16, 5, blocks=1, dropout=0.0),
-}
-
-
-def _network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
-    return PixelCNN(shape[0], STRUCTURES["small"])
-
-
 def _loss(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
     return bits_per_dimension(model, batch.inputs).mean(), {}
 
 
-def _recipe(spec: TrainSpec) -> TrainSpec:
-    return spec.model_copy(
-        update={
-            "epochs": 4,
-            "batch_size": 32,
-            "optimizer": "adam",
-            "learning_rate": 1e-3,
-            "train_size": 10_000,
-        }
-    )
+def _as_given_and_rounded(model: nn.Module, images: Tensor) -> Tensor:
+    """Bits per dimension (n, 2): of the images, and of the nearest ones with 256 values."""
+    rounded = (images.clamp(0, 1) * 255).round() / 255
+    as_given = bits_per_dimension(model, images)
+    same = torch.equal(rounded, images)  # as images that are stored as bytes
+    return torch.stack([as_given, as_given if same else bits_per_dimension(model, rounded)], 1)
 
 
-@detector_model(task=Task(network=_network, loss=_loss), per="data", spec=_recipe)
-def pixelcnn(model: nn.Module, inputs: Tensor) -> Tensor:
-    """Negative log-likelihood in bits per dimension."""
-    return bits_per_dimension(model, inputs)
+def _task(variant: Variant) -> Task:
+    def network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
+        return PixelCNN(shape, _structure(variant, spec, shape[0]))
+
+    return Task(network=network, loss=_loss)
+
+
+@detector_model(
+    task=_task("od_test"), spec=partial(_recipe, "od_test"), columns=2, samples=draw_images
+)
+def pixelcnn_od_test(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Negative log-likelihoods by the network of OD-test."""
+    return _as_given_and_rounded(model, inputs)
+
+
+@detector_model(task=_task("evg"), spec=partial(_recipe, "evg"), columns=2, samples=draw_images)
+def pixelcnn_evg(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Negative log-likelihoods by the network of EvG."""
+    return _as_given_and_rounded(model, inputs)
+
+
+@detector(
+    paper="Salimans et al. 2017, arXiv:1701.05517",
+    needs={"model:pixelcnn_od_test", "model:pixelcnn_evg"},
+    grid={"variant": ("od_test",), "quantise": (False,)},
+    needs_for={
+        "variant": {"od_test": {"model:pixelcnn_od_test"}, "evg": {"model:pixelcnn_evg"}},
+    },
+    only_by_name=True,
+)
+def pixelcnn(train: View, *, variant: Variant = "od_test", quantise: bool = False) -> Scorer:
+    """Negative log-likelihood of PixelCNN++, an autoregressive model of pixels.
+
+    score = -log2 p(x) / D for D pixels and channels; OD-test reports bits per pixel and EvG nats
+    per image, which order images alike. p(x) is the product over pixels of a mixture of logistic
+    distributions given the pixels before. Values between two of the 256 are scored by the same
+    formula; quantise=True rounds them first. variant is the network and training of OD-test, or
+    that of EvG, which differ only at model_size: paper.
+    """
+    name, column = f"pixelcnn_{variant}", int(quantise)
+    return lambda test: test.model(name)[:, column]

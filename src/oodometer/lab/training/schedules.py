@@ -63,6 +63,17 @@ def cosine(*, minimum: float = 1e-6, warm_up: int = 0) -> Schedule:
     return Schedule(rates, warm_up=warm_up)
 
 
+def exponential(*, factor: float) -> Schedule:
+    """The rate times `factor` after every step."""
+    require(0 < factor <= 1, "The factor of exponential", factor, "above 0 and at most 1")
+
+    def rates(base: float, steps: int, epochs: int, curve: Curve) -> list[float]:
+        first = len(curve["train_loss"]) * steps
+        return [base * factor**step for step in range(first, first + steps)]
+
+    return Schedule(rates)
+
+
 def steps(*, at: int | str, factor: float | str) -> Schedule:
     """The rate times `factor` after each of these epochs: ``steps(at=60/120/160, factor=0.2)``.
 
@@ -172,7 +183,7 @@ def reached(*, on: str = "validation_accuracy", value: float = 1.0) -> Stopping:
 
 
 SCHEDULES: Mapping[str, Callable[..., Schedule]] = {
-    make.__name__: make for make in (constant, cosine, steps, one_cycle, plateau)
+    make.__name__: make for make in (constant, cosine, exponential, steps, one_cycle, plateau)
 }
 STOPPINGS: Mapping[str, Callable[..., Stopping]] = {
     make.__name__: make for make in (none, early, reached)
