@@ -57,6 +57,7 @@ WITNESSES = {
     "fdbd": "bisection for the point where two logits meet",
     "gaussian_mixture": "SciPy's normal densities",
     "generalized_entropy": "1,000-digit arithmetic",
+    "glow": "autograd's Jacobian; the integral of its density; the published number of weights",
     "good": "the softmax in double precision; the corners of a ball; points drawn from it",
     "gradient_uncertainty": "backward passes, sample by sample",
     "gradnorm": "autograd",
@@ -90,6 +91,8 @@ WITNESSES = {
     "odin_without_perturbation": "1,000-digit arithmetic",
     "one_class_svm": "scikit-learn's OneClassSVM; SciPy's SLSQP on its dual",
     "openmax": "libMR 0.1.9, the authors' library; SciPy's Weibull fit, sample by sample",
+    "pixelcnn": "sums over all values; all images of 3 x 3 pixels; gradients with respect to later "
+    "pixels; the published number of weights",
     "outlier_exposure": "the softmax in double precision; the gradient of its loss in closed form",
     "pnml": "200-digit arithmetic",
     "rankfeat": "a singular value decomposition",

@@ -33,7 +33,7 @@ def _pixels(*shape: int, seed: int = 1) -> Tensor:
 
 
 def _latent(net: Glow, flat: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """All latent numbers of one image, standardised by the priors, in one vector."""
+    """All latent numbers of one image, standardized by the priors, in one vector."""
     values = torch.logit(((2 * flat.reshape(1, *shape) - 1) * 0.9 + 1) / 2)
     found = []
     for level in net.levels:
@@ -107,17 +107,17 @@ def test_at_the_start_a_coupling_is_the_identity_or_a_constant(
 
 
 @pytest.mark.parametrize("side", [1, 3])
-def test_the_first_batch_is_normalised_and_no_other(side: int) -> None:
+def test_the_first_batch_is_normalized_and_no_other(side: int) -> None:
     layer = glow_network._Convolution(2, 3, side)
     first, second = torch.randn(64, 2, 4, 4) * 5 + 2, torch.randn(64, 2, 4, 4)
     layer.eval()(first)
-    assert not layer.normalisation.started
+    assert not layer.normalization.started
     made = layer.train()(first)
     assert torch.allclose(made.mean((0, 2, 3)), torch.zeros(3), atol=1e-5)
     assert torch.allclose(made.std((0, 2, 3), correction=0), torch.ones(3), atol=1e-4)
-    before = layer.normalisation.log_scale.clone()
+    before = layer.normalization.log_scale.clone()
     layer(second)
-    assert torch.equal(layer.normalisation.log_scale, before)
+    assert torch.equal(layer.normalization.log_scale, before)
 
 
 def test_without_steps_it_is_a_normal_distribution_of_logits() -> None:

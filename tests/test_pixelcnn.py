@@ -71,7 +71,7 @@ def test_256_probabilities_sum_to_one(spread: float) -> None:
     assert logs.isfinite().all()
 
 
-def test_colours_sum_to_one_given_the_colours_before() -> None:
+def test_colors_sum_to_one_given_the_colors_before() -> None:
     """Of one component: the sum over blue and green is the probability of red alone."""
     outputs = _outputs(3, 1, 1, 0.7)
     reds = GRID[::85]

@@ -30,7 +30,7 @@ def bits_per_dimension(model: nn.Module, pixels: Tensor) -> Tensor:
     return math.log2(_VALUES) - log_density / (dimensions * math.log(2))
 
 
-def _dequantised(images: Tensor, noise: Tensor) -> Tensor:
+def _dequantized(images: Tensor, noise: Tensor) -> Tensor:
     """Spread each of the 256 values evenly over its share of 0 to 1."""
     return ((_VALUES - 1) * images + noise) / _VALUES
 
@@ -64,7 +64,7 @@ def _recipe(spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
 
 
 def _loss(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
-    pixels = _dequantised(batch.inputs, torch.rand_like(batch.inputs))
+    pixels = _dequantized(batch.inputs, torch.rand_like(batch.inputs))
     return bits_per_dimension(model, pixels).mean(), {}
 
 
@@ -75,7 +75,7 @@ def _plain_and_noisy(model: nn.Module, images: Tensor) -> Tensor:
     """
     generator = torch.Generator().manual_seed(0)
     noise = torch.rand(images.shape[1:], generator=generator).to(images)
-    pair = images, _dequantised(images, noise)
+    pair = images, _dequantized(images, noise)
     return torch.stack([bits_per_dimension(model, pixels) for pixels in pair], 1)
 
 

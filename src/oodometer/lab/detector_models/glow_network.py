@@ -32,7 +32,7 @@ class Structure:
     triangular: bool = False  # whether mixing matrices are learned by their LU decomposition
 
 
-class _Normalisation(nn.Module):
+class _Normalization(nn.Module):
     """ActNorm: y = (x + b) exp(l) per channel, mean 0 and deviation 1 on the first batch.
 
     A convolution before or after it takes it into its weights, which saves passes over the values.
@@ -117,18 +117,18 @@ class _ZeroConvolution(nn.Conv2d):
 
 
 class _Convolution(nn.Conv2d):
-    """A convolution, and the normalisation of what it makes."""
+    """A convolution, and the normalization of what it makes."""
 
     def __init__(self, inputs: int, outputs: int, side: int) -> None:
         super().__init__(inputs, outputs, side, padding=side // 2, bias=False)
         nn.init.normal_(self.weight, std=0.05)
-        self.normalisation = _Normalisation(outputs)
+        self.normalization = _Normalization(outputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Convolve and normalise."""
-        if self.normalisation.waits:
-            self.normalisation.start(super().forward(inputs))
-        scale, bias = self.normalisation()
+        """Convolve and normalize."""
+        if self.normalization.waits:
+            self.normalization.start(super().forward(inputs))
+        scale, bias = self.normalization()
         weight = self.weight * scale[:, None, None, None]
         return functional.conv2d(inputs, weight, bias, padding=self.padding)
 
@@ -175,28 +175,28 @@ class _Coupling(nn.Module):
 
 
 class _Step(nn.Module):
-    """Normalise, mix the channels, couple their halves."""
+    """Normalize, mix the channels, couple their halves."""
 
     def __init__(self, channels: int, structure: Structure) -> None:
         super().__init__()
-        self.normalisation = _Normalisation(channels)
+        self.normalization = _Normalization(channels)
         self.mixing = (_TriangularMixing if structure.triangular else _Mixing)(channels)
         self.coupling = _Coupling(channels, structure)
 
     def forward(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return the new values and the log-determinant (n,)."""
-        if self.normalisation.waits:
-            self.normalisation.start(values)
-        scale, shift = self.normalisation()
+        if self.normalization.waits:
+            self.normalization.start(values)
+        scale, shift = self.normalization()
         weight, log_volume = self.mixing.matrix()
         mixed = functional.conv2d(values, (weight * scale)[:, :, None, None], weight @ shift)
         coupled, log_determinant = self.coupling(mixed)
-        constant = self.normalisation.log_scale.sum() + log_volume
+        constant = self.normalization.log_scale.sum() + log_volume
         return coupled, log_determinant + constant * values[0, 0].numel()
 
     def inverse(self, values: Tensor) -> Tensor:
         """Undo it; the matrix is inverted in double precision."""
-        scale, shift = (part[:, None, None] for part in self.normalisation())
+        scale, shift = (part[:, None, None] for part in self.normalization())
         back = self.mixing.matrix()[0].double().inverse().to(values.dtype)
         mixed = functional.conv2d(self.coupling.inverse(values), back[:, :, None, None])
         undone: Tensor = (mixed - shift) / scale

@@ -1,4 +1,4 @@
-"""The discretised mixture of logistic distributions of PixelCNN++.
+"""The discretized mixture of logistic distributions of PixelCNN++.
 
 Salimans et al. 2017, arXiv:1701.05517. Pixel values 0 to 255 are placed at x = v / 127.5 - 1; a
 value has the probability of the interval x - 1/255 to x + 1/255, the first and the last one that of
@@ -27,11 +27,11 @@ class Mixture(NamedTuple):
     logits: Tensor
     means: Tensor
     log_scales: Tensor
-    coefficients: Tensor | None  # of the channels before, for colours: red in green, ...
+    coefficients: Tensor | None  # of the channels before, for colors: red in green, ...
 
 
 def outputs_per_pixel(channels: int, components: int) -> int:
-    """How many numbers describe a pixel: 3 M if it is grey, 10 M if it has three colours."""
+    """How many numbers describe a pixel: 3 M if it is grey, 10 M if it has three colors."""
     return components * (1 + 3 * channels if channels == 3 else 3 * channels)
 
 
@@ -48,7 +48,7 @@ def mixture_of(outputs: Tensor, channels: int) -> Mixture:
 
 
 def conditional_means(mixture: Mixture, values: Tensor) -> Tensor:
-    """Means (n, M, C, h, w), given the true values (n, C, h, w) of the colours before."""
+    """Means (n, M, C, h, w), given the true values (n, C, h, w) of the colors before."""
     if mixture.coefficients is None:
         return mixture.means
     red, green = values[:, None, 0], values[:, None, 1]
@@ -83,7 +83,7 @@ def log_probabilities(outputs: Tensor, values: Tensor) -> Tensor:
 def draw_pixels(outputs: Tensor, channels: int, generator: torch.Generator) -> Tensor:
     """Draw values (n, C, h, w) on the grid of 256, from -1 to 1.
 
-    A component is drawn by its weight; then each colour from its logistic distribution, rounded,
+    A component is drawn by its weight; then each color from its logistic distribution, rounded,
     given the ones before.
     """
     mixture = mixture_of(outputs, channels)

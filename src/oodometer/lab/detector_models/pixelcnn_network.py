@@ -29,7 +29,7 @@ class Structure:
     drops_channels: bool = True  # whole ones, or else single numbers
 
 
-def _normalised(direction: Tensor, gain: Tensor, axis: int) -> Tensor:
+def _normalized(direction: Tensor, gain: Tensor, axis: int) -> Tensor:
     """Weights of the norm `gain` for every output, which is counted by this axis."""
     others = [number for number in range(direction.dim()) if number != axis]
     norms: Tensor = torch.linalg.vector_norm(direction, dim=others, keepdim=True)
@@ -39,7 +39,7 @@ def _normalised(direction: Tensor, gain: Tensor, axis: int) -> Tensor:
 class _Convolution(nn.Conv2d):
     """A convolution of `rows` up to its own, and of columns `before` and `behind` its own.
 
-    Weights are normalised (Salimans and Kingma 2016, arXiv:1602.07868), the border is zero.
+    Weights are normalized (Salimans and Kingma 2016, arXiv:1602.07868), the border is zero.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class _Convolution(nn.Conv2d):
     def forward(self, inputs: Tensor) -> Tensor:
         """Convolve."""
         height, width = (side // self.stride[0] for side in inputs.shape[2:])
-        weight = _normalised(self.weight, self.gain, 0)
+        weight = _normalized(self.weight, self.gain, 0)
         made = functional.conv2d(inputs, weight, self.bias, self.stride, self._border)
         return made[:, :, :height, :width]
 
 
 class _Enlargement(nn.ConvTranspose2d):
-    """The transposed convolution that doubles both sides, with normalised weights."""
+    """The transposed convolution that doubles both sides, with normalized weights."""
 
     def __init__(self, filters: int, columns: int) -> None:
         super().__init__(filters, filters, (2, columns), 2)
@@ -69,7 +69,7 @@ class _Enlargement(nn.ConvTranspose2d):
 
     def forward(self, inputs: Tensor, output_size: list[int] | None = None) -> Tensor:
         """Enlarge."""
-        weight = _normalised(self.weight, self.gain, 1)
+        weight = _normalized(self.weight, self.gain, 1)
         border = self._border
         return functional.conv_transpose2d(inputs, weight, self.bias, 2, border, border)
 
