@@ -62,7 +62,7 @@ _PUBLISHED: Mapping[Variant, _Published] = {
     ),
 }
 _MNIST = Structure(32, 5)  # in OD-test, which takes 64 filters for other grey images
-_REDUCED = {
+_REDUCED: Mapping[str, tuple[Structure, Mapping[str, object]]] = {
     "tiny": (
         Structure(8, 2, blocks=1, dropout=0.0),
         {"epochs": 2, "train_size": 400, "learning_rate": 5e-3, "batch_size": 16},
@@ -82,8 +82,8 @@ def _structure(variant: Variant, spec: TrainSpec, channels: int) -> Structure:
 def _recipe(variant: Variant, spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
     if spec.model_size == "paper":
         return spec.model_copy(update={**_PUBLISHED[variant].recipe, "optimizer": "adam"})
-    changes = {"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 32}
-    return spec.model_copy(update=changes | _REDUCED[spec.model_size][1])
+    changes: dict[str, object] = {"optimizer": "adam", "learning_rate": 1e-3, "batch_size": 32}
+    return spec.model_copy(update={**changes, **_REDUCED[spec.model_size][1]})
 
 
 def bits_per_dimension(model: nn.Module, images: Tensor) -> Tensor:

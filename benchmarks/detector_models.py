@@ -1,0 +1,121 @@
+"""Time training and scoring of detector models beside the arithmetic that they take.
+
+    OMP_NUM_THREADS=1 python benchmarks/detector_models.py [model ...] [--size small]
+
+The limit is the time of a model's multiply-adds, counted by PyTorch, at the rate of a plain matrix
+product on the same core in the same run. Two batches are trained and 64 images scored, the shortest
+of several times counts; all times are CPU times. Models with narrow layers stay far from the limit:
+their convolutions read and write more than they compute. Wants an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from oodometer.lab.data.samples import Images
+from oodometer.lab.detector_models import MODELS, DetectorModel, answers_of
+from oodometer.lab.training.train import Training
+from oodometer.study import TrainSpec
+
+SHAPES = {"grey": (1, 28, 28), "color": (3, 32, 32)}
+BATCHES, SCORED, CLASSES = 2, 64, 10
+
+
+def seconds(action: Callable[[], object], repeats: int = 3) -> float:
+    """The shortest CPU time of an action, which is done once before."""
+    action()
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        action()
+        times.append(time.process_time() - started)
+    return min(times)
+
+
+def operations(action: Callable[[], object]) -> int:
+    """How many multiplications and additions an action takes in matrix products."""
+    with FlopCounterMode(display=False) as counter:
+        action()
+    return int(counter.get_total_flops())
+
+
+def fastest_rate(side: int = 768) -> float:
+    """Operations per second of a plain matrix product."""
+    left, right = torch.randn(2, side, side)
+    return 2 * side**3 / seconds(lambda: left @ right, repeats=20)
+
+
+def images(count: int, shape: tuple[int, ...], classes: int) -> Images:
+    """Noise with labels."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (count, *shape), np.uint8)
+    return Images("noise", pixels, np.arange(count) % classes)
+
+
+def widest(model: nn.Module) -> int:
+    """The most channels that a convolution makes."""
+    made = [module.out_channels for module in model.modules() if isinstance(module, nn.Conv2d)]
+    return max(made, default=0)
+
+
+def measure(card: DetectorModel, size: str, kind: str, rate: float) -> str:
+    """One line of the table."""
+    shape = SHAPES[kind]
+    study = TrainSpec.model_validate({"data": "noise", "model_size": size, "auxiliary": "noise"})
+    spec = card.recipe(study, (10**6, *shape), member=int(card.members > 1))
+    classes = 2 if card.per == "outliers" else CLASSES
+    trained = images(BATCHES * spec.batch_size, shape, classes)
+    changes = {"train_size": None, "validation": 0.0, "epoch": "last", "stopping": "none"}
+    if "validation" in spec.schedule:
+        changes["schedule"] = "constant"
+    spec = spec.model_copy(update=changes)
+    training = Training(
+        spec, trained, classes, task=card.task,
+        auxiliary=trained if card.task.outliers_per_input else None,
+    )  # fmt: skip
+    training.run_epoch()  # some layers start with what the first batch shows
+    step = operations(training.run_epoch) / BATCHES
+    step_seconds = seconds(training.run_epoch) / BATCHES
+    model = card.task.fresh_network(spec, shape, classes)
+    weights = training.finished_weights("last")
+    model.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
+    scored = images(SCORED, shape, classes)
+
+    def score() -> None:
+        answers_of(card, model.eval(), scored)
+
+    asked, asked_seconds = operations(score), seconds(score)
+    return (
+        f"{card.name:28} {kind:5} {widest(model):8} {asked / 2e6 / SCORED:10.1f} "
+        f"{1000 * step_seconds:9.0f} {step_seconds * rate / step:8.1f} "
+        f"{1000 * asked_seconds / SCORED:9.2f} {asked_seconds * rate / asked:8.1f}"
+    )
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", nargs="*", help="names of detector models; all by default")
+    parser.add_argument("--size", default="small", choices=("tiny", "small", "paper"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"matrix product: {fastest_rate() / 1e9:.0f} GFLOP/s")
+    print(
+        f"{'model':28} {'data':5} {'channels':>8} {'MMAC/image':>10} {'step ms':>9} {'x limit':>8} "
+        f"{'score ms':>9} {'x limit':>8}"
+    )
+    for name in arguments.model or MODELS:
+        for kind in SHAPES:
+            rate = fastest_rate()  # anew: the speed of a core changes with its load
+            print(measure(MODELS[name], arguments.size, kind, rate), flush=True)
+
+
+if __name__ == "__main__":
+    main()
