@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from engine_studies import run_inside
 from torch import nn
 
 import oodometer.builtin  # noqa: F401 - importing registers them
 from oodometer.detectors._acceptance import exact_range, hinge_range
+from oodometer.engine.stores import FolderStore
 from oodometer.needs import Need
 from oodometer.outputs import Head, Outputs
-from oodometer.registry import find
+from oodometer.registry import DETECTORS, choose, find
+from oodometer.study import parse_study
 
 
 def answered(features: np.ndarray, answers: np.ndarray, model: str) -> Outputs:
@@ -154,3 +158,51 @@ def test_each_variant_needs_its_own_model_only():
     # Naming a detector trains its default only; the others are trained by name.
     assert list(card.settings()) == [{"loss": "mse", "architecture": "od_test"}]
     assert find("knn_svm_codes").complete({"codes": "vae"})["codes"] == "vae"
+
+
+# --- in studies -----------------------------------------------------------------------------------
+
+
+def test_one_autoencoder_serves_all_runs_and_all_detectors_of_a_study(tmp_path):
+    content = {
+        "name": "codes",
+        "base": {
+            "data": "digits", "network": "mlp", "width": 4, "epochs": 1, "train_size": 150,
+            "test_size": 80, "model_size": "tiny",
+        },
+        "factors": [{"field": "seed", "levels": [0, 1]}],
+        "detectors": ["reconstruction_error", "knn_svm_codes(k=2)", "autoencoder_threshold"],
+        "ood": ["uniform_noise", "inverted"],
+        "protocols": ["od_test"],
+    }  # fmt: skip
+    study = parse_study(content, "study")
+    store = FolderStore(tmp_path)
+    (finding,) = run_inside(study, store).findings
+    assert len(list(store.keys("models"))) == 2 + 1  # of the classifiers, and of the autoencoder
+    assert not finding.missing
+    methods = {row[0] for row in finding.tables[0].rows}
+    assert methods == {"reconstruction_error", "knn_svm_codes(k=2)", "autoencoder_threshold"}
+
+
+METHODS = {  # of OD-test, and what they are here, in a study with the protocol od_test
+    "PbThreshold": "max_softmax",
+    "ScoreSVM": "score_svm",
+    "LogisticSVM": "logistic_svm",
+    "ODIN": "odin_fine",
+    "K-NNSVM": "knn_svm(space=pixels)",
+    "K-BNNSVM": "knn_svm_codes(codes=bce)",
+    "K-MNNSVM": "knn_svm_codes(codes=mse)",
+    "K-VNNSVM": "knn_svm_codes(codes=vae)",
+    "AEThreshold": "autoencoder_threshold",
+    "MC-Dropout": "mc_dropout",
+    "DeepEnsemble": "deep_ensemble",
+    "OpenMax": "openmax",
+    "BinClass": "binary_network",
+}
+
+
+def test_the_methods_of_the_paper_exist_and_the_docs_name_them():
+    page = (Path(__file__).parents[1] / "docs" / "od-test.md").read_text(encoding="utf-8")
+    for method, text in METHODS.items():
+        assert choose(text).detector.name in DETECTORS
+        assert f"| {method} |" in page and f"`{text}`" in page
