@@ -1,4 +1,4 @@
-"""Generate docs/detectors.md from the detector registry.
+"""Generate docs/detectors.md from the detector registry, and the tables of trained detectors.
 
     python docs/make_pages.py [--measure]
 
@@ -8,6 +8,7 @@ benchmarks/detector_costs.json; without it, the page shows the saved times.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
@@ -23,6 +24,7 @@ from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector
 
 HERE = Path(__file__).parent
+TRAINED, FIGURES = HERE / "trained-detectors.md", HERE / "results" / "trained-detectors.csv"
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
 ORACLES = HERE.parent / "tests" / "oracles"
 HEAD = """# Detectors
@@ -194,6 +196,30 @@ def page() -> str:
     return HEAD + "\n\n".join(entry(card, costs, agrees) for card in built_in()) + "\n"
 
 
+def trained_page() -> str:
+    """The page of trained detectors, each table as the CSV file of benchmarks has it."""
+    with FIGURES.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    text = TRAINED.read_text(encoding="utf-8")
+    for data in dict.fromkeys(row["data"] for row in rows):
+        marks = f"(<!-- trained on {data} -->\\n).*?(<!-- end -->)"
+        table = _figures([row for row in rows if row["data"] == data])
+        text = re.sub(marks, lambda found, new=table: found[1] + new + found[2], text, flags=re.S)
+    return text
+
+
+def _figures(rows: list[dict[str, str]]) -> str:
+    """A table of AUROCs: a line per model, a column per outlier set."""
+    sets = list(dict.fromkeys(row["outliers"] for row in rows))
+    about = ["model", "size", "images", "epochs", "parameters", "CPU minutes"]
+    models: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        models.setdefault(tuple(row[key] for key in about), {})[row["outliers"]] = row["AUROC"]
+    lines = [[*about, *sets], ["---"] * (len(about) + len(sets))]
+    lines += [[*key, *(found.get(name, "") for name in sets)] for key, found in models.items()]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def made_up(seed: int, rows: int = 10_000, width: int = 128, classes: int = 10) -> Outputs:
     """Outputs of a made-up classifier; the same head for every seed."""
     fixed, generator = (torch.Generator().manual_seed(number) for number in (0, seed))
@@ -229,3 +255,4 @@ if __name__ == "__main__":
         lines = [f"{json.dumps(name)}: {json.dumps(times)}" for name, times in figures.items()]
         COSTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
+    TRAINED.write_text(trained_page(), encoding="utf-8")

@@ -124,8 +124,9 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
 
 
-def test_the_page_of_detectors_is_up_to_date():
+def test_the_pages_of_detectors_are_up_to_date():
     spec = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "make_pages.py")
     pages = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(pages)
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run: make docs"
+    assert pages.TRAINED.read_text(encoding="utf-8") == pages.trained_page(), "run: make docs"
