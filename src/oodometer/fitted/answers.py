@@ -17,6 +17,7 @@ from oodometer.fitted.models import (
     train_models,
     training_outputs,
 )
+from oodometer.lab.data.auxiliary import check_auxiliary_images
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import find_model
@@ -68,6 +69,8 @@ def answers_for(
     images = {name: gathered(name, data) for name, data in sets.items()}
     train = images["train"]
     outliers = None if auxiliary is None else auxiliary_images(auxiliary, train)
+    if outliers is not None:
+        check_auxiliary_images(outliers, images.values())
     for name, label in sorted(needs.items()):
         card = find_model(name)
         try:

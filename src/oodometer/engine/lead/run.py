@@ -30,7 +30,11 @@ from oodometer.engine.upkeep.mending import drop_damaged, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, unknown
-from oodometer.lab.data.auxiliary import load_auxiliary
+from oodometer.lab.data.auxiliary import (
+    check_auxiliary_images,
+    check_auxiliary_name,
+    load_auxiliary,
+)
 from oodometer.lab.data.encoders import pretrained_digest
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
@@ -93,7 +97,11 @@ def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
             raise UserError(
                 f"Two outlier sets are called '{name}': leave one out, or rename its file."
             )
-    auxiliary = load_auxiliary(spec.auxiliary, source) if spec.auxiliary else None
+    auxiliary = None
+    if spec.auxiliary:
+        check_auxiliary_name(spec.auxiliary, spec.data, ood)
+        auxiliary = load_auxiliary(spec.auxiliary, source)
+        check_auxiliary_images(auxiliary, [source.train, source.test, *sets])
     content = DataContent(
         id=source.name,
         train=source.train.digest,

@@ -1,23 +1,148 @@
-"""Auxiliary outliers: what some detector models learn from besides the training data."""
+"""Auxiliary outliers: what some detector models learn from besides the training data.
+
+What a detector is later tested on must not be among them: neither a set, nor an image, nor a class.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oodometer.calls import setting_text
 from oodometer.errors import UserError
+from oodometer.lab.data.cards import CARDS
+from oodometer.lab.data.class_names import shared_names
+from oodometer.lab.data.compatibility import overlaps
 from oodometer.lab.data.datasets import split_options
+from oodometer.lab.data.duplicates import hashes, near_copies
 from oodometer.lab.data.outliers import KNOWN, OPTIONS, load_outliers
-from oodometer.lab.data.samples import Samples
+from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source
+
+_CLASSES = "classes"  # setting by which shared class names are allowed
+_OPTIONS = (*OPTIONS, _CLASSES)
+_AT_ONCE = 4096  # images whose copies are looked for together
+_LOOKED_AT = 500  # images of a set that are compared with all auxiliary outliers
+_NEAR = 0.95  # correlation from which two images are near copies, as in the diagnostics
+_SMALLEST = 16  # side of images of which near copies are told from chance
+_MOST_NEAR = 0.05  # share of near copies that is still taken for chance
 
 
 def load_auxiliary(name: str, source: Source) -> Samples:
     """Read the training part of a data set, all of it, in the shape of the source's inputs."""
-    data, options = split_options(name, OPTIONS)
+    data, options = _parted(name)
     if data in KNOWN:
         raise UserError(
             f"auxiliary must name a data set, got '{name}', which is made from the test set."
         )
+    options.pop(_CLASSES, None)
     part = setting_text({"part": "train", **options})
     return load_outliers(f"{data}({part})", replace(source, test_size=None, ood_draw=None))
+
+
+def check_auxiliary_name(name: str, data: str, ood: Sequence[str]) -> None:
+    """Refuse auxiliary outliers of a set that is tested on, or that share classes with one.
+
+    Classes that the in-distribution data show can be left out with ``(rule=strict)``; where a
+    shared word means different things, ``(classes=any)`` says so, and findings repeat it.
+    """
+    own, options = _parted(name)
+    others = [split_options(other, OPTIONS)[0] for other in (data, *ood)]
+    if own in others:
+        role = "the in-distribution data" if own == others[0] else "an outlier set of the study"
+        raise UserError(
+            f"auxiliary names '{own}', which is {role}: a detector must not learn from what it is "
+            "tested on, so take another data set."
+        )
+    if options.get(_CLASSES) == "any":
+        return
+    for index, other in enumerate(others):
+        if index == 0 and options.get("rule") == "strict":
+            continue  # its classes are left out
+        shared = _shared_classes(other, own)
+        if shared:
+            first = ", ".join(shared[:3])
+            more = f" and {len(shared) - 3} more" if len(shared) > 3 else ""
+            rule = f"{own}(rule=strict) to leave them out, or " if index == 0 else ""
+            raise UserError(
+                f"auxiliary '{own}' shares classes with '{other}' ({first}{more}): "
+                f"write {rule}{own}(classes=any) if these are different things."
+            )
+
+
+def check_auxiliary_images(auxiliary: Samples, others: Iterable[Samples]) -> None:
+    """Refuse auxiliary outliers among which images of other sets are, exactly or nearly.
+
+    Every image counts if it is equal in 256 steps, constant ones aside; of 500 images of each
+    set, 5 percent may be near copies by chance, and images below 16 x 16 may all be.
+    """
+    if not isinstance(auxiliary, Images):
+        return
+    sets = [other for other in others if isinstance(other, Images)]
+    sets = [other for other in sets if other.shape == auxiliary.shape]
+    known = _prints(auxiliary)
+    for samples in sets:
+        _refuse(auxiliary, samples, len(known & _prints(samples)), len(samples), "")
+    if not sets or min(auxiliary.shape[1:]) < _SMALLEST:
+        return
+    looked_at = [_spread(samples) for samples in sets]
+    together = np.concatenate(looked_at)
+    copied: set[int] = set()
+    for rows in _portions(auxiliary):
+        copied |= {copy.ood_row for copy in near_copies(auxiliary.floats(rows), together, _NEAR)}
+    start = 0
+    for samples, part in zip(sets, looked_at, strict=True):
+        near = len(copied.intersection(range(start, start + len(part))))
+        if near > _MOST_NEAR * len(part):
+            _refuse(auxiliary, samples, near, len(part), "near copies of ")
+        start += len(part)
+
+
+def _refuse(auxiliary: Samples, samples: Samples, found: int, looked_at: int, how: str) -> None:
+    if found:
+        raise UserError(
+            f"Auxiliary outliers '{auxiliary.name}' contain {how}{found} of {looked_at} images of "
+            f"'{samples.name}': a detector must not learn from what it is tested on."
+        )
+
+
+def _portions(images: Images) -> list[NDArray[np.int64]]:
+    return np.array_split(np.arange(len(images)), -(-len(images) // _AT_ONCE))
+
+
+def _spread(images: Images) -> NDArray[np.float32]:
+    """Some images from all over a set."""
+    rows = np.arange(0, len(images), max(1, len(images) // _LOOKED_AT))
+    return images.floats(rows[:_LOOKED_AT])
+
+
+def _parted(name: str) -> tuple[str, dict[str, bool | int | float | str]]:
+    data, options = split_options(name, _OPTIONS)
+    if options.get(_CLASSES, "any") != "any":
+        raise UserError(f"In auxiliary '{name}', classes is {options[_CLASSES]}, but must be any.")
+    return data, options
+
+
+def _prints(images: Images) -> set[bytes]:
+    """A fingerprint of every image that is not constant."""
+    found: set[bytes] = set()
+    for rows in _portions(images):
+        pixels = images.floats(rows)
+        flat = pixels.reshape(len(pixels), -1)
+        found.update(hashes(pixels[flat.max(1) > flat.min(1)]))
+    return found
+
+
+def _shared_classes(one: str, other: str) -> tuple[str, ...]:
+    """Classes of two known data sets that both show, by what is known of them or by their names."""
+    known = tuple(dict.fromkeys(entry.name for entry in overlaps(one, other, "strict")))
+    names = [card.class_names for card in map(CARDS.get, (one, other)) if card is not None]
+    if known or len(names) < 2:
+        return known
+    return tuple(
+        pair.id_class if pair.kind == "same" else f"{pair.id_class} and {pair.ood_class}"
+        for pair in shared_names(*names)
+    )

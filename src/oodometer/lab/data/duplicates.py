@@ -23,9 +23,9 @@ _ALIKE = 0.8  # correlation of small images below which two cannot be copies
 def exact_copies(first: Pixels, second: Pixels) -> list[Copy]:
     """Return each row of the second set whose pixels, in 256 steps, a row of the first has."""
     places: dict[bytes, int] = {}
-    for row, key in enumerate(_hashes(first)):
+    for row, key in enumerate(hashes(first)):
         places.setdefault(key, row)
-    return [Copy(places[key], row, 1.0) for row, key in enumerate(_hashes(second)) if key in places]
+    return [Copy(places[key], row, 1.0) for row, key in enumerate(hashes(second)) if key in places]
 
 
 def near_copies(first: Pixels, second: Pixels, threshold: float) -> list[Copy]:
@@ -51,6 +51,12 @@ def near_copies(first: Pixels, second: Pixels, threshold: float) -> list[Copy]:
     return [found[row] for row in sorted(found)]
 
 
+def hashes(pixels: Pixels) -> list[bytes]:
+    """A fingerprint of each image in 256 steps: equal images have equal ones."""
+    coarse = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
+    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in coarse]
+
+
 def grey(pixels: Pixels) -> Pixels:
     """Grey values (n, height, width) by the weights of ITU-R BT.601."""
     if pixels.shape[1] != 3:
@@ -58,11 +64,6 @@ def grey(pixels: Pixels) -> Pixels:
     weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)
     mixed: Pixels = np.einsum("nchw,c->nhw", pixels, weights)
     return mixed
-
-
-def _hashes(pixels: Pixels) -> list[bytes]:
-    coarse = np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8)
-    return [hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in coarse]
 
 
 def _small(images: Pixels) -> Vectors:

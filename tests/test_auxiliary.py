@@ -1,0 +1,76 @@
+"""Auxiliary outliers: refused if they are what a detector is tested on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
+from oodometer.lab.data.samples import Images
+
+
+def pictures(name: str, seed: int, count: int = 80, side: int = 16) -> Images:
+    """Random smooth images."""
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (count, 3, side // 2, side // 2), np.uint8)
+    pixels = small.repeat(2, axis=2).repeat(2, axis=3)
+    return Images(name, pixels, np.full(count, -1))
+
+
+def joined(name: str, *parts: np.ndarray) -> Images:
+    pixels = np.concatenate(parts)
+    return Images(name, pixels, np.full(len(pixels), -1))
+
+
+AUXILIARY, TEST, OTHER = pictures("more", 0), pictures("test", 1), pictures("other", 2)
+
+
+def test_sets_without_common_images_are_accepted():
+    check_auxiliary_images(AUXILIARY, [TEST, OTHER])
+
+
+def test_one_test_image_among_the_auxiliary_outliers_is_refused():
+    leaking = joined("more", AUXILIARY.pixels, TEST.pixels[33:34])
+    said = "'more' contain 1 of 80 images of 'test': a detector must not learn"
+    with pytest.raises(UserError, match=said):
+        check_auxiliary_images(leaking, [OTHER, TEST])
+    floats = Images("more", leaking.floats(np.arange(81)), leaking.labels)  # stored otherwise
+    with pytest.raises(UserError, match=said):
+        check_auxiliary_images(floats, [OTHER, TEST])
+
+
+def test_black_images_in_both_sets_are_no_leak():
+    black = np.zeros((3, *TEST.shape), np.uint8)
+    sets = (joined(images.name, images.pixels, black) for images in (AUXILIARY, TEST))
+    check_auxiliary_images(next(sets), list(sets))
+
+
+def test_test_images_that_are_mirrored_and_darker_are_refused():
+    dark = (TEST.pixels[:, :, :, ::-1] * 0.8).astype(np.uint8)
+    with pytest.raises(UserError, match="contain near copies of 80 of 80 images of 'test'"):
+        check_auxiliary_images(joined("more", AUXILIARY.pixels, dark), [OTHER, TEST])
+
+
+@pytest.mark.parametrize(
+    ("name", "ood", "said"),
+    [
+        ("svhn", ["celeba", "svhn"], "'svhn', which is an outlier set of the study"),
+        ("svhn(size=16)", ["svhn(part=all)"], "'svhn', which is an outlier set of the study"),
+        ("cifar10", ["svhn"], "'cifar10', which is the in-distribution data"),
+        ("tiny-imagenet", ["svhn"], r"shares classes with 'cifar10' .*\(rule=strict\) to leave"),
+        ("cifar100(classes=some)", ["svhn"], "classes is some, but must be any"),
+        ("cifar100(rows=3)", ["svhn"], "Unknown setting of data set 'cifar100' 'rows'"),
+        ("cifar100(rule=strict)", ["svhn", "tiny-imagenet"], "shares classes with 'tiny-imagenet'"),
+    ],
+)
+def test_names_that_are_refused(name, ood, said):
+    with pytest.raises(UserError, match=said):
+        check_auxiliary_name(name, "cifar10", ood)
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny-imagenet(rule=strict)", "tiny-imagenet(classes=any)", "textures", "mine.npz"]
+)
+def test_names_that_are_accepted(name):
+    check_auxiliary_name(name, "cifar10", ["svhn", "celeba"])
