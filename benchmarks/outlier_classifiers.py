@@ -27,8 +27,8 @@ from oodometer.lab.data.auxiliary import load_auxiliary
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.lab.detector_models import find_model
+from oodometer.lab.detector_models.with_outliers.certificates import BOUNDED, certificate
 from oodometer.lab.detector_models.with_outliers.losses import accuracy, doubt
-from oodometer.lab.detector_models.with_outliers.robustness import measure_robustness
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.lab.training.train import train
 from oodometer.metrics import auroc
@@ -38,7 +38,6 @@ ATTACKED = 300  # outliers
 STEPS = 20
 RADII = {1: 0.1, 3: 0.01}  # by the number of channels
 PLAIN = {"plain": "ceda_classifier", "plain_exposure": "exposed_classifier"}
-CERTIFIED = ("plain", "ceda", "acet", "good")  # score and network have interval bounds
 COLUMNS = (
     "model", "size", "data", "auxiliary", "images", "epochs", "parameters", "CPU minutes",
     "accuracy", "outliers", "AUROC", "radius", "AUROC under attack", "guaranteed AUROC",
@@ -91,14 +90,13 @@ def measure(
         row["AUROC"] = f"{auroc(known, scored(score, outliers)):.4f}"
         if index == 0 or outliers.name == "uniform noise":
             assert isinstance(source.test, Images)
-            found = measure_robustness(
+            bounded = "exposure" not in name and card.name in BOUNDED - {"exposed_classifier"}
+            found = certificate(
                 score,
                 torch.from_numpy(source.test.floats(np.arange(TESTED))),
                 torch.from_numpy(outliers.floats(np.arange(ATTACKED))),
                 RADII[source.test.shape[0]],
-                bounded=model
-                if name.split("_")[0] in CERTIFIED and "exposure" not in name
-                else None,
+                bounded=model if bounded else None,
                 steps=STEPS,
             )
             row["radius"] = f"{found.radius:g}"

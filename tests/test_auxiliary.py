@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oodometer.engine.lead.run import read_contents
 from oodometer.errors import UserError
 from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
 from oodometer.lab.data.samples import Images
+from oodometer.study import parse_study
 
 
 def pictures(name: str, seed: int, count: int = 80, side: int = 16) -> Images:
@@ -74,3 +76,22 @@ def test_names_that_are_refused(name, ood, said):
 )
 def test_names_that_are_accepted(name):
     check_auxiliary_name(name, "cifar10", ["svhn", "celeba"])
+
+
+def test_a_study_whose_auxiliary_set_contains_test_images_does_not_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, images, more in (("known", TEST, OTHER), ("leak", AUXILIARY, AUXILIARY)):
+        train = joined("-", more.pixels, TEST.pixels[:1]) if name == "leak" else more
+        np.savez(
+            f"{name}.npz", train_images=train.pixels.transpose(0, 2, 3, 1),
+            train_labels=np.arange(len(train)) % 2,
+            test_images=images.pixels.transpose(0, 2, 3, 1), test_labels=np.arange(80) % 2,
+        )  # fmt: skip
+    content = {
+        "name": "leaking",
+        "base": {"data": "known.npz", "auxiliary": "leak.npz", "model_size": "tiny"},
+        "detectors": ["outlier_exposure"],
+        "ood": ["uniform_noise"],
+    }
+    with pytest.raises(UserError, match=r"'leak \(train\)' contain 1 of 80 images of 'known'"):
+        read_contents(parse_study(content, "study", tmp_path))

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+import oodometer as om
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import find_model
 from oodometer.lab.detector_models.with_outliers.atom import informative, mine
 from oodometer.lab.detector_models.with_outliers.attacks import ascend, frozen, random_start
+from oodometer.lab.detector_models.with_outliers.certificates import certificate
 from oodometer.lab.detector_models.with_outliers.good import quantile_loss, radius_of
 from oodometer.lab.detector_models.with_outliers.intervals import (
     Box,
@@ -41,7 +43,6 @@ from oodometer.lab.detector_models.with_outliers.networks import (
     plain_cnn,
 )
 from oodometer.lab.detector_models.with_outliers.noise import blur, smooth_noise
-from oodometer.lab.detector_models.with_outliers.robustness import attack_score, measure_robustness
 from oodometer.lab.detector_models.with_outliers.rowl import other_classes, targeted_attack
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.lab.training.train import Training, check_spec, train
@@ -464,40 +465,43 @@ def test_outlier_exposure_is_better_on_unseen_outliers_and_loses_no_accuracy():
 
 
 def test_only_good_guarantees_anything_and_the_three_areas_are_in_order():
-    known = torch.from_numpy(bars(100, 1).pixels)
+    given, more, test = bars(300, 0), noises(400), bars(100, 1)
     found = {}
-    for name in ("ceda_classifier", "good_100_classifier"):
-        model = trained(name)
-        found[name] = measure_robustness(
-            score_by(name, model), known, patches(100), 0.03,
-            bounded=model, steps=5,
-        )  # fmt: skip
-        _, clean, attacked, guaranteed = found[name]
-        assert guaranteed <= attacked <= clean
-    assert found["ceda_classifier"].guaranteed < 0.01
-    assert found["good_100_classifier"].guaranteed > 0.5
+    for name, settings in (("ceda", {}), ("good", {"quantile": 1.0})):
+        fitted = om.fit_detector(
+            name, given.pixels, given.labels, auxiliary=more.pixels, size="tiny", **settings
+        )
+        assert fitted.curve["train_accuracy"][-1] > 0.9
+        found[name] = om.certify(fitted, test.pixels, patches(100), radius=0.03, steps=5)
+        assert found[name].guaranteed <= found[name].attacked <= found[name].auroc
+        clean = om.metrics.auroc(fitted.score(test.pixels), fitted.score(patches(100)))
+        assert found[name].auroc == pytest.approx(clean)
+    assert found["ceda"].guaranteed < 0.01
+    assert found["good"].guaranteed > 0.5
+    with pytest.raises(UserError, match="radius must be above 0 and at most 1, got 8"):
+        om.certify(fitted, test.pixels, patches(5), radius=8)
+    with pytest.raises(UserError, match=r"trained on images of shape \(1, 12, 12\), got"):
+        om.certify(fitted, test.pixels, torch.zeros(5, 3, 12, 12))
 
 
 def test_certificate_of_an_answer_holds_against_the_attack():
     model, images = trained("good_100_classifier"), torch.from_numpy(bars(50, 1).pixels)
     score = score_by("good_100_classifier", model)
     assert isinstance(model.radius, Tensor)
-    moved = attack_score(score, images, float(model.radius), steps=5)
+    radius = float(model.radius)
+    moved = ascend(lambda points: -score(points), images, radius=radius, step=radius / 3, steps=5)
     with torch.no_grad():
         plain, least = find_model("good_100_classifier").answer(model, images).T
         assert (least <= score(moved) + 1e-5).all()
         assert (score(moved) <= plain).all()
         assert (score(moved) < plain).any()
-    with pytest.raises(UserError, match="radius is 8, but must be"):
-        attack_score(score, images, 8)
 
 
 def test_atom_keeps_its_area_under_attack():
     model = trained("atom_classifier")
     known = torch.from_numpy(bars(100, 1).pixels)
-    found = measure_robustness(
-        score_by("atom_classifier", model), known, patches(100), 0.05, steps=5
-    )
+    score = score_by("atom_classifier", model)
+    found = certificate(score, known, patches(100), 0.05, bounded=None, steps=5)
     assert found.guaranteed is None
-    assert found.attacked >= 0.8 * found.clean
-    assert found.clean > 0.95
+    assert found.attacked >= 0.8 * found.auroc
+    assert found.auroc > 0.95

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oodometer.errors import UserError
     from oodometer.evaluation import Evaluation, evaluate, evaluate_outputs
     from oodometer.finding import Finding
-    from oodometer.fitted import FittedDetector, fit_detector, load_detector
+    from oodometer.fitted import Certificate, FittedDetector, certify, fit_detector, load_detector
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.session import Session
     from oodometer.lab.detector_models import detector_model
@@ -35,6 +35,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Attack": "attacks",
     "Batch": "lab.training.task",
+    "Certificate": "fitted",
     "Detector": "registry",
     "Evaluation": "evaluation",
     "Factor": "study",
@@ -57,6 +58,7 @@ _HOME = {
     "analyze": "analysis",
     "attack": "attacks",
     "attack_scores": "attacks",
+    "certify": "fitted",
     "detector": "registry",
     "detector_model": "lab.detector_models",
     "diagnose": "diagnosis",
@@ -78,6 +80,7 @@ _MODULES = ("metrics", "stats")
 __all__ = [
     "Attack",
     "Batch",
+    "Certificate",
     "Detector",
     "Evaluation",
     "Factor",
@@ -100,6 +103,7 @@ __all__ = [
     "analyze",
     "attack",
     "attack_scores",
+    "certify",
     "detector",
     "detector_model",
     "diagnose",

@@ -16,6 +16,7 @@ from torch import Tensor
 from oodometer.errors import UserError
 from oodometer.fitted.images import as_images
 from oodometer.fitted.models import FittedModel, training_outputs
+from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import draw_samples
 from oodometer.needs import Need
 from oodometer.outputs import Outputs
@@ -50,7 +51,8 @@ class FittedDetector:
         return sum(model.seconds for model in self.models.values())
 
     @cached_property
-    def _score(self) -> ScoreOutputs:
+    def score_outputs(self) -> ScoreOutputs:
+        """The function from answers of its networks to scores."""
         with torch.no_grad():
             train = training_outputs(self.trained_on)
             return self.choice.detector.fit(train, validation=None, **self.choice.settings)
@@ -58,15 +60,19 @@ class FittedDetector:
     def score(self, images: object) -> NDArray[np.float64]:
         """One score per image; higher means more out-of-distribution."""
         given = as_images(images)
-        if given.shape != self.shape:
-            raise UserError(
-                f"Detector '{self.name}' was trained on images of shape {self.shape}, got "
-                f"{given.shape}."
-            )
+        self.require_shape(given)
         outputs = Outputs(answers={need: m.answers(given) for need, m in self.models.items()})
         with torch.no_grad():
-            scores: NDArray[np.float64] = self._score(outputs).cpu().double().numpy()
+            scores: NDArray[np.float64] = self.score_outputs(outputs).cpu().double().numpy()
         return scores
+
+    def require_shape(self, images: Images) -> None:
+        """Refuse images of another shape than those that it was trained on."""
+        if images.shape != self.shape:
+            raise UserError(
+                f"Detector '{self.name}' was trained on images of shape {self.shape}, got "
+                f"{images.shape}."
+            )
 
     def samples(self, count: int = 16, seed: int = 0) -> NDArray[np.float32]:
         """Images that the model draws, (count, channels, height, width), if it is generative."""
