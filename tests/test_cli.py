@@ -154,6 +154,19 @@ def test_ctrl_c_is_tidy(folder):
     assert not list(folder.glob("oodometer-store/unfinished/*"))
 
 
+def test_the_list_of_detectors_says_what_they_learn_from_and_cost():
+    done = CliRunner().invoke(app, ["list", "detectors", "--json"])
+    known = {entry["name"]: entry for entry in json.loads(done.output)}
+    assert known["csi"]["trained on"] == "images"
+    assert known["atom"]["trained on"] == "labelled images, auxiliary outliers"
+    assert known["binary_network"]["trained on"] == "labelled images, validation outliers"
+    assert known["energy"]["trained on"] == "classifier outputs"
+    assert known["odin"]["cost"] == "further passes" and known["energy"]["cost"] == "none"
+    assert known["csi"]["cost"] == "trains 1 network per data set"
+    assert known["binary_network"]["cost"] == "trains 1 network per run and outlier set"
+    assert all(entry["paper"] for entry in known.values())
+
+
 def test_lists_are_json():
     for what in ("detectors", "datasets", "networks", "studies", "protocols"):
         done = CliRunner().invoke(app, ["list", what, "--json"])

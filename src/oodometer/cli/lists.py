@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
@@ -16,6 +17,7 @@ from oodometer.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from oodometer.engine.executors import Executor
+    from oodometer.lab.detector_models import DetectorModel
     from oodometer.registry import Detector
     from oodometer.testing import CheckResult
 
@@ -49,13 +51,20 @@ def list_known(
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    # Grids, licences and papers would leave no room for names; --json and the docs have them.
-    columns = [key for key in entries[0] if key not in ("defaults", "grid", "licence", "paper")]
+    # All of it would leave no room for names; --json and the docs have the rest.
+    hidden = {"defaults", "grid", "licence", "summary" if what == "detectors" else "paper"}
+    columns = [key for key in entries[0] if key not in hidden]
     for column in columns:
         table.add_column(column, no_wrap=column == "name", overflow="fold")
     for entry in entries:
-        table.add_row(*(_as_text(entry[column]) for column in columns))
+        table.add_row(*(_shortened(column, entry[column]) for column in columns))
     console().print(table)
+
+
+def _shortened(column: str, value: object) -> str:
+    """A cell as text; of a paper, its authors and year."""
+    text = _as_text(value)
+    return re.split(r",? *(?:arXiv|doi|https?):", text)[0] if column == "paper" else text
 
 
 @app.command()
@@ -135,13 +144,45 @@ def _list_detectors() -> list[dict[str, object]]:
         {
             "name": card.name,
             "summary": card.summary,
+            "paper": card.paper,
+            "trained on": _trained_on(card),
             "needs": in_text(card.needs),
+            "cost": _cost(card),
             "defaults": card.defaults,
             "grid": {name: list(values) for name, values in card.grid.items()},
-            "paper": card.paper,
         }
         for card in sorted(DETECTORS.values(), key=lambda card: card.name)
     ]
+
+
+def _models_of(card: Detector) -> list[DetectorModel]:
+    from oodometer.lab.detector_models import find_model
+
+    return [find_model(need.name) for need in sorted(card.needs) if need.source == "model"]
+
+
+def _trained_on(card: Detector) -> str:
+    """What a detector, or a network of its own, learns from."""
+    models = _models_of(card)
+    labelled = any(model.task.labelled for model in models)
+    parts = [("labelled images" if labelled else "images") if models else "classifier outputs"]
+    parts += ["auxiliary outliers"] * any(model.task.outliers_per_input for model in models)
+    parts += ["validation outliers"] * card.learns_from_outliers
+    return ", ".join(parts)
+
+
+def _cost(card: Detector) -> str:
+    """What a detector takes beside one pass of the classifier over the data."""
+    models = _models_of(card)
+    if models:
+        networks = max(model.members for model in models)
+        each = {"data": "data set", "run": "run", "outliers": "run and outlier set"}
+        per = each[max(models, key=lambda model: list(each).index(model.per)).per]
+        return f"trains {networks} network{'s' * (networks > 1)} per {per}"
+    sources = {need.source for need in card.needs}
+    if "runs" in sources:
+        return "several training runs"
+    return "further passes" if "probe" in sources else "none"
 
 
 def _list_datasets() -> list[dict[str, object]]:
