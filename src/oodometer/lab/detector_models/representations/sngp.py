@@ -49,7 +49,7 @@ _SIZES = {
         (8, 16), 32, {"epochs": 2, "batch_size": 32, "train_size": 256, "learning_rate": 0.1}
     ),
     "small": _Size(
-        (16, 32, 64, 64), 256, {"epochs": 6, "train_size": 10_000, "schedule": "cosine"}
+        (16, 32, 64, 64), 256, {"epochs": 20, "train_size": 10_000, "schedule": "cosine"}
     ),
     "paper": _Size(
         "wide_resnet_28_10",
