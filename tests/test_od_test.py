@@ -338,6 +338,8 @@ def test_a_planted_winner_is_found():
 def test_what_overfits_its_outliers_is_unmasked():
     """The paper's binary classifier: near-perfect on two data sets, chance on three."""
     finding = conclude(learned(world({"knn": 1.0})))
+    (caveat,) = (each for each in finding.caveats if "Fitted on the validation" in each)
+    assert "their thresholds: svm. Their results" in caveat
     cells = rows(finding)["svm"]
     assert cells[0].value == pytest.approx(0.5, abs=0.02) and cells[2].value > 0.95
     assert cells[3].low > 0.4

@@ -189,6 +189,9 @@ def test_what_learns_from_outliers_is_referred_to_od_test():
     table = world({"svm": 1.0})
     with pytest.raises(UserError, match=r"learn from outliers \(svm\): OD-test is for them"):
         conclude(ScoreTable(table.id, rows, table.runs))
+    mixed = world({"a": 1.0, "b": 2.0})
+    finding = conclude(ScoreTable(mixed.id, (*mixed.rows, *rows), mixed.runs))
+    assert any("fitted on outliers of these sets: svm; the protocol" in c for c in finding.caveats)
 
 
 def test_settings_of_the_grid_do_not_compete():

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import oodometer as om
 from oodometer.errors import UserError
 from oodometer.lab.detector_models.representations import csi, sngp, ssd
 from oodometer.lab.detector_models.representations.contrastive import (
@@ -308,6 +309,17 @@ def test_csi_sizes_and_what_it_refuses():
         fresh(csi.TASK, shape=(1, 28, 20))
     with pytest.raises(UserError, match="Model 'csi' needs images, got data of shape \\(40,\\)"):
         fresh(csi.TASK, shape=(40,))
+
+
+def test_csi_alone_saved_and_loaded_scores_the_same(tmp_path):
+    known = (255 * images(60)).to(torch.uint8).numpy()
+    fitted = om.fit_detector("csi", known, size="tiny")
+    expected = fitted.score(known[:9])
+    assert len(np.unique(expected)) == 9
+    fitted.save(tmp_path / "csi.safetensors")
+    again = om.load_detector(tmp_path / "csi.safetensors")
+    assert np.array_equal(again.score(known[:9]), expected)
+    assert fitted.score(known).mean() == pytest.approx(-2, abs=0.01)
 
 
 # ---- SNGP --------------------------------------------------------------------------------------

@@ -217,6 +217,11 @@ class ScoreTable:
         return {row.setting: row.learned_from for row in self.rows if row.learned_from}
 
     @property
+    def fitted_on_outliers(self) -> tuple[str, ...]:
+        """Detectors that were fitted with outliers, too, of the sets that they are scored on."""
+        return tuple(dict.fromkeys(row.detector for row in self.rows if row.learned_from))
+
+    @property
     def factor_names(self) -> tuple[str, ...]:
         """What the runs differ in."""
         return names(self.factors)

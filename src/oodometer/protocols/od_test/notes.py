@@ -42,6 +42,13 @@ def caveats(
             "Tuned: the setting of the grid with the highest AUROC between the validation samples "
             "of ID data and of the validation outliers."
         )
+    fitted = list(dict.fromkeys(name for table in tables for name in table.fitted_on_outliers))
+    if fitted:
+        lines.append(
+            "Fitted on the validation outliers, not only their thresholds: "
+            f"{listing(fitted)}. Their results with two data sets show what it is worth to know "
+            "outliers beforehand, and say nothing about unknown ones."
+        )
     unusable = [part for table in tables for part in table.missing if part.setting]
     lines += [
         f"A setting of the grid could not be used; {line}"

@@ -52,6 +52,12 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(
             f"Not ranked, because some of their scores are missing: {listing(field.unranked)}."
         )
+    if table.fitted_on_outliers:
+        caveats.append(
+            "Left out, because they were fitted on outliers of these sets: "
+            f"{listing(table.fitted_on_outliers)}; the protocol od_test measures them on outliers "
+            "that they have not seen."
+        )
     return (*caveats, *_about_ours(ours, field.detectors))
 
 
