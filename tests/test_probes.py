@@ -101,7 +101,7 @@ def test_mc_dropout_repeats_only_what_lies_behind_the_first_dropout():
     x = images(10, 1, 6, 6)
     with counted(model[0], model[5], model[8]) as (forward, _):
         got = om.extract(model, {"a": x}, needs=["probe:mc_dropout"], batch_size=4)["a"]
-    assert got.probes["mc_dropout"].shape == (10, 3, 2)
+    assert got.probes["mc_dropout"].shape == (10, 3, 4)
     assert forward[0] == 10 and forward[1] == forward[2] == 10 * 31
     with _conv_calls() as calls:
         om.extract(model, {"a": x}, needs=["probe:mc_dropout"], batch_size=4)

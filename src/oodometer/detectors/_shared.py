@@ -76,6 +76,17 @@ def feature_mean(train: View) -> Tensor:
     return once(train, "feature mean", compute)
 
 
+def drawn_share(train: View, kept: int) -> Tensor:
+    """So many of the training features, always the same; all of them if there are no more."""
+    rows = train.features
+    if kept >= len(train):
+        return rows
+    drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:kept]
+    places = drawn.sort().values.to(rows.device)
+    # In parts: around every row that is read of a file, the system reads more.
+    return torch.cat([rows[places[part]] for part in blocks(kept, 8 * rows.shape[1])])
+
+
 @torch.no_grad()
 def largest_feature(train: View) -> Tensor:
     """Size of the largest number in the training features, in float64."""

@@ -19,7 +19,7 @@ from oodometer.detectors._gaussians import (
     tied,
 )
 from oodometer.detectors._neighbors import Neighbors, as_given, on_unit_sphere
-from oodometer.detectors._shared import once
+from oodometer.detectors._shared import drawn_share, once
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 from oodometer.whitening import Gaussians
@@ -124,12 +124,7 @@ def knn(train: View, *, k: int = 50, normalize: bool = True, share: float = 1.0)
 
 def _neighbors(train: View, normalize: bool, share: float = 1.0) -> Neighbors:
     def fit() -> Neighbors:
-        rows, kept = train.features, max(1, round(share * len(train)))
-        if kept < len(train):
-            drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))[:kept]
-            places = drawn.sort().values.to(rows.device)
-            # In parts: around every row that is read of a file, the system reads more.
-            rows = torch.cat([rows[places[part]] for part in blocks(kept, 8 * rows.shape[1])])
+        rows = drawn_share(train, max(1, round(share * len(train))))
         return Neighbors(rows, on_unit_sphere if normalize else as_given)
 
     return train.shared(("neighbors", normalize, share), fit)

@@ -5,29 +5,36 @@ The probes hold logarithms, so that samples of which all networks are sure do no
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from oodometer.detectors._arrays import precise
 from oodometer.detectors.perturbation import place_of
 from oodometer.grids import DROPOUT_SAMPLES as SAMPLES
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 
-_ENTROPY, _INFORMATION = 0, 1  # the columns of the probes
+# The columns of the probes.
+_ENTROPY, _INFORMATION, _DOUBT, _VARIANCE = range(4)
+_MEASURES = MappingProxyType({"entropy": _ENTROPY, "max_softmax": _DOUBT, "variance": _VARIANCE})
 
 
 @detector(
     paper="Gal & Ghahramani 2016, arXiv:1506.02142",
     needs={"probe:mc_dropout"},
-    grid={"samples": SAMPLES},
+    grid={"samples": SAMPLES, "measure": ("entropy", "max_softmax", "variance")},
 )
-def mc_dropout(train: View, *, samples: int = 30) -> Scorer:
+def mc_dropout(train: View, *, samples: int = 30, measure: str = "entropy") -> Scorer:
     """Logarithm of the entropy of the mean softmax over dropout samples.
 
     log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout enabled, in
-    layers or calls of torch.nn.functional.dropout. Each dropout mask is used for all samples. The
-    default of 7 is that of OD-test (Shafaei et al. 2019).
+    layers or calls of torch.nn.functional.dropout. Each dropout mask is used for all samples.
+    OD-test (Shafaei et al. 2019) uses 7 networks. measure="max_softmax" is log(1 - max_c of the
+    mean softmax), "variance" the logarithm of the mean over classes of the variance of p_sc
+    (Kendall et al. 2015, arXiv:1511.02680): the modes "mean" and "var" of pytorch-ood.
     """
     row = place_of("mc_dropout", "samples", samples, SAMPLES)
-    return lambda test: precise(test.probe("mc_dropout")[:, row, _ENTROPY])
+    column = _MEASURES[measure]
+    return lambda test: precise(test.probe("mc_dropout")[:, row, column])
 
 
 @detector(

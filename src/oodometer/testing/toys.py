@@ -142,7 +142,7 @@ def _toy_answers(
     more = torch.arange(1, 11, dtype=torch.float64)
     sure = logits.shape[1] * logits.softmax(1) - 1
     doubt = doubts(1.0)[:, 0]
-    minds = torch.stack([doubt, 1.2 * doubt - 0.5], dim=1)
+    minds = torch.stack([doubt, 1.2 * doubt - 0.5, 0.9 * doubt - 1, 1.4 * doubt - 2], dim=1)
     closer = torch.tensor([1.0, 0.99, 0.98, 0.97, 0.96, 0.9, 0.8], dtype=torch.float64)
     made = {
         "odin": doubts(*few)[:, :, None] * (1 + 50 * steps),

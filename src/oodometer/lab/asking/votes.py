@@ -13,12 +13,14 @@ LOG_NOTHING = -1e6
 
 
 def summarize_votes(logits: Tensor) -> Tensor:
-    """(n, 2): logarithms of the entropy of the mean softmax and of the mutual information.
+    """(n, 4): logarithms of entropy, mutual information, doubt and variance.
 
     `logits` are (members, n, classes). With p_s the softmax of member s and m their mean:
     H(m) = -sum_c m_c log m_c, and I = H(m) - mean_s H(p_s) = mean_s KL(p_s || m). The difference
     cancels to nothing where all members are sure; here I is a sum of terms that are never
-    negative, m_c f(log p_sc - log m_c) with f(r) = r e^r - e^r + 1, added up in logarithms.
+    negative, m_c f(log p_sc - log m_c) with f(r) = r e^r - e^r + 1, added up in logarithms. The
+    doubt is 1 - max_c m_c, the variance that of p_sc over the members (divided by their number
+    less one), mean over the classes, from m_c^2 (e^r - 1)^2.
     """
     log_p = logits.double().log_softmax(2)
     members = len(log_p)
@@ -31,8 +33,23 @@ def summarize_votes(logits: Tensor) -> Tensor:
     # exp(-1e4) times 1e4 is nothing, not NaN; log 0 is -inf, which adds nothing.
     parts = log_mean + bent.clamp_min(0).log()
     information = parts.logsumexp((0, 2)) - math.log(members)
-    summary = torch.stack([log_entropy(log_mean), information], dim=1)
+    doubt, variance = _doubt_and_variance(log_p, log_mean)
+    summary = torch.stack([log_entropy(log_mean), information, doubt, variance], dim=1)
     return summary.clamp_min(LOG_NOTHING)
+
+
+def _doubt_and_variance(log_p: Tensor, log_mean: Tensor) -> tuple[Tensor, Tensor]:
+    """Logarithms of 1 - max_c m_c, and of the variance of p_sc, mean over the classes."""
+    members, _, classes = log_p.shape
+    top = log_mean.argmax(1, keepdim=True)
+    doubt = log_mean.scatter(1, top, -torch.inf).logsumexp(1)
+    # The top class varies as much as all others together, whose digits are not lost near 1.
+    place = top.expand(members, -1, 1)
+    others = log_p.scatter(2, place, -torch.inf).logsumexp(2, keepdim=True)
+    mean = log_mean.scatter(1, top, doubt[:, None])
+    ratio = log_p.scatter(2, place, others) - mean
+    squares = 2 * (mean + torch.expm1(ratio).abs().log())
+    return doubt, squares.logsumexp((0, 2)) - math.log(max(1, members - 1) * classes)
 
 
 def log_entropy(log_p: Tensor) -> Tensor:

@@ -29,10 +29,11 @@ def dropouts(model: nn.Module) -> list[_DropoutNd]:
 
 @probe(wants={"prefix"}, grid={"samples": SAMPLES})
 def mc_dropout(question: Question, state: State) -> Tensor:
-    """(n, numbers of samples, 2): how unsure and how much of two minds thinned networks are.
+    """(n, numbers of samples, 4): how unsure and how much of two minds thinned networks are.
 
-    Logarithms of the entropy of the mean softmax, and of the mutual information between the class
-    and the network, over the first 7, 15 and 30 networks. In each, dropout is on, be it a layer or
+    Logarithms of the entropy of the mean softmax, of the mutual information between the class and
+    the network, of one minus the largest mean probability, and of the mean variance of the
+    probabilities, over the first 7, 15 and 30 networks. In each, dropout is on, be it a layer or
     a function that a forward method calls, and all the rest as in eval mode. One mask serves all
     samples: every thinned network answers all questions, so neither batches nor order matter, and
     differences between samples are not those of their masks. Only what lies behind the first
