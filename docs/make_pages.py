@@ -42,6 +42,7 @@ against* names the reference for its scores, in addition to the conformance test
 WITNESSES = {
     "acet": "the softmax in double precision; one step on a linear model in closed form",
     "adversarial_ensemble": "relative entropies in NumPy; its attack on a linear softmax",
+    "adascale": "autograd, sample by sample; `scale` where all samples are equally stable",
     "ash": "loops over samples and features",
     "autoencoder_threshold": "all ranges of errors; PyTorch's Adagrad",
     "atom": "the softmax in double precision; mining on known scores",
@@ -49,6 +50,7 @@ WITNESSES = {
     "binary_network": "matrix products on the stored weights; the Bayes-optimal AUROC of two "
     "Gaussians",
     "ceda": "the softmax in double precision; SciPy's Gaussian filter for its noise",
+    "cfood": "its definition, rank by rank; exact ranks among all neighbors",
     "cosine_to_class_mean": "scikit-learn's cosine similarity; angles in the plane",
     "cosine_to_class_weight": "scikit-learn's cosine similarity",
     "csi": "its formula in NumPy; a mean of -2 over the training images; turned images",
@@ -64,6 +66,8 @@ WITNESSES = {
     "gradient_uncertainty": "backward passes, sample by sample",
     "gradnorm": "autograd",
     "gram": "whole Gram matrices, with each training sample left out",
+    "grood": "autograd by the prototype; all distances",
+    "iodin": "autograd, sample by sample; a linear network in closed form",
     "isolation_forest": "scikit-learn's IsolationForest; the mean depth over all trees on a line",
     "kl_matching": "SciPy's relative entropy",
     "knn": "scikit-learn's NearestNeighbors",
@@ -101,6 +105,7 @@ WITNESSES = {
     "react": "loops over samples and features",
     "reconstruction_error": "principal component analysis; the entropy of the image; the published "
     "numbers of weights",
+    "relation": "loops over all pairs; orthogonal features in closed form",
     "relative_mahalanobis": "scikit-learn's EmpiricalCovariance",
     "residual": "a singular value decomposition; points along the axes",
     "rowl": "the softmax in double precision; the published attack, which changes nothing",

@@ -19,6 +19,7 @@ from oodometer.errors import UserError
 from oodometer.grids import (
     FINE_STEPS,
     FINE_TEMPERATURES,
+    IODIN_STEPS,
     MAHALANOBIS_STEPS,
     ODIN_STEPS,
     TEMPERATURES,
@@ -95,6 +96,22 @@ def odin_fine(train: View, *, temperature: float = 1000.0, step: float = 0.0014)
     row = place_of("odin_fine", "temperature", temperature, FINE_TEMPERATURES)
     column = place_of("odin_fine", "step", step, FINE_STEPS)
     return _moved("odin_fine", train, temperature, row, column)
+
+
+@detector(
+    paper="Regmi et al. 2024, arXiv:2411.10794",
+    needs={"relative_logits", "probe:iodin"},
+    grid={"temperature": TEMPERATURES, "step": IODIN_STEPS},
+)
+def iodin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> Scorer:
+    """Score of `odin` when only the most important value of every input is moved.
+
+    The formula is that of `odin`, with x' = x - step * sign(g) at the one value (of one pixel and
+    channel) where the gradient g is largest, and x elsewhere.
+    """
+    row = place_of("iodin", "temperature", temperature, TEMPERATURES)
+    column = place_of("iodin", "step", step, IODIN_STEPS)
+    return _moved("iodin", train, temperature, row, column)
 
 
 def _moved(name: str, train: View, temperature: float, row: int, column: int) -> Scorer:

@@ -12,6 +12,7 @@ from oodometer.detectors._checks import (
     require_two_classes,
     usable_neighbors,
 )
+from oodometer.detectors._neighbors import Neighbors, as_given
 from oodometer.detectors._shared import (
     Same,
     class_sums,
@@ -259,3 +260,32 @@ def _largest(values: Tensor, count: int) -> Tensor:
     chosen = groups.amax(1).topk(count, dim=1).indices
     likely = groups.gather(2, chosen[:, None].expand(-1, _GROUP, -1)).flatten(1)
     return torch.cat([likely, values[:, whole:]], dim=1).topk(count, dim=1).values
+
+
+@detector(
+    paper="ElAraby et al. 2025, GROOD, arXiv:2312.14427",
+    needs={"relative_logits", "labels", "probe:grood"},
+)
+def grood(train: View) -> Scorer:
+    """Distance to the nearest training sample in gradients by a prototype of noise.
+
+    min_j ||g(x) - g(x_j)|| over the training samples that are classified correctly (all, if none
+    is). g(x) = s_0 (x - p_0) / ||x - p_0||, s_0 = exp(-||x - p_0||) / sum_c exp(-||x - p_c||),
+    where p_c is the mean feature of class c and p_0, one of the terms of the sum, that of noise:
+    the gradient by p_0 of the loss of the nearest prototype. OpenOOD can make p_0 from validation
+    outliers, too, and searches approximately; it returns the square, which has the same order.
+    """
+    require_labelled("grood", train.labels)
+
+    def fit() -> Neighbors:
+        right = train.relative_logits.argmax(1).to(train.labels.device) == train.labels
+        rows = train.probe("grood")
+        return Neighbors(rows[right.to(rows.device)] if bool(right.any()) else rows, as_given)
+
+    bank = train.shared("grood", fit)
+
+    def score(test: View) -> Tensor:
+        rows = test.probe("grood")
+        return bank.distances(rows, bank.nearest(rows.detach(), 1))[:, 0]
+
+    return score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
@@ -318,3 +319,58 @@ def lts(train: View, *, percentile: int = 95) -> Scorer:
         return by_rows(score, test.logits, factor, numbers_per_row=4 * test.logits.shape[1])
 
     return scored
+
+
+_LEVELS = (60, 65, 70, 75, 80, 85, 90, 95, 99)
+_PAIRS = tuple(f"{low}-{high}" for low, high in itertools.combinations(_LEVELS, 2))
+
+
+@detector(
+    paper="Regmi 2025, AdaSCALE, arXiv:2503.08023",
+    needs={"features", "head", "probe:adascale"},
+    grid={"percentiles": _PAIRS, "variant": ("a", "l")},
+)
+def adascale(train: View, *, percentiles: str = "75-85", variant: str = "a") -> Scorer:
+    """Energy after scaling by `scale`'s factor at a percentile of the sample's own.
+
+    -log sum_c exp(z_c), z = exp(r) W x + b (variant "a") or r^2 (W x + b) ("l"), r = s1 / s2, the
+    sums of all features and of the n - round(n p / 100) largest, negative ones counting as zero.
+    p = low + (1 - F(q)) (high - low), F the share of training samples with at most q, and
+    q = C + 10 Q: where the input is moved at its least important values, C is the sum of the
+    features that were the largest 5%, Q how far the largest 1% moved (of each at least one). The
+    more stable the features, the higher p. OpenOOD takes F from 5,000 validation samples.
+    """
+    low, high = map(int, percentiles.split("-"))
+    weight, bias = head_of(train)
+    width = weight.shape[1]
+    usual = train.shared("adascale", lambda: _instability(train).sort().values)
+
+    def score(features: Tensor, unstable: Tensor) -> Tensor:
+        stable = 1 - torch.searchsorted(usual, unstable, right=True) / len(usual)
+        percent = low + stable * (high - low)
+        kept = (width - (width * percent / 100).round().long()).clamp_min(1)
+        sums = features.relu().sort(dim=1, descending=True).values.cumsum(1)
+        ratio = _concentration(sums.gather(1, kept[:, None] - 1)[:, 0], sums[:, -1])[:, None]
+        if variant == "l":
+            return energy_of((features @ weight.T + bias) * ratio.square())
+        return energy_of(features @ weight.T * ratio.clamp(max=_STEEPEST).exp() + bias)
+
+    def scored(test: View) -> Tensor:
+        unstable = once(test, "adascale", lambda: _instability(test))
+        per_row = 4 * width + 4 * len(bias)
+        return by_rows(score, test.features, unstable, numbers_per_row=per_row)
+
+    return scored
+
+
+def _instability(view: View) -> Tensor:
+    """Q of `adascale`: how strong, and by ten times as much how unsteady the largest features."""
+    width = view.features.shape[1]
+
+    def measure(features: Tensor, moved: Tensor) -> Tensor:
+        order = features.argsort(dim=1, descending=True, stable=True)
+        largest, few = order[:, : max(1, width // 20)], order[:, : max(1, width // 100)]
+        strength = moved.gather(1, largest).relu().sum(1)
+        return strength + 10 * (features - moved).abs().gather(1, few).sum(1)
+
+    return by_rows(measure, view.features, view.probe("adascale"), numbers_per_row=5 * width)

@@ -147,6 +147,9 @@ def _toy_answers(
     made = {
         "odin": doubts(*few)[:, :, None] * (1 + 50 * steps),
         "odin_fine": doubts(*many)[:, :, None] * (1 + 50 * fine),
+        "iodin": doubts(*few)[:, :, None] * (1 + 50 * steps[-2:]),
+        "adascale": features + 0.05 * (far - 1).clamp(min=0)[:, None] * (1 + 0.1 * features),
+        "grood": unusual,
         "pixel_neighbors": torch.stack([near, far + 1], dim=1).repeat(1, 4).cumsum(1),
         "mahalanobis": far.square()[:, None] * closer,
         "mahalanobis_layers": torch.stack([near, far], 1).square()[:, None] * closer[:, None],
@@ -199,7 +202,7 @@ def train_toys(sharpness: float = 1.0, dtype: torch.dtype = torch.float64) -> Ou
 
 @lru_cache(maxsize=8)
 def _with_probes_of_training(outputs: Outputs) -> Outputs:
-    of_training = {name: outputs.probes[name] for name in ("gram", "nac")}
+    of_training = {name: outputs.probes[name] for name in ("adascale", "gram", "grood", "nac")}
     answers = {need: values for need, values in outputs.answers.items() if _of_training(need)}
     return replace(outputs, probes=of_training, answers=answers)
 

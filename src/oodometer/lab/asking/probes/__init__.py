@@ -5,7 +5,14 @@ What one returns is kept in ``Outputs.probes``; a detector declares that it need
 
 from __future__ import annotations
 
-from oodometer.lab.asking.probes import dropout, gradients, layers, perturbation, pixels
+from oodometer.lab.asking.probes import (
+    dropout,
+    gradients,
+    layers,
+    perturbation,
+    pixels,
+    prototypes,
+)
 from oodometer.lab.asking.probes._card import PROBES, Probe
 from oodometer.lab.asking.probes._question import Learner, Question, State
 from oodometer.lab.asking.probes.dropout import dropouts
@@ -22,4 +29,5 @@ __all__ = [
     "layers",
     "perturbation",
     "pixels",
+    "prototypes",
 ]

@@ -8,7 +8,7 @@ it in pixels; a model that normalises inside takes them as they are. Nothing is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +18,7 @@ from oodometer.errors import UserError
 from oodometer.grids import (
     FINE_STEPS,
     FINE_TEMPERATURES,
+    IODIN_STEPS,
     MAHALANOBIS_STEPS,
     ODIN_STEPS,
     TEMPERATURES,
@@ -42,7 +43,16 @@ def odin(question: Question, state: State) -> Tensor:
     the probability loses at T = 1000, where all are nearly 1 / K. One forward pass, one
     backward pass per temperature, one forward pass per temperature and step that is not 0.
     """
-    return _moved("odin", question, TEMPERATURES, ODIN_STEPS)
+    return _moved("odin", question, TEMPERATURES, ODIN_STEPS, _sign)
+
+
+@probe(wants={"graph"}, grid={"temperature": TEMPERATURES, "step": IODIN_STEPS})
+def iodin(question: Question, state: State) -> Tensor:
+    """(n, temperatures, steps): as `odin`, of every input moving the most important value only.
+
+    That with the largest gradient, one channel of one pixel (Regmi et al. 2024, arXiv:2411.10794).
+    """
+    return _moved("iodin", question, TEMPERATURES, IODIN_STEPS, _sign_of_largest)
 
 
 @probe(
@@ -52,11 +62,15 @@ def odin(question: Question, state: State) -> Tensor:
 )
 def odin_fine(question: Question, state: State) -> Tensor:
     """(n, temperatures, steps): as `odin`, at the 10 temperatures and 21 steps of OD-test."""
-    return _moved("odin_fine", question, FINE_TEMPERATURES, FINE_STEPS)
+    return _moved("odin_fine", question, FINE_TEMPERATURES, FINE_STEPS, _sign)
 
 
 def _moved(
-    name: str, question: Question, temperatures: Sequence[float], steps: Sequence[float]
+    name: str,
+    question: Question,
+    temperatures: Sequence[float],
+    steps: Sequence[float],
+    direct: Callable[[Tensor], Tensor],
 ) -> Tensor:
     source, answer = question.source(name)
     if answer.logits.shape[1] < 2:
@@ -65,7 +79,7 @@ def _moved(
     for temperature in temperatures:
         with torch.enable_grad():
             surprise = -(answer.logits / temperature).log_softmax(1).amax(1)
-            direction = _sign(rows_gradient(surprise, source))
+            direction = direct(rows_gradient(surprise, source))
         for step in steps:
             logits = answer.logits.detach()
             if step:
@@ -77,6 +91,14 @@ def _moved(
 def _sign(gradient: Tensor) -> Tensor:
     """1 where the gradient is 0: so in the published code, which moves every pixel."""
     return torch.where(gradient >= 0, 1.0, -1.0).to(gradient)
+
+
+def _sign_of_largest(gradient: Tensor) -> Tensor:
+    """The sign of the largest value of every input, 0 elsewhere; of equal ones, of the first."""
+    rows = gradient.flatten(1)
+    place = rows.abs().argmax(1, keepdim=True)
+    alone = torch.zeros_like(rows).scatter(1, place, _sign(rows.gather(1, place)))
+    return alone.reshape(gradient.shape)
 
 
 def _gap(logits: Tensor, temperature: float) -> Tensor:
@@ -199,3 +221,19 @@ def mahalanobis_layers(question: Question, state: State) -> Tensor:
 
 def _mean_output(question: Question, answer: Answer, stage: str) -> Tensor:
     return as_matrix(answer.stages[stage], question.subject.stages[stage]).mean(2)
+
+
+@probe(wants={"graph"}, needs_head=True, of_training=True)
+def adascale(question: Question, state: State) -> Tensor:
+    """(n, width): the features when the least important values of the input are moved.
+
+    The 5% of the values with the smallest gradient of the largest logit, at least one, by 0.5
+    times its sign, sign(0) = 0 (Regmi 2025, arXiv:2503.08023). One backward and one forward pass.
+    """
+    source, answer = question.source("adascale")
+    with torch.enable_grad():
+        slope = rows_gradient(answer.logits.amax(1), source).flatten(1)
+    count = max(1, int(0.05 * slope.shape[1]))
+    places = slope.abs().topk(count, dim=1, largest=False).indices
+    move = torch.zeros_like(slope).scatter(1, places, slope.gather(1, places).sign())
+    return question.again(source.detach() + 0.5 * move.reshape(source.shape)).features
