@@ -247,7 +247,7 @@ def test_votes_of_one_mind():
     logits = torch.randn(1, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     got = summarize_votes(logits.expand(5, 4, 3))
     assert (got[:, 1] < -60).all() and got.isfinite().all()
-    assert summarize_votes(torch.tensor([[[1e9, 0.0]]] * 2))[0].tolist() == [LOG_NOTHING] * 2
+    assert summarize_votes(torch.tensor([[[1e9, 0.0]]] * 2))[0].tolist() == [LOG_NOTHING] * 4
 
 
 def test_the_leading_direction_is_that_of_the_singular_value_decomposition():
