@@ -520,7 +520,7 @@ def test_every_probe_works_in_every_form(form):
         got = om.extract(model, data, needs="all", batch_size=5)
     assert list(got) == ["a", "train"]
     assert set(got["a"].probes) == USUAL and not got["a"].refused
-    assert set(got["train"].probes) == {"gram", "nac"}
+    assert set(got["train"].probes) == {name for name, card in PROBES.items() if card.of_training}
     if form in ("frozen", "inference", "loader", "generator"):
         usual = om.extract(seeded(with_dropout), {"train": (x, y), "a": x}, needs="all")["a"]
         for name in USUAL:
@@ -685,6 +685,9 @@ def test_everything_is_everything_that_can_be_had():
     got = om.extract(model, data, needs="all")
     assert set(got["test"].refused) == {
         "probe:odin",
+        "probe:iodin",
+        "probe:adascale",
+        "probe:grood",
         "probe:mahalanobis",
         "probe:rankfeat",
         "probe:pixel_neighbors",
@@ -703,7 +706,7 @@ def test_everything_is_everything_that_can_be_had():
 
 def test_a_network_without_layers_and_without_training_data():
     got = om.extract(seeded(lambda: nn.Linear(4, 3)), {"a": images(3, 4)}, needs="all")["a"]
-    assert set(got.probes) == {"odin", "gradient_uncertainty"}
+    assert set(got.probes) == {"odin", "iodin", "adascale", "gradient_uncertainty"}
     assert "No part of Linear can be read as a layer" in got.refused["layers"].reason
     assert "no data set 'train'" in got.refused["probe:mahalanobis"].reason
 
@@ -761,5 +764,6 @@ def test_labels_may_stand_in_a_column_and_layers_may_be_missing():
     assert torch.equal(got.probes["gram"], flat.probes["gram"])
     data = {"train": (images(5, 4), torch.arange(5) % 3), "a": images(3, 4)}
     bare = om.extract(seeded(lambda: nn.Linear(4, 3)), data, needs="all")["a"]
-    assert set(bare.probes) == {"odin", "mahalanobis", "gradient_uncertainty", "pixel_neighbors"}
+    moved = {"odin", "iodin", "adascale", "mahalanobis"}
+    assert set(bare.probes) == {*moved, "grood", "gradient_uncertainty", "pixel_neighbors"}
     assert "No part of Linear" in bare.refused["probe:gram"].reason
