@@ -25,6 +25,7 @@ from oodometer.registry import DETECTORS, Detector
 
 HERE = Path(__file__).parent
 TRAINED, FIGURES = HERE / "trained-detectors.md", HERE / "results" / "trained-detectors.csv"
+EXPOSED = HERE / "results" / "outlier-classifiers.csv"  # of those that learn from outliers
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
 ORACLES = HERE.parent / "tests" / "oracles"
 HEAD = """# Detectors
@@ -210,7 +211,19 @@ def trained_page() -> str:
         marks = f"(<!-- trained on {data} -->\\n).*?(<!-- end -->)"
         table = _figures([row for row in rows if row["data"] == data])
         text = re.sub(marks, lambda found, new=table: found[1] + new + found[2], text, flags=re.S)
+    if EXPOSED.exists():
+        with EXPOSED.open(newline="", encoding="utf-8") as file:
+            table = _exposed(list(csv.DictReader(file)))
+        marks = "(<!-- with outliers -->\\n).*?(<!-- end -->)"
+        text = re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
     return text
+
+
+def _exposed(rows: list[dict[str, str]]) -> str:
+    """A line per model and outlier set."""
+    shown = [name for name in rows[0] if name != "size"]
+    lines = [shown, ["---"] * len(shown), *([row[name] for name in shown] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _figures(rows: list[dict[str, str]]) -> str:
