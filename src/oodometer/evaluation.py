@@ -27,12 +27,13 @@ from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
 from oodometer.protocols import score_protocol
+from oodometer.protocols.common.learned import is_above_chance, judge_learning
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
 from oodometer.score_files import save_scores
 from oodometer.scores import Missing, ScoreTable, join_runs
-from oodometer.scoring import choices, needs_of, score
+from oodometer.scoring import choices, needs_of, right_and_chance, score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,16 +323,12 @@ def _note_refused_logits(run: str, outputs: Outputs, notes: _Notes) -> None:
 
 def _note_accuracy(run: str, outputs: Outputs, notes: _Notes) -> None:
     """Point out a classifier that only guesses: its weights or inputs may be wrong."""
-    labels, logits = outputs.labels, outputs.logits
-    if labels is None or logits is None or not (labels >= 0).all() or logits.shape[1] < 2:
-        return
-    right = float((logits.argmax(1) == labels).double().mean())
-    most = float(labels.bincount().max() / len(labels))  # of one that always names the same class
-    if right <= max(most, 1.2 / logits.shape[1]) and len(labels) >= 20:
+    right, chance = right_and_chance(outputs) or (np.empty(0), None)
+    if chance is not None and not is_above_chance(int(right.sum()), len(right), chance):
         of = f" of {run}" if run else ""
         notes.add(
-            f"the accuracy{of} on the ID data is {right:.1%}, no better than chance: check the "
-            "weights, the normalization and the order of the classes"
+            f"the accuracy{of} on the ID data is {right.mean():.1%}, no better than chance: check "
+            "the weights, the normalization and the order of the classes"
         )
 
 
@@ -388,7 +385,8 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
         )
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
     rng = np.random.default_rng
-    found = (score_protocol(name, ours)(table, rng(0)) for name in asked)
+    learning = judge_learning(table, keep=True)
+    found = (learning.tell(score_protocol(name, ours)(table, rng(0))) for name in asked)
     first, *others = (replace(f, caveats=(*notes.caveats, *f.caveats)) for f in found)
     noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))
     return Evaluation(table, (noted, *others), (*notes.caveats, *notes.texts))

@@ -77,6 +77,7 @@ def table_to_bytes(table: ScoreTable) -> bytes:
         "missing": [vars(missing) for missing in table.missing],
         "correct": {run: _packed(right) for run, right in table.correct.items()},
         "correct_sizes": {run: len(right) for run, right in table.correct.items()},
+        "chance": dict(table.chance),
         "same_samples": table.same_samples,
     }
     arrow = pa.table(columns).replace_schema_metadata({"oodometer": json.dumps(about)})
@@ -111,6 +112,7 @@ def table_from_bytes(payload: bytes | memoryview) -> ScoreTable:
             same_samples=about["same_samples"],
             factors=tuple(Factor(**factor) for factor in about["factors"]),
             sets={name: SetInfo(**info) for name, info in about["sets"].items()},
+            chance=about.get("chance", {}),  # which older files lack
         )
     except UserError:
         raise

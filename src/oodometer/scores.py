@@ -117,6 +117,8 @@ class ScoreTable:
     same_samples: bool = True  # every run scored the same samples, in the same order
     factors: tuple[Factor, ...] = ()  # in the order of their first level
     sets: Mapping[str, SetInfo] = field(default_factory=dict)  # data set -> what it is there for
+    # run -> the accuracy of naming the most frequent class of the ID set always, where it is known
+    chance: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -318,6 +320,7 @@ def join_runs(tables: Mapping[str, ScoreTable], factor: str) -> ScoreTable:
         {run: {factor: run} for run in tables},
         tuple(replace(part, run=run) for run, table in tables.items() for part in table.missing),
         {run: table.correct[""] for run, table in tables.items() if "" in table.correct},
+        chance={run: table.chance[""] for run, table in tables.items() if "" in table.chance},
         factors=(Factor(factor, "repeat"),),
         sets={name: info for table in tables.values() for name, info in table.sets.items()},
     )

@@ -115,7 +115,14 @@ def score(
                     missing.append(result)
     if not rows:
         raise UserError(f"No detector could be used. {missing[0]}")
-    return ScoreTable(id, tuple(rows), missing=tuple(missing), correct=_correct(tests[id]))
+    known = right_and_chance(tests[id])
+    return ScoreTable(
+        id,
+        tuple(rows),
+        missing=tuple(missing),
+        correct={} if known is None else {"": known[0]},
+        chance={} if known is None or known[1] is None else {"": known[1]},
+    )
 
 
 def score_choice(
@@ -233,10 +240,16 @@ def _scores(
         return Missing(describe(problem), traceback=trace)
 
 
-def _correct(outputs: Outputs) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.bool_]]]:
-    if outputs.labels is None or outputs.logits is None or not (outputs.labels >= 0).all():
-        return {}
-    return {"": (outputs.logits.argmax(1) == outputs.labels).cpu().numpy()}
+def right_and_chance(outputs: Outputs) -> tuple[NDArray[np.bool_], float | None] | None:
+    """Which samples are right, and the accuracy of naming the most frequent class always.
+
+    None without labels; with one logit nothing is known of chance.
+    """
+    labels, logits = outputs.labels, outputs.logits
+    if labels is None or logits is None or not (labels >= 0).all():
+        return None
+    chance = float(labels.bincount().max() / len(labels)) if logits.shape[1] > 1 else None
+    return (logits.argmax(1) == labels).cpu().numpy(), chance
 
 
 def _require_one_classifier(outputs: Mapping[str, Outputs]) -> None:

@@ -34,6 +34,7 @@ def od_test(
     from oodometer.engine.plan.study_index import studies_in
     from oodometer.engine.work.codecs import bytes_to_table
     from oodometer.lab.data.compatibility import SOURCES, triplets
+    from oodometer.protocols.common.learned import judge_learning
     from oodometer.protocols.od_test.protocol import od_test_over_sources
     from oodometer.protocols.od_test.threshold import FITS
 
@@ -41,28 +42,36 @@ def od_test(
     if fit is None:
         raise unknown("fit of a threshold", threshold, FITS)
     require_folder(out)
-    tables = {}
+    learned = {}
     for address in stores:
         store = open_existing(address)
         for name, outcome in studies_in(store).items():
             if "od_test" in outcome.study.protocols:
                 table = bytes_to_table(store.load("tables", outcome.table_key))
-                if table.id in tables:
+                if table.id in learned:
                     raise UserError(
                         f"Two studies have the source '{table.id}', the second is '{name}': give "
                         "stores with one study per source."
                     )
-                tables[table.id] = table
-    if not tables:
+                study = outcome.study
+                learned[table.id] = judge_learning(
+                    table, keep=study.keep_unlearned, expected=study.accuracy
+                )
+    if not learned:
         raise UserError(
             f"No study with the protocol od_test is finished in {', '.join(stores)}; 'oodometer "
             "run od-test-mnist' makes one."
         )
+    tables = {name: part.table for name, part in learned.items() if part.table is not None}
+    if not tables:
+        raise UserError(f"No classifier learned in {', '.join(stores)}.")
     published = [triplet for name in tables if name in SOURCES for triplet in triplets(name)]
     allowed = None if all_pairs or len({t[0] for t in published}) < len(tables) else published
     finding = od_test_over_sources(
         list(tables.values()), np.random.default_rng(0), triplets=allowed, threshold=fit
     )
+    for part in learned.values():
+        finding = part.tell(finding)
     console().print(reports.terminal(finding))
     title = f"OD-test: {', '.join(tables)}"
     for path in reports.report([finding], out, title=title, formats=reports.FORMATS):

@@ -152,3 +152,5 @@ class Scale(BaseModel):
     factors: tuple[Factor, ...] = ()  # other levels of the same factors
     detectors: Literal["all"] | tuple[str, ...] | None = None
     ood: tuple[str, ...] | None = None
+    accuracy: Annotated[Number, Field(ge=0, le=1)] = 0.0  # not that of the whole study
+    keep_unlearned: bool = False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from oodometer.errors import UserError, unknown
 from oodometer.study.complaints import explain
-from oodometer.study.fields import FILE_IN_A_FIELD, Factor, Level, Scale, TrainSpec
+from oodometer.study.fields import FILE_IN_A_FIELD, Factor, Level, Number, Scale, TrainSpec
 
 
 class Study(BaseModel):
@@ -27,6 +27,8 @@ class Study(BaseModel):
     ood: tuple[str, ...] = Field(min_length=1)
     protocols: tuple[str, ...] = ("ranking",)
     ours: str = ""  # the detector whose comparisons are declared in advance
+    accuracy: Annotated[Number, Field(ge=0, le=1)] = 0.0  # which every classifier should reach
+    keep_unlearned: bool = False  # also classifiers no better than chance, or than their siblings
     scales: Mapping[str, Scale] = Field(default_factory=dict)  # name -> a smaller version
 
     def model_post_init(self, context: object) -> None:
@@ -76,6 +78,8 @@ class Study(BaseModel):
             ood=self.ood if scale.ood is None else scale.ood,
             protocols=self.protocols,
             ours=self.ours,
+            accuracy=scale.accuracy,
+            keep_unlearned=self.keep_unlearned or scale.keep_unlearned,
         )
 
     def runs(self) -> dict[str, tuple[TrainSpec, dict[str, Level]]]:

@@ -27,6 +27,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS, score_protocol
+from oodometer.protocols.common.learned import judge_learning
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
@@ -116,6 +117,7 @@ def _read(
     rows: list[ScoreRow] = []
     missing = {(part.run, part.detector, part.setting): part for part in failed}
     correct: dict[str, NDArray[np.bool_]] = {}
+    chance: dict[str, float] = {}
     damaged: list[Artefact] = []
     wanted = [part for part in plan.artefacts if _is_read(part, plan)]
     has = present(wanted, store)
@@ -124,8 +126,8 @@ def _read(
             if artefact.kind == "scores":
                 rows += _read_rows(artefact, plan, store, missing, origins.versions)
                 continue
-            if (right := _read_correct(artefact, store)) is not None:
-                correct[artefact.about.run] = right
+            if (known := _read_correct(artefact, store)) is not None:
+                correct[artefact.about.run], chance[artefact.about.run] = known
             if unsteady := _made_from(store.record("outputs", artefact.key)).get("unsteady"):
                 origins.unsteady[artefact.about.run] = unsteady
         except DamagedError:
@@ -134,7 +136,14 @@ def _read(
         rows = []  # of a study that has just begun
     parts = tuple(part for _, part in sorted(missing.items()))
     table = ScoreTable(
-        plan.id, tuple(rows), plan.runs, parts, correct, plan.same_samples, _factors(plan)
+        plan.id,
+        tuple(rows),
+        plan.runs,
+        parts,
+        correct,
+        plan.same_samples,
+        _factors(plan),
+        chance=chance,
     )
     return table, damaged
 
@@ -182,13 +191,14 @@ def _read_rows(
         missing[run, label, setting] = Missing(reason, run, label, setting)
 
 
-def _read_correct(outputs: Artefact, store: Store) -> NDArray[np.bool_] | None:
-    """Which samples are classified correctly; None if the test set is not labelled."""
+def _read_correct(outputs: Artefact, store: Store) -> tuple[NDArray[np.bool_], float] | None:
+    """Which samples are right, and the share of one class; None if the test set has no labels."""
     arrays = bytes_to_arrays(store.view("outputs", outputs.key))
     labels = arrays["labels"]
     if (labels < 0).any():
         return None
-    return np.asarray(arrays["logits"].argmax(1) == labels)
+    right = np.asarray(arrays["logits"].argmax(1) == labels)
+    return right, float(np.bincount(labels).max() / len(labels))
 
 
 def _read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
@@ -204,13 +214,15 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     record = store.record("tables", table_key)
     unsteady = unsteady_caveats(_made_from(record).get("unsteady", {}), len(table.runs))
     caveats = [*unsteady, *mixed_versions(record), *_auxiliary_sets(study)]
+    learning = judge_learning(table, keep=study.keep_unlearned, expected=study.accuracy)
+    judged = code_version("protocols/common/learned", apart_from=("errors", "finding"))
     for name in study.protocols:
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
-        code = code_version(module, apart_from=("errors",))
-        key = digest("finding", name, code, study.ours, table_key, caveats)
+        code = [code_version(module, apart_from=("errors",)), judged]
+        key = digest("finding", name, code, study.ours, table_key, caveats, learning.caveats)
         finding = _load_finding(key, store)
         if finding is None:
-            finding = _apply(name, table, study.ours)
+            finding = learning.tell(_apply(name, learning.table, study.ours))
             finding = replace(finding, caveats=(*finding.caveats, *caveats))
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}
@@ -230,9 +242,14 @@ def _auxiliary_sets(study: Study) -> Iterator[str]:
         )
 
 
-def _apply(name: str, table: ScoreTable, ours: str) -> Finding:
+def _apply(name: str, table: ScoreTable | None, ours: str) -> Finding:
     """Apply a protocol; one that this table does not allow says why, and the others continue."""
     try:
+        if table is None:
+            raise UserError(
+                "None of the classifiers learned. A study that compares such classifiers says "
+                "keep_unlearned: true."
+            )
         return score_protocol(name, ours)(table, np.random.default_rng(_PROTOCOL_SEED))
     except UserError as problem:
         words = name.replace("_", " ")
