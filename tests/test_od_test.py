@@ -770,3 +770,61 @@ def test_surely_worse_than_a_coin_is_not_better_than_chance():
     assert told["m is not significantly better than chance on other outlier sets."] == "undecided"
     better = {c.text: c.verdict for c in claims(Accuracies((made_of(1.0 - accuracy),)))}
     assert any(text.startswith("m is better than chance") for text in better)
+
+
+# Methods that belong to one level of a factor
+
+
+def of_losses(*, missing=()):
+    """Two networks with two losses each; two methods were scored on the runs of one loss only."""
+    runs = {
+        f"{network} {loss}": {"network": network, "loss": loss}
+        for network in ("vgg", "resnet")
+        for loss in ("cross_entropy", "logistic")
+    }
+    means = {"id": 0.0, "near": 0.8, "far": 1.6, "odd": 1.2}
+    rng = RNG(7)
+    rows = [
+        ScoreRow(run, detector, "", dataset, rng.normal(mean, 1, 300))
+        for run, levels in runs.items()
+        for detector, loss in {"energy": None, "score": "cross_entropy", "log": "logistic"}.items()
+        for dataset, mean in means.items()
+        if loss in (None, levels["loss"])
+    ]
+    return ScoreTable("id", tuple(rows), runs, missing)
+
+
+def test_methods_of_one_loss_stand_beside_those_of_all():
+    table = of_losses()
+    pairs = list(permutations(("near", "far", "odd"), 2))
+    source = experiment(table, pairs, "exact", RNG(0))
+    assert set(source.methods) == {"energy", "score", "log"} and source.incomplete == ()
+    assert source.runs == ("network=vgg, loss=all", "network=resnet, loss=all")
+    for method, losses in {
+        "score": ["cross_entropy"], "log": ["logistic"], "energy": ["cross_entropy", "logistic"],
+    }.items():  # fmt: skip
+        for number, network in enumerate(("vgg", "resnet")):
+            alone = [
+                experiment(
+                    ScoreTable(
+                        "id",
+                        tuple(r for r in table.rows if r.run == f"{network} {loss}"),
+                        {f"{network} {loss}": {}},
+                    ),
+                    pairs, "exact", RNG(0),
+                ).methods[method].three.accuracy[0]
+                for loss in losses
+            ]  # fmt: skip
+            expected = np.mean(alone, axis=0)
+            np.testing.assert_allclose(source.methods[method].three.accuracy[number], expected)
+
+
+def test_what_failed_does_not_belong_to_a_loss():
+    failed = tuple(
+        Missing("it failed", f"{network} logistic", "score") for network in ("vgg", "resnet")
+    )
+    rows = [row for row in of_losses().rows if row.detector != "log"]
+    table = ScoreTable("id", tuple(rows), of_losses().runs, failed)
+    source = experiment(table, [("near", "far"), ("far", "near")], "exact", RNG(0))
+    assert set(source.methods) == {"energy"} and source.incomplete == ("score",)
+    assert len(source.runs) == 4

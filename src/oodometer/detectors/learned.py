@@ -30,7 +30,7 @@ _CODES = {"mse": "autoencoder_mse", "bce": "autoencoder_bce", "vae": "variationa
 _STEPS = 20_000  # of the solver; it stops earlier when it has converged
 
 
-@detector(paper=_PAPER, needs={"logits", "outliers"})
+@detector(paper=_PAPER, needs={"logits", "outliers"}, losses=("cross_entropy", "label_smoothing"))
 def score_svm(train: View) -> Scorer:
     """Linear support vector machine on the logits, between validation samples and outliers.
 
@@ -42,12 +42,12 @@ def score_svm(train: View) -> Scorer:
     return _linear_machine(train, lambda view: view.logits)
 
 
-@detector(paper=_PAPER, needs={"logits", "outliers"})
+@detector(paper=_PAPER, needs={"logits", "outliers"}, losses=("logistic",))
 def logistic_svm(train: View) -> Scorer:
     """Linear support vector machine on the logits, for a network with the K-way logistic loss.
 
-    Identical to score_svm: the method is named after the loss of the network, which a study sets in
-    ``base.loss``.
+    Identical to score_svm: the method is named after the loss of the network. A study scores each
+    of them on the runs of its loss only.
     """
     return _linear_machine(train, lambda view: view.logits)
 

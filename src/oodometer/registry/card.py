@@ -50,6 +50,7 @@ class Detector:
     needs_for: Mapping[str, Mapping[Setting, frozenset[Need]]] = field(default_factory=dict)
     only_by_name: bool = False  # too costly to be meant by "all"
     reads: tuple[str, ...] = ()  # files that it reads, relative to its module
+    losses: tuple[str, ...] = ()  # of the classifiers that it is meant for; empty: all
 
     def __post_init__(self) -> None:
         parameters = list(inspect.signature(self.build).parameters.values())
@@ -223,10 +224,7 @@ class Detector:
         return scored
 
     def _shown(self, outputs: Outputs) -> Outputs:
-        """Our own detectors, which the contract has checked, get the outputs; others a copy.
-
-        Whatever they do to it cannot reach anybody else.
-        """
+        """Our own detectors, which the contract has checked, get the outputs; others a copy."""
         return outputs if self.build.__module__.startswith("oodometer.") else outputs.copy()
 
     def _require_untouched(self, shown: Outputs, original: Outputs) -> None:

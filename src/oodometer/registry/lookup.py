@@ -31,6 +31,7 @@ def detector(
     needs_for: Mapping[str, Mapping[Setting, set[str]]] | None = None,
     only_by_name: bool = False,
     reads: Sequence[str] = (),
+    losses: Sequence[str] = (),
 ) -> Callable[[Callable[..., Scorer]], Callable[..., Scorer]]:
     """Register the decorated function as a detector under its own name.
 
@@ -40,7 +41,7 @@ def detector(
     on a setting, `needs_for` says on which value: ``{"space": {"logits": {"logits"}, ...}}``.
     `only_by_name` leaves a costly one out of "all". `reads` names files, relative to the module,
     that the function reads, or that are imported by a computed name: without it, stored results
-    do not notice that they changed.
+    do not notice that they changed. `losses`: it is scored on classifiers trained with these only.
     """
 
     def add(build: Callable[..., Scorer]) -> Callable[..., Scorer]:
@@ -70,6 +71,7 @@ def detector(
             needs_for or {},  # type: ignore[arg-type]
             only_by_name,
             tuple(reads),
+            tuple(losses),
         )
 
     return add

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from oodometer.engine.lead.runner import Runner, Settings
 from oodometer.engine.lead.tasks import forget, lend, warm_up
 from oodometer.engine.plan.artefacts import Stage, count_present, present
 from oodometer.engine.plan.models import ModelPlan
-from oodometer.engine.plan.plan import Plan, plan
+from oodometer.engine.plan.plan import Plan, fits_loss, plan
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore, Store
@@ -43,6 +43,9 @@ from oodometer.lab.data.sources import Source, load_source
 from oodometer.needs import Need
 from oodometer.protocols import score_protocol
 from oodometer.study import Study, TrainSpec
+
+if TYPE_CHECKING:  # importing it would load PyTorch
+    from oodometer.registry import Choice
 
 
 def read_contents(study: Study) -> dict[str, DataContent]:
@@ -137,6 +140,7 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
         check_spec(spec)
     chosen = choices(study.detectors)
     labels = [choice.label for choice in chosen]
+    _check_losses(study, chosen)
     if study.ours and study.ours not in labels:
         raise unknown("detector of this study, named by 'ours':", study.ours, labels)
     made = plan(study, contents, chosen)
@@ -144,6 +148,19 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
         for model in run.models.values():
             _check_model(model)
     return made
+
+
+def _check_losses(study: Study, chosen: Sequence[Choice]) -> None:
+    """Refuse a detector that is named, but meant for classifiers of another loss than any here."""
+    losses = sorted({spec.loss for spec, _ in study.runs().values()})
+    for choice in chosen:
+        named = study.detectors != "all" and choice.text in study.detectors
+        if named and not any(fits_loss(choice, loss) for loss in losses):
+            raise UserError(
+                f"Detector '{choice.label}' is meant for classifiers with the loss "
+                f"{' or '.join(choice.detector.losses)}; those of study '{study.name}' have "
+                f"{' or '.join(losses)}."
+            )
 
 
 def _check_model(model: ModelPlan) -> None:

@@ -156,7 +156,9 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         )
         runs.append(run)
     groups = _ensembles(runs) if any(ENSEMBLE in c.detector.needs for c in choices) else {}
-    runs = [_with_scores(run, choices, recipes, groups.get(run.label, ())) for run in runs]
+    for place, run in enumerate(runs):
+        fitting = [choice for choice in choices if fits_loss(choice, run.spec.loss)]
+        runs[place] = _with_scores(run, fitting, recipes, groups.get(run.label, ()))
     first = next(iter(contents.values()))
     return Plan(
         study=study,
@@ -167,6 +169,12 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         runs=tuple(runs),
         same_samples=all(content.scored == first.scored for content in contents.values()),
     )
+
+
+def fits_loss(choice: Choice, text: str) -> bool:
+    """Whether a detector is meant for classifiers with this loss, such as ``cross_entropy``."""
+    losses = choice.detector.losses
+    return not losses or text.partition("(")[0].strip() in losses
 
 
 def _grid(choice: Choice) -> tuple[str, ...]:

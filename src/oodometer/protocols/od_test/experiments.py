@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer import metrics
+from oodometer.factors import names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.od_test.threshold import (
@@ -76,34 +77,72 @@ def experiment(
     runs = tuple(run for run in table.runs if run in with_scores)
     sets = tuple(dict.fromkeys(name for pair in experiments for name in pair))
     needed = (table.id, *sets)
-    found: dict[str, list[_Found]] = {}
-    seen: dict[str, None] = {}  # methods, in order
-    for detector, grid, default in _grids(table, runs, needed):
+    found: dict[str, dict[str, _Found]] = {}  # method -> run
+    for run, detector, grid, default in _grids(table, runs, needed):
         for name, choices in _methods(
             detector, grid, default, sets, table.outliers_by_setting
         ).items():
-            seen[name] = None
+            own = found.setdefault(name, {})
             if all(choices.values()):
-                found.setdefault(name, []).append(
-                    _one_run(grid, choices, table, experiments, fit, rng)
-                )
-    whole = {name: parts for name, parts in found.items() if len(parts) == len(runs)}
-    training_runs = TrainingRuns.of({run: table.runs[run] for run in runs}, table.factors)
+                own[run] = _one_run(grid, choices, table, experiments, fit, rng)
+    divided = _dividing_factor(table, found, runs)
+    # Methods that belong to one level of a factor stand beside the mean of the others over it.
+    over = {} if divided is None else {divided: "all"}
+    levels = {run: {**table.runs[run], **over} for run in runs}
+    training_runs = TrainingRuns.of(levels, table.factors)
+    cases = [[runs[place] for place in members] for members in training_runs.members]
+    whole = {
+        name: [[own[run] for run in case if run in own] for case in cases]
+        for name, own in found.items()
+        if len(own) == len(runs) or _is_divided(table, own, runs, divided)
+    }
+    whole = {name: by_case for name, by_case in whole.items() if all(by_case)}
     return Source(
         table.id,
         training_runs.names,
         tuple(experiments),
-        {name: _method(parts, training_runs) for name, parts in whole.items()},
-        tuple(name for name in seen if name not in whole),
+        {name: _method(parts) for name, parts in whole.items()},
+        tuple(name for name in found if name not in whole),
         min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
         table.same_samples,
     )
 
 
+def _dividing_factor(
+    table: ScoreTable, found: Mapping[str, Mapping[str, object]], runs: Sequence[str]
+) -> str | None:
+    """The factor that some methods belong to a level of, as LogisticSVM to the logistic loss.
+
+    Such a method has been scored in all runs of its levels and in none of the others; where
+    something failed, the factor is not the reason.
+    """
+    failed = {part.detector for part in table.missing}
+    partial = [
+        own
+        for name, own in found.items()
+        if 0 < len(own) < len(runs) and name.removesuffix(TUNED) not in failed
+    ]
+    for factor in names(table.factors, "condition"):
+        if partial and all(_is_divided(table, own, runs, factor) for own in partial):
+            return factor
+    return None
+
+
+def _is_divided(
+    table: ScoreTable, own: Collection[str], runs: Sequence[str], factor: str | None
+) -> bool:
+    """Whether a method was scored in the runs of some levels of a factor, all of them."""
+    if factor is None or not own:
+        return False
+    inside = {table.runs[run].get(factor) for run in own}
+    outside = {table.runs[run].get(factor) for run in runs if run not in own}
+    return inside.isdisjoint(outside)
+
+
 def _grids(
     table: ScoreTable, runs: Sequence[str], needed: Sequence[str]
-) -> Iterator[tuple[str, dict[str, dict[str, _Halves]], str]]:
-    """Per run: detector, its settings that have all data sets, and that which represents it."""
+) -> Iterator[tuple[str, str, dict[str, dict[str, _Halves]], str]]:
+    """Run, detector, its settings that have all data sets, and that which represents it."""
     halves: dict[int, NDArray[np.bool_]] = {}
     grids: dict[tuple[str, str], dict[str, dict[str, _Halves]]] = {}
     defaults: dict[tuple[str, str], str] = {}
@@ -120,7 +159,7 @@ def _grids(
         for detector in table.detectors:
             grid = grids.get((run, detector), {})
             whole = {s: cells for s, cells in grid.items() if all(n in cells for n in needed)}
-            yield detector, whole, defaults.get((run, detector), "")
+            yield run, detector, whole, defaults.get((run, detector), "")
 
 
 def _methods(
@@ -225,9 +264,9 @@ def _mean_of(parts: Sequence[_Found]) -> _Found:
     return means
 
 
-def _method(by_run: Sequence[_Found], training_runs: TrainingRuns) -> Method:
+def _method(by_case: Sequence[Sequence[_Found]]) -> Method:
     """Put the training runs together."""
-    parts = [_mean_of([by_run[run] for run in members]) for members in training_runs.members]
+    parts = [_mean_of(evaluations) for evaluations in by_case]
     outcomes = {
         way: Outcome(
             np.array([part[way][0] for part in parts]), tuple(part[way][1] for part in parts)
