@@ -84,6 +84,9 @@ def test_conditions_may_differ_and_evaluations_share_their_classifier():
         for run, at in levels.items()
     }
     assert failed(made(accuracies, levels)) == set(), "noisy labels, and an early epoch"
+    assert judge_learning(made(accuracies, levels), expected=0.6).caveats == ()
+    (caveat,) = judge_learning(made(accuracies, levels), expected=0.7).caveats
+    assert "3 of 6 classifiers did not reach it, the lowest, uniform(rate=0.4), 0, 9, is" in caveat
     accuracies["none, 1, 9"] = 0.6
     assert failed(made(accuracies, levels)) == {"none, 1, 1", "none, 1, 9"}
 
@@ -96,8 +99,8 @@ def test_what_did_not_learn_is_left_out_and_named():
     assert set(judged.table.correct) == set(judged.table.chance) == {"a", "b", "d"}
     assert judged.caveats == (
         "1 of 4 classifiers did not learn and is left out: c (test accuracy 10.1%, chance 10.0%).",
-        "The study expects a test accuracy of at least 84.0%; 1 of 4 runs did not reach it, the "
-        "lowest, d, is 83.0%.",
+        "The study expects a test accuracy of at least 84.0%; 1 of 3 classifiers did not reach "
+        "it, the lowest, d, is 83.0%.",
     )
     assert judged.left_out == ("run c: left out, its classifier did not learn",)
     kept = judge_learning(table, keep=True)

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from oodometer.engine.lead.run import make_plan, read_contents
 from oodometer.engine.plan.plan import Plan, plan
 from oodometer.engine.plan.study_index import read_plan, record_plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore
 from oodometer.engine.work.failures import failure_key
+from oodometer.errors import UserError
 from oodometer.scoring import choices
 from oodometer.study import Study, parse_study
 
@@ -101,3 +103,25 @@ def test_the_plan_of_a_study_is_recorded_once_and_read_back():
         for label in ("", *run.scores)
     }
     assert record_plan(planned(ood=["noise"]), store) != key
+
+
+def test_detectors_of_one_loss_are_scored_on_its_runs_only():
+    made = planned(
+        factors=[{"field": "loss", "levels": ["cross_entropy", "logistic", "label_smoothing"]}],
+        detectors=["energy", "score_svm", "logistic_svm"],
+    )
+    assert {run.spec.loss: list(run.scores) for run in made.runs} == {
+        "cross_entropy": ["energy", "score_svm"],
+        "logistic": ["energy", "logistic_svm"],
+        "label_smoothing": ["energy", "score_svm"],
+    }
+
+
+def test_a_named_detector_of_no_loss_here_is_refused():
+    study = parse_study(
+        {"name": "x", "base": {"data": "digits"}, "ood": ["inverted"],
+         "detectors": ["energy", "logistic_svm"]}, "study",
+    )  # fmt: skip
+    said = "'logistic_svm' is meant for classifiers with the loss logistic; those of study 'x' have"
+    with pytest.raises(UserError, match=said):
+        make_plan(study, read_contents(study))

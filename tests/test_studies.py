@@ -54,6 +54,15 @@ def test_studies_of_papers_have_all_scales(path):
     assert set(load_study(path).scales) == ({"smoke", "small"} if path.stem != "demo" else set())
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_small_studies_say_what_their_classifiers_reach(path):
+    study = load_study(path)
+    if not study.scales or CARDS[study.base.data].kind == "texts":
+        pytest.skip("without scales, or about texts")
+    assert 0 < study.at_scale("small").accuracy < 1 and not study.at_scale("small").keep_unlearned
+    assert study.at_scale("smoke").keep_unlearned, "it is too short to learn anything"
+
+
 def is_incomplete(data: str) -> bool:
     """Whether the copy at hand has fewer training samples than the official set."""
     try:

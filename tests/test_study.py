@@ -151,7 +151,10 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ({"name": "../up"}, "must start with a letter \\(a-z\\) or a digit and may contain only"),
         ({"factors": [{"field": "seed"}]}, r"lacks the key 'factors \(entry 1\).levels'"),
         ({"scales": ["smoke"]}, "'scales' is .*, but must be a mapping of keys to values"),
-        ({"scales": {"smoke": {"bse": {}}}}, "'bse'. Did you mean 'base'. Known: base, detectors"),
+        (
+            {"scales": {"smoke": {"bse": {}}}},
+            "'bse'. Did you mean 'base'. Known: accuracy, base",
+        ),
     ],
 )
 def test_mistakes_are_named(changes, sentence):
@@ -227,7 +230,7 @@ def test_a_level_that_does_not_fit_its_field():
         ("name: 2026-13-45", "could not be read: month must be in 1..12"),
         ("name: " + "[" * 9999, "could not be read: it is nested too deeply"),
         ("words", "but is a scalar"),
-        ("1: 2", "Unknown key '1'. Known: base, design"),
+        ("1: 2", "Unknown key '1'. Known: accuracy, base, design"),
         ("name: !!python/object/apply:os.system [echo]", "not valid YAML: could not determine"),
     ],
 )

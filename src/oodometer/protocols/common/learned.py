@@ -61,18 +61,14 @@ def unlearned(table: ScoreTable) -> tuple[Unlearned, ...]:
     is read, not whether it has learned.
     """
     known = accuracies(table)
-    trained = tuple(set(table.factor_names) - set(names(table.factors, "re_evaluation")))
-    best: dict[frozenset[object], tuple[str, ...]] = {}  # training run -> runs, the best first
-    for run in sorted(known, key=lambda run: -known[run]):
-        key = _levels(table, run, trained)
-        best[key] = (*best.get(key, ()), run)
-    conditions = tuple(set(trained) - set(names(table.factors, "repeat")))
+    best = _training_runs(table)
+    conditions = set(table.factor_names) - set(names(table.factors, "re_evaluation", "repeat"))
     siblings: dict[frozenset[object], list[float]] = {}
-    for runs in best.values():
+    for runs in best:
         condition = _levels(table, runs[0], conditions)
         siblings.setdefault(condition, []).append(known[runs[0]])
     found = []
-    for runs in best.values():
+    for runs in best:
         run, accuracy = runs[0], known[runs[0]]
         right, chance = table.correct[run], table.chance.get(run)
         if chance is not None and not is_above_chance(int(right.sum()), len(right), chance):
@@ -84,6 +80,17 @@ def unlearned(table: ScoreTable) -> tuple[Unlearned, ...]:
         if len(others) >= _FEWEST and accuracy < median - max(_FAR, _DEVIATIONS * spread):
             found.append(Unlearned(runs, accuracy, median, is_chance=False))
     return tuple(found)
+
+
+def _training_runs(table: ScoreTable) -> list[tuple[str, ...]]:
+    """The runs that evaluate each training run, the best first, where labels are known."""
+    known = accuracies(table)
+    trained = set(table.factor_names) - set(names(table.factors, "re_evaluation"))
+    found: dict[frozenset[object], tuple[str, ...]] = {}
+    for run in sorted(known, key=lambda run: -known[run]):
+        key = _levels(table, run, trained)
+        found[key] = (*found.get(key, ()), run)
+    return list(found.values())
 
 
 def _levels(table: ScoreTable, run: str, factors: Collection[str]) -> frozenset[object]:
@@ -141,8 +148,7 @@ def _tell_unlearned(
 ) -> tuple[str, ...]:
     if not found:
         return ()
-    trained = set(table.factor_names) - set(names(table.factors, "re_evaluation"))
-    trainings = len({_levels(table, run, trained) for run in accuracies(table)})
+    trainings = len(_training_runs(table))
     named = [str(part) for part in found[:_NAMED]]
     more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
     fate = "" if keep else " and is left out" if len(found) == 1 else " and are left out"
@@ -152,11 +158,13 @@ def _tell_unlearned(
 
 def _tell_low(table: ScoreTable, failed: Collection[str], expected: float) -> tuple[str, ...]:
     known = accuracies(table)
-    low = {run: value for run, value in known.items() if value < expected and run not in failed}
+    best = [runs[0] for runs in _training_runs(table) if runs[0] not in failed]
+    low = [run for run in best if known[run] < expected]
     if not low:
         return ()
-    worst = min(low, key=lambda run: low[run])
+    worst = min(low, key=lambda run: known[run])
     return (
         f"The study expects a test accuracy of at least {expected:.1%}; {len(low)} of "
-        f"{count(len(known), 'run')} did not reach it, the lowest, {worst}, is {low[worst]:.1%}.",
+        f"{count(len(best), 'classifier')} did not reach it, the lowest, {worst}, is "
+        f"{known[worst]:.1%}.",
     )
