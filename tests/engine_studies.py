@@ -27,6 +27,7 @@ def make_study(data: str, **changes: object) -> Study:
         "factors": [{"field": "seed", "levels": [0, 1]}],
         "detectors": DETECTORS,
         "ood": ["uniform_noise", "inverted"],
+        "keep_unlearned": True,  # they are too small to learn much, and it does not matter here
     }
     return parse_study(content | changes, "study")
 

@@ -194,6 +194,7 @@ def make_study(folder: Path, **changes: object) -> Study:
         "detectors": ["max_softmax", "binary_network"],
         "ood": [str(folder / name) for name in ("bright.npz", "dark.npz")],
         "protocols": ["ranking", "od_test"],
+        "keep_unlearned": True,
     }
     return parse_study(content | changes, "study")
 
