@@ -65,7 +65,7 @@ def count(network: nn.Module) -> int:
         ("resnet110", CIFAR, 10, 1_727_962),
         ("wide_resnet_40_2", CIFAR, 10, 2_243_546),
         ("wide_resnet_28_10", CIFAR, 10, 36_479_194),
-        # measured elsewhere, with a program of its own: 87.5 % on CIFAR-10 after 12 epochs;
+        # measured elsewhere, with a program of its own: 87.5% on CIFAR-10 after 12 epochs;
         ("fast_resnet", CIFAR, 10, 153_882),
         # Keras' summary of its example;
         ("cnn", MNIST, 10, 1_199_882),

@@ -42,7 +42,7 @@ def accuracies(table: ScoreTable) -> dict[str, float]:
 
 
 def is_above_chance(right: int, samples: int, chance: float) -> bool:
-    """Whether an accuracy is above chance with 99 % confidence, by the exact binomial test.
+    """Whether an accuracy is above chance with 99% confidence, by the exact binomial test.
 
     >>> is_above_chance(13, 100, 0.1), is_above_chance(20, 100, 0.1)
     (False, True)

@@ -38,7 +38,7 @@ def _residual(units: int) -> nn.Module:
 
 
 def fast_resnet(channels: int, height: int, width: int, classes: int, units: int) -> nn.Module:
-    """A shallow ResNet of `width`, 2 x, 4 x and 4 x channels: 87 % on CIFAR-10 in 13 CPU-minutes.
+    """A shallow ResNet of `width`, 2 x, 4 x and 4 x channels: 87% on CIFAR-10 in 13 CPU-minutes.
 
     After David Page's ResNet-9 ("How to Train Your ResNet", 2018), with a quarter of its channels.
     It begins with a normalization of the input by the mean and deviation of the training images,

@@ -1,0 +1,132 @@
+"""Run shipped studies at scale small, and note accuracy, time and verdicts for the docs.
+
+    OODOMETER_DATA=... python benchmarks/studies.py instability-seed --store results --workers 2
+
+Studies that share a store share trainings. The row of a study in docs/results/studies.csv is
+replaced, and the table in docs/studies.md is made from that file; without names, only the table.
+CPU minutes are those of all processes of this call; --before adds those of calls that were
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+from pathlib import Path
+
+import numpy as np
+
+from oodometer.cli.studies import STUDIES
+from oodometer.engine.lead.run import run_study
+from oodometer.engine.plan.study_index import Outcome
+from oodometer.engine.stores import FolderStore
+from oodometer.engine.work.codecs import bytes_to_table
+from oodometer.protocols.common.learned import accuracies
+from oodometer.reports.verdicts import BADGES
+from oodometer.study import Study, load_study
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "docs" / "results" / "studies.csv"
+PAGE = ROOT / "docs" / "studies.md"
+START, END = "<!-- studies.csv -->\n", "<!-- end of studies.csv -->\n"
+COLUMNS = (
+    "study", "classifiers", "expected accuracy", "lowest accuracy", "highest accuracy",
+    "CPU minutes", "stable", "unstable", "undecided", "first verdict",
+)  # fmt: skip
+
+
+def cpu_minutes() -> float:
+    """CPU time of this process and of those that it has waited for."""
+    uses = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses) / 60
+
+
+def measure(study: Study, store: FolderStore, workers: int, before: float) -> dict[str, str]:
+    """Run a study and return its row."""
+    started = cpu_minutes()
+    outcome = run_study(study, store, workers=workers, tell=print)
+    minutes = before + cpu_minutes() - started
+    table = bytes_to_table(store.load("tables", outcome.table_key))
+    # Of each training run, the best evaluation: others may read it wrongly on purpose.
+    best: dict[object, float] = {}
+    again = {factor.name for factor in table.factors if factor.kind == "re_evaluation"}
+    for run, accuracy in accuracies(table).items():
+        trained = frozenset((k, v) for k, v in table.runs[run].items() if k not in again)
+        best[trained] = max(accuracy, best.get(trained, 0.0))
+    values = np.array(list(best.values()))
+    return {
+        "study": study.name,
+        "classifiers": str(len(best)),
+        "expected accuracy": f"{study.accuracy:.3f}",
+        "lowest accuracy": f"{values.min():.4f}",
+        "highest accuracy": f"{values.max():.4f}",
+        "CPU minutes": f"{minutes:.0f}",
+        **verdicts(outcome),
+    }
+
+
+def verdicts(outcome: Outcome) -> dict[str, str]:
+    """How often each verdict was reached, and the first claim that is decided."""
+    claims = [claim for finding in outcome.findings for claim in finding.claims]
+    words = [BADGES[claim.verdict].label for claim in claims]
+    counts = {word: str(words.count(word)) for word in ("stable", "unstable", "undecided")}
+    decided = [
+        c.text for c, word in zip(claims, words, strict=True) if word in ("stable", "unstable")
+    ]
+    return counts | {"first verdict": decided[0] if decided else ""}
+
+
+def read() -> dict[str, dict[str, str]]:
+    """Read the rows by study."""
+    with FILE.open(newline="", encoding="utf-8") as file:
+        return {row["study"]: row for row in csv.DictReader(file)}
+
+
+def shown(rows: dict[str, dict[str, str]]) -> str:
+    """Make the table of the docs."""
+    lines = [
+        "| study | classifiers | test accuracy | CPU minutes | stable / unstable / undecided "
+        "| first verdict |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in sorted(rows.items()):
+        low, high = (f"{100 * float(row[f'{end} accuracy']):.1f}" for end in ("lowest", "highest"))
+        counts = " / ".join(row[word] for word in ("stable", "unstable", "undecided"))
+        accuracy = low if low == high else f"{low} to {high}"
+        lines.append(
+            f"| `{name.removesuffix('-small')}` | {row['classifiers']} | {accuracy}% | "
+            f"{row['CPU minutes']} | {counts} | {row['first verdict']} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return docs/studies.md with the table of today."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(START)
+    return before + START + shown(read()) + END + rest.partition(END)[2]
+
+
+def main() -> None:
+    """Run the named studies, then write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--store", default="results")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--before", type=float, default=0.0)
+    given = parser.parse_args()
+    for name in given.names:
+        study = load_study(STUDIES / f"{name}.yaml").at_scale("small")
+        row = measure(study, FolderStore(given.store), given.workers, given.before)
+        rows = (read() if FILE.exists() else {}) | {study.name: row}
+        with FILE.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[name] for name in sorted(rows))
+        print(row)
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
