@@ -148,11 +148,11 @@ def _tell_unlearned(
 ) -> tuple[str, ...]:
     if not found:
         return ()
-    trainings = len(_training_runs(table))
+    whole = len(_training_runs(table))
     named = [str(part) for part in found[:_NAMED]]
     more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
     fate = "" if keep else " and is left out" if len(found) == 1 else " and are left out"
-    many = f"{len(found)} of {count(trainings, 'classifier')}"
+    many = f"{len(found)} of {count(whole, 'classifier')}"
     return (f"{many} did not learn{fate}: {listing([*named, *more])}.",)
 
 
