@@ -289,27 +289,41 @@ def autoencoder_bce(model: nn.Module, images: Tensor) -> Tensor:
 
 
 @detector_model(
-    task=_task(evg_autoencoder, "autoencoder_evg", squared_error, filled=True),
+    task=_task(evg_autoencoder, "autoencoder_evg_mse", squared_error, filled=True),
     spec=evg_recipe,
     columns=COLUMNS,
 )
-def autoencoder_evg(model: nn.Module, images: Tensor) -> Tensor:
+def autoencoder_evg_mse(model: nn.Module, images: Tensor) -> Tensor:
     """Mean squared error of the reconstruction, and the code, by EvG's network."""
     return _answer(squared_error, model, images)
 
 
+@detector_model(
+    task=_task(evg_autoencoder, "autoencoder_evg_bce", cross_entropy, filled=True),
+    spec=evg_recipe,
+    columns=COLUMNS,
+)
+def autoencoder_evg_bce(model: nn.Module, images: Tensor) -> Tensor:
+    """Mean cross-entropy of the reconstruction, and the code, by EvG's network."""
+    return _answer(cross_entropy, model, images)
+
+
+_MODELS = {  # by architecture and loss
+    "od_test": {"mse": "autoencoder_mse", "bce": "autoencoder_bce"},
+    "evg": {"mse": "autoencoder_evg_mse", "bce": "autoencoder_evg_bce"},
+}
+
+
 @detector(
     paper="Shafaei et al. 2019, arXiv:1809.04729; Yoon et al. 2022, arXiv:2208.10940",
-    needs={"model:autoencoder_mse", "model:autoencoder_bce", "model:autoencoder_evg"},
+    needs={f"model:{name}" for each in _MODELS.values() for name in each.values()},
     grid={"loss": ("mse",), "architecture": ("od_test",)},
     needs_for={
         "loss": {
-            "mse": {"model:autoencoder_mse", "model:autoencoder_evg"},
-            "bce": {"model:autoencoder_bce"},
+            loss: {f"model:{each[loss]}" for each in _MODELS.values()} for loss in ("mse", "bce")
         },
         "architecture": {
-            "od_test": {"model:autoencoder_mse", "model:autoencoder_bce"},
-            "evg": {"model:autoencoder_evg"},
+            name: {f"model:{model}" for model in each.values()} for name, each in _MODELS.items()
         },
     },
     only_by_name=True,
@@ -322,9 +336,7 @@ def reconstruction_error(
     score = mean over pixels of (s - x)^2, or of -x log s - (1 - x) log(1 - s) with loss="bce", x
     the image and s its reconstruction. loss="bce" measures brightness, too: even of a perfect
     reconstruction it is log 2 for mid-grey and 0 for black. architecture="od_test" is the network
-    of OD-test, "evg" that of EvG, for 32 x 32 pixels and loss="mse" only.
+    of OD-test, "evg" that of EvG, for 32 x 32 pixels, which has loss="mse" in the paper.
     """
-    if architecture == "evg" and loss != "mse":
-        raise UserError(f"reconstruction_error with architecture=evg has loss=mse, got {loss}.")
-    name = "autoencoder_evg" if architecture == "evg" else f"autoencoder_{loss}"
+    name = _MODELS[architecture][loss]
     return lambda test: test.model(name)[:, 0]
