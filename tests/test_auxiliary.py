@@ -34,7 +34,7 @@ def test_sets_without_common_images_are_accepted():
 
 def test_one_test_image_among_the_auxiliary_outliers_is_refused():
     leaking = joined("more", AUXILIARY.pixels, TEST.pixels[33:34])
-    said = "'more' contain 1 of 80 images of 'test': a detector must not learn"
+    said = "'more' contain 1 of 80 images of 'test': take outliers that are neither"
     with pytest.raises(UserError, match=said):
         check_auxiliary_images(leaking, [OTHER, TEST])
     floats = Images("more", leaking.floats(np.arange(81)), leaking.labels)  # stored otherwise

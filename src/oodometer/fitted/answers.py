@@ -17,7 +17,7 @@ from oodometer.fitted.models import (
     train_models,
     training_outputs,
 )
-from oodometer.lab.data.auxiliary import check_auxiliary_images
+from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import find_model
@@ -70,6 +70,8 @@ def answers_for(
     train = images["train"]
     outliers = None if auxiliary is None else auxiliary_images(auxiliary, train)
     if outliers is not None:
+        if isinstance(auxiliary, str):
+            check_auxiliary_name(auxiliary, train.name, list(images))
         check_auxiliary_images(outliers, images.values())
     for name, label in sorted(needs.items()):
         card = find_model(name)

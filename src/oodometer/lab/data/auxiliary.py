@@ -86,26 +86,30 @@ def check_auxiliary_images(auxiliary: Samples, others: Iterable[Samples]) -> Non
     known = _prints(auxiliary)
     for samples in sets:
         _refuse(auxiliary, samples, len(known & _prints(samples)), len(samples), "")
-    if not sets or min(auxiliary.shape[1:]) < _SMALLEST:
+    if min(auxiliary.shape[1:]) < _SMALLEST:
         return
     looked_at = [_spread(samples) for samples in sets]
-    together = np.concatenate(looked_at)
-    copied: set[int] = set()
-    for rows in _portions(auxiliary):
-        copied |= {copy.ood_row for copy in near_copies(auxiliary.floats(rows), together, _NEAR)}
-    start = 0
-    for samples, part in zip(sets, looked_at, strict=True):
-        near = len(copied.intersection(range(start, start + len(part))))
+    for samples, part, near in zip(sets, looked_at, _near(auxiliary, looked_at), strict=True):
         if near > _MOST_NEAR * len(part):
             _refuse(auxiliary, samples, near, len(part), "near copies of ")
-        start += len(part)
+
+
+def _near(auxiliary: Images, parts: Sequence[NDArray[np.float32]]) -> list[int]:
+    """How many images of each part are nearly among the auxiliary outliers."""
+    together = np.concatenate(parts)
+    copied = np.zeros(len(together), bool)
+    for rows in _portions(auxiliary):
+        copies = near_copies(auxiliary.floats(rows), together, _NEAR)
+        copied[[copy.ood_row for copy in copies]] = True
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    return [int(part.sum()) for part in np.split(copied, ends)]
 
 
 def _refuse(auxiliary: Samples, samples: Samples, found: int, looked_at: int, how: str) -> None:
     if found:
         raise UserError(
             f"Auxiliary outliers '{auxiliary.name}' contain {how}{found} of {looked_at} images of "
-            f"'{samples.name}': a detector must not learn from what it is tested on."
+            f"'{samples.name}': take outliers that are neither in-distribution nor tested on."
         )
 
 
