@@ -73,7 +73,7 @@ WITNESSES = {
     "kl_matching": "SciPy's relative entropy",
     "knn": "scikit-learn's NearestNeighbors",
     "knn_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual; distances by SciPy",
-    "knn_svm_codes": "`knn_svm` with the codes as features",
+    "knn_svm_codes": "`knn_svm` with the codes as features; distances by SciPy",
     "line": "logits after removing one unit at a time; exact fractions; `dice` after `react`",
     "local_outlier_factor": "scikit-learn's LocalOutlierFactor; the paper's definitions in loops",
     "logistic_svm": "SciPy's SLSQP on its objective; coordinate ascent in its dual",

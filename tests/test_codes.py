@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from engine_studies import run_inside
+from scipy.spatial.distance import cdist
 from torch import nn
 
 import oodometer.builtin  # noqa: F401 - importing registers them
@@ -140,6 +141,16 @@ def test_neighbours_of_codes_are_those_of_features(codes, model, k):
     ours = find("knn_svm_codes").fit(own[0], validation=(own[1], own[2]), k=k, codes=codes)
     theirs = find("knn_svm").fit(as_features[0], validation=tuple(as_features[1:3]), k=k)
     np.testing.assert_allclose(ours(own[3]), theirs(as_features[3]), rtol=2e-4, atol=2e-4)
+
+
+def test_one_neighbour_orders_samples_by_their_distance_to_the_training_codes():
+    train, inside, outside, test = parts("autoencoder_mse", 4)
+    fitted = find("knn_svm_codes").fit(train, validation=(inside, outside), k=1)
+    codes = [
+        part.answers[Need("model", "autoencoder_mse")][:, 1:].numpy() for part in (train, test)
+    ]
+    nearest = cdist(codes[1], codes[0]).min(1)
+    assert np.array_equal(np.argsort(fitted(test).numpy()), np.argsort(nearest))
 
 
 def test_each_variant_needs_its_own_model_only():

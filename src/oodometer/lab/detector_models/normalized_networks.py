@@ -150,6 +150,6 @@ def residual_networks(
         nn.Sigmoid(),
     )
     for module in decoder.modules():
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
             nn.init.xavier_uniform_(module.weight)
     return encoder, decoder
