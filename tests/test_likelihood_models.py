@@ -14,8 +14,14 @@ from oodometer.lab.detector_models.pixelcnn_network import PixelCNN
 from oodometer.lab.training.train import Training
 from oodometer.study import TrainSpec
 
-NAMES = ("pixelcnn_od_test", "glow_sigmoid")
-OTHERS = ("pixelcnn_evg", "glow_exponential", "glow_sigmoid_lu", "glow_exponential_lu")
+NAMES = ("pixelcnn_official", "glow_sigmoid")
+OTHERS = (
+    "pixelcnn_od_test",
+    "pixelcnn_evg",
+    "glow_exponential",
+    "glow_sigmoid_lu",
+    "glow_exponential_lu",
+)
 
 
 def _stripes(count: int, seed: int, kind: type = np.uint8) -> Images:
@@ -111,7 +117,6 @@ def test_values_between_two_of_256_are_rounded_if_asked_for() -> None:
         ("pixelcnn_od_test", "fashion-mnist", (1, 28, 28), 8_603_486),
         ("pixelcnn_evg", "cifar10", (3, 32, 32), 13_440_840),
         ("glow_exponential", "cifar10", (3, 32, 32), 44_054_064),
-        ("glow_sigmoid", "cifar10", (3, 32, 32), 44_052_720),
     ],
 )
 def test_the_size_paper_has_the_published_number_of_parameters(

@@ -14,7 +14,12 @@ from oodometer.lab.detector_models.pixelcnn_likelihood import (
     log_probabilities,
     outputs_per_pixel,
 )
-from oodometer.lab.detector_models.pixelcnn_network import PixelCNN, Structure
+from oodometer.lab.detector_models.pixelcnn_network import (
+    AveragedPixelCNN,
+    PixelCNN,
+    Structure,
+    start_from,
+)
 
 GRID = torch.arange(256, dtype=torch.float64) / 127.5 - 1
 
@@ -202,3 +207,44 @@ def test_numbers_of_parameters_are_the_published_ones(
 ) -> None:
     net = PixelCNN((channels, 32, 32), Structure(filters, components))
     assert sum(parameter.numel() for parameter in net.parameters()) == count
+
+
+@torch.no_grad()
+def test_a_start_from_data_makes_every_output_standard() -> None:
+    net = _network(1, Structure(4, 2, blocks=1, dropout=0.0))
+    images = torch.rand(16, 1, 8, 8, generator=_random(5), dtype=torch.float64)
+    start_from(net, images)
+    seen = {}
+    for name, layer in net.named_modules():
+        if hasattr(layer, "gain"):
+            layer.register_forward_hook(
+                lambda _, __, made, name=name: seen.update(
+                    {name: torch.var_mean(made, (0, 2, 3), correction=0)}
+                )
+            )
+    net(images)
+    assert len(seen) > 40
+    for name, (variance, mean) in seen.items():
+        wanted = 0.01 if name.endswith("second") else 1.0
+        assert torch.allclose(mean, torch.zeros_like(mean), atol=1e-9), name
+        assert torch.allclose(variance, torch.full_like(variance, wanted), rtol=1e-6), name
+
+
+def test_the_average_follows_the_weights_and_answers_alone() -> None:
+    """Of the first steps it is the plain mean; later ones count by the decay."""
+    net = AveragedPixelCNN((1, 4, 4), Structure(2, 1, blocks=1, dropout=0.0), decay=0.6)
+    images = torch.rand(4, 1, 4, 4, generator=_random(6))
+    net.train()(images)  # starts from data
+    weight = net.network.last.bias
+    history = [weight.detach().clone()]
+    for value in (1.0, 5.0, -2.0):
+        with torch.no_grad():
+            weight.fill_(value)
+        net(images)
+        history.append(weight.detach().clone())
+    mean = (history[0] + history[1]) / 2
+    for later in history[2:]:
+        mean = 0.6 * mean + 0.4 * later
+    assert torch.allclose(net.average.last.bias, mean)
+    assert torch.equal(net.eval()(images), net.average(images))
+    assert not any(parameter.requires_grad for parameter in net.average.parameters())

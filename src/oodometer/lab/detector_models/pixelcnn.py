@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from oodometer.lab.detector_models.cards import detector_model
 from oodometer.lab.detector_models.pixelcnn_likelihood import draw_pixels, log_probabilities
-from oodometer.lab.detector_models.pixelcnn_network import PixelCNN, Structure
+from oodometer.lab.detector_models.pixelcnn_network import AveragedPixelCNN, PixelCNN, Structure
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 from oodometer.study import TrainSpec
 
-Variant = Literal["od_test", "evg"]
+Variant = Literal["od_test", "evg", "official"]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,19 @@ _PUBLISHED: Mapping[Variant, _Published] = {
             "augment": "crop_flip(padding=0)",
         },
     ),
+    "official": _Published(
+        grey=Structure(160, 10, drops_channels=False),
+        color=Structure(160, 10, drops_channels=False),
+        recipe={
+            "epochs": 5000,
+            "batch_size": 128,
+            "learning_rate": 1e-3,
+            "schedule": "exponential(factor=0.999995)",
+        },
+    ),
 }
 _MNIST = Structure(32, 5)  # in OD-test, which takes 64 filters for other grey images
+_DECAYS = {"tiny": 0.9, "small": 0.99, "paper": 0.9995}  # of averaged weights, variant official
 _REDUCED: Mapping[str, tuple[Structure, Mapping[str, object]]] = {
     "tiny": (
         Structure(8, 2, blocks=1, dropout=0.0),
@@ -100,7 +111,7 @@ def draw_images(model: nn.Module, count: int, generator: torch.Generator) -> Ten
 
     What comes below a row has no influence on it: the network sees the rows down to it only.
     """
-    assert isinstance(model, PixelCNN)
+    assert isinstance(model, PixelCNN | AveragedPixelCNN)
     channels, height, width = model.shape
     images = torch.zeros(count, channels, height, width)
     for row in range(height):
@@ -125,7 +136,10 @@ def _as_given_and_rounded(model: nn.Module, images: Tensor) -> Tensor:
 
 def _task(variant: Variant) -> Task:
     def network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
-        return PixelCNN(shape, _structure(variant, spec, shape[0]))
+        structure = _structure(variant, spec, shape[0])
+        if variant == "official":
+            return AveragedPixelCNN(shape, structure, _DECAYS[spec.model_size])
+        return PixelCNN(shape, structure)
 
     return Task(network=network, loss=_loss)
 
@@ -144,12 +158,24 @@ def pixelcnn_evg(model: nn.Module, inputs: Tensor) -> Tensor:
     return _as_given_and_rounded(model, inputs)
 
 
+@detector_model(
+    task=_task("official"), spec=partial(_recipe, "official"), columns=2, samples=draw_images
+)
+def pixelcnn_official(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Negative log-likelihoods by the network of PixelCNN++'s authors."""
+    return _as_given_and_rounded(model, inputs)
+
+
 @detector(
     paper="Salimans et al. 2017, arXiv:1701.05517",
-    needs={"model:pixelcnn_od_test", "model:pixelcnn_evg"},
+    needs={"model:pixelcnn_od_test", "model:pixelcnn_evg", "model:pixelcnn_official"},
     grid={"variant": ("od_test",), "quantise": (False,)},
     needs_for={
-        "variant": {"od_test": {"model:pixelcnn_od_test"}, "evg": {"model:pixelcnn_evg"}},
+        "variant": {
+            "od_test": {"model:pixelcnn_od_test"},
+            "evg": {"model:pixelcnn_evg"},
+            "official": {"model:pixelcnn_official"},
+        },
     },
     only_by_name=True,
 )
@@ -159,8 +185,9 @@ def pixelcnn(train: View, *, variant: Variant = "od_test", quantise: bool = Fals
     score = -log2 p(x) / D for D pixels and channels; OD-test reports bits per pixel and EvG nats
     per image, which order images alike. p(x) is the product over pixels of a mixture of logistic
     distributions given the pixels before. Values between two of the 256 are scored by the same
-    formula; quantise=True rounds them first. variant is the network and training of OD-test, or
-    that of EvG, which differ only at model_size: paper.
+    formula; quantise=True rounds them first. variant is the network and training of OD-test, that
+    of EvG, which differs only at model_size: paper, or that of the authors' code, which starts from
+    data, averages the weights over training and drops single numbers instead of whole channels.
     """
     name, column = f"pixelcnn_{variant}", int(quantise)
     return lambda test: test.model(name)[:, column]

@@ -6,6 +6,7 @@ Salimans et al. 2017, arXiv:1701.05517.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 import torch
@@ -189,3 +190,62 @@ class PixelCNN(nn.Module):
         assert not kept, "every skip connection is used once"
         made: Tensor = self.last(functional.elu(left))
         return made[:, :, :height, :width]
+
+
+class AveragedPixelCNN(nn.Module):
+    """The network as in the authors' code: starts from data, answers with averaged weights.
+
+    The average moves by max(1 - decay, 1 / t) at step t of a training.
+    """
+
+    steps: Tensor
+
+    def __init__(self, shape: Sequence[int], structure: Structure, decay: float) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.network = PixelCNN(shape, structure)
+        self.average = deepcopy(self.network).requires_grad_(False)
+        self.register_buffer("steps", torch.tensor(0))
+        self._decay = decay
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the numbers (n, k, h, w): of the network in training, else of the average."""
+        if not self.training:
+            averaged: Tensor = self.average(images)
+            return averaged
+        if not self.steps:
+            start_from(self.network, images)
+        self._follow()
+        made: Tensor = self.network(images)
+        return made
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        self.steps += 1
+        share = max(1 - self._decay, 1 / int(self.steps))
+        for kept, new in zip(self.average.parameters(), self.network.parameters(), strict=True):
+            kept.lerp_(new, share)
+
+
+@torch.no_grad()
+def start_from(network: PixelCNN, images: Tensor) -> None:
+    """Give every output of a convolution mean 0 and deviation 1 on these images.
+
+    Where a block ends, the deviation is 0.1. Salimans and Kingma 2016, arXiv:1602.07868.
+    """
+    ends = {module.second for module in network.modules() if isinstance(module, _Block)}
+
+    def rescale(layer: nn.Module, _: object, made: Tensor) -> Tensor:
+        assert isinstance(layer, _Convolution | _Enlargement)
+        assert layer.bias is not None
+        variance, mean = torch.var_mean(made, (0, 2, 3), correction=0)
+        factor = (0.1 if layer in ends else 1.0) / (variance + 1e-10).sqrt()
+        layer.gain.mul_(factor.reshape(layer.gain.shape))
+        layer.bias.sub_(mean).mul_(factor)
+        return (made - mean[:, None, None]) * factor[:, None, None]
+
+    layers = [each for each in network.modules() if isinstance(each, _Convolution | _Enlargement)]
+    hooks = [layer.register_forward_hook(rescale) for layer in layers]
+    network(images)
+    for hook in hooks:
+        hook.remove()
