@@ -13,7 +13,9 @@ from torch.nn import functional
 
 import oodometer as om
 from oodometer.errors import UserError
-from oodometer.lab.detector_models.representations import csi, sngp, ssd
+from oodometer.lab.data.samples import Images
+from oodometer.lab.detector_models import find_model
+from oodometer.lab.detector_models.representations import csi, ensemble, sngp, ssd
 from oodometer.lab.detector_models.representations.contrastive import (
     Changes,
     Views,
@@ -21,6 +23,7 @@ from oodometer.lab.detector_models.representations.contrastive import (
 )
 from oodometer.lab.detector_models.representations.encoders import convolutions
 from oodometer.lab.training.task import Batch
+from oodometer.lab.training.train import Training
 from oodometer.study import TrainSpec
 
 GREY = (1, 12, 12)
@@ -341,7 +344,7 @@ def test_spectral_norm_is_that_of_the_unrolled_convolution(stride, kernel):
 @pytest.mark.parametrize("size", [0.5, 40.0])
 def test_bounded_layers_stretch_no_image_by_more_than_the_limit(size):
     torch.manual_seed(0)
-    network = sngp.bounded(convolutions(1, (4, 6))[:-1], (1, 6, 6))
+    network = sngp.bounded(convolutions(1, (4, 6))[:-1], (1, 6, 6), limit=3.0)
     with torch.no_grad():
         for module in network.modules():
             if isinstance(module, nn.Conv2d):
@@ -425,7 +428,7 @@ def test_sngp_scores():
     with torch.no_grad():
         features = model.featured(known).double()
         plain = model(known).double()
-        answers = sngp.sngp_classifier(model, known).numpy()
+        answers = sngp.sngp_due(model, known).numpy()
     exact = np.linalg.inv(np.eye(32) + features.numpy().T @ features.numpy())
     variance = np.einsum("ni,ij,nj->n", features.numpy(), exact, features.numpy())
     flat = plain.numpy() / np.sqrt(1 + 25 * variance)[:, None]
@@ -433,6 +436,18 @@ def test_sngp_scores():
     np.testing.assert_allclose(answers[:, 0], np.log(10) - np.log(np.exp(flat).sum(1)), rtol=1e-5)
     np.testing.assert_allclose(answers[:, 1], np.log(variance), rtol=1e-5)
     np.testing.assert_allclose(answers[:, 2], np.log(1 / shares.max(1) - 1), rtol=1e-5)
+
+
+def test_sngp_of_google_differs_where_it_should():
+    card, other = find_model("sngp_due"), find_model("sngp_google")
+    recipes = [each.recipe(spec_of("paper"), (500, 3, 32, 32)) for each in (card, other)]
+    assert [r.epochs for r in recipes] == [200, 250]
+    assert [r.learning_rate for r in recipes] == [0.05, 0.08]
+    assert recipes[0].schedule == recipes[1].schedule == "steps(at=60/120/160, factor=0.2)"
+    ours, theirs = (each.task.fresh_network(spec_of(), GREY, 10) for each in (card, other))
+    assert (ours.mean_field, theirs.mean_field) == (25.0, 20.0)
+    limits = {m.limit for m in theirs.modules() if isinstance(m, sngp.BoundedConvolution)}
+    assert limits == {6.0}
 
 
 def test_sngp_sizes():
@@ -445,3 +460,24 @@ def test_sngp_sizes():
     widths = [m.weight.shape[0] for m in paper.modules() if isinstance(m, sngp.BoundedConvolution)]
     assert len(widths) == 28
     assert all(a <= b for a, b in pairwise(sorted(widths)))
+
+
+# ---- training ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", [ssd.SUPERVISED, csi.TASK, sngp.TASK, ensemble.RANGED])
+def test_interrupted_training_ends_with_the_same_bytes(task):
+    values = (255 * images(40)).to(torch.uint8).numpy()
+    samples = Images("noise", values, np.arange(40) % 4)
+    spec = spec_of(epochs=2, batch_size=20, optimizer="sgd_momentum", learning_rate=0.05)
+    whole, first, second = (Training(spec, samples, 4, task=task) for _ in range(3))
+    whole.run_epoch()
+    whole.run_epoch()
+    first.run_epoch()
+    second.restore(first.snapshot())
+    second.run_epoch()
+    expected, found = whole.finished_weights(), second.finished_weights()
+    assert expected.keys() == found.keys()
+    for name, value in expected.items():
+        assert np.array_equal(value, found[name]), name
+    assert whole.curve == second.curve

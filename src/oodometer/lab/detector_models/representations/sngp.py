@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -28,10 +29,21 @@ from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
 from oodometer.study import TrainSpec
 
+VARIANTS = ("due", "google")
 MEASURES = ("dempster_shafer", "variance", "max_softmax")
-_LIMIT = 3.0  # of the spectral norm of each layer
 _RIDGE = 1.0
-_MEAN_FIELD = 25.0  # how much the variance flattens the logits
+
+
+@dataclass(frozen=True)
+class _Variant:
+    limit: float  # of the spectral norm of each layer
+    mean_field: float  # how much the variance flattens the logits
+    dropout: float  # at the size of the paper
+    recipe: Mapping[str, object]  # at the size of the paper
+
+
+DUE = _Variant(3.0, 25.0, 0.3, {"epochs": 200, "learning_rate": 0.05, "batch_size": 128})
+GOOGLE = _Variant(6.0, 20.0, 0.1, {"epochs": 250, "learning_rate": 0.08, "batch_size": 256})
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,7 @@ class _Size:
     features: int
     recipe: Mapping[str, object]
     projected: int = 0  # number of features after a fixed projection; 0: none
-    dropout: float = 0.0
+    published: bool = False  # whether dropout and recipe are those of the variant
     momentum: float = 0.1  # of batch norm: the share of a new batch in its running values
 
 
@@ -55,13 +67,12 @@ _SIZES = {
         "wide_resnet_28_10",
         1024,
         {
-            "epochs": 200,
             "weight_decay": 5e-4,
             "schedule": "steps(at=60/120/160, factor=0.2)",
             "augment": "crop_flip",
         },
         projected=128,
-        dropout=0.3,
+        published=True,
         momentum=0.01,
     ),
 }
@@ -148,7 +159,7 @@ class BoundedNorm(nn.BatchNorm2d):
 
 
 def bounded(
-    network: nn.Module, shape: tuple[int, ...], *, limit: float = _LIMIT, momentum: float = 0.1
+    network: nn.Module, shape: tuple[int, ...], *, limit: float, momentum: float = 0.1
 ) -> nn.Module:
     """Replace all convolutions and batch norms of a network for images of a shape."""
     sizes: dict[nn.Module, tuple[int, int]] = {}
@@ -207,13 +218,16 @@ class GaussianProcessClassifier(nn.Module):
 
     covariance: Tensor
 
-    def __init__(self, size: _Size, shape: tuple[int, ...], classes: int) -> None:
+    def __init__(
+        self, variant: _Variant, size: _Size, shape: tuple[int, ...], classes: int
+    ) -> None:
         super().__init__()
+        self.mean_field = variant.mean_field
         body, width = encoder(size.body, shape)
         for block in body.modules():
-            if isinstance(block, PreActivated) and size.dropout:
-                block.body.insert(3, nn.Dropout(size.dropout))
-        body = bounded(body, shape, momentum=size.momentum)
+            if isinstance(block, PreActivated) and size.published:
+                block.body.insert(3, nn.Dropout(variant.dropout))
+        body = bounded(body, shape, limit=variant.limit, momentum=size.momentum)
         self.encoder = nn.Sequential(Standardized(shape[0]), body)
         self.project: nn.Module = nn.Identity()
         if size.projected:
@@ -235,12 +249,15 @@ class GaussianProcessClassifier(nn.Module):
         return logits
 
     def predictions(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean-field logits z / sqrt(1 + 25 v), and the variance v, in double precision."""
+        """Mean-field logits z / sqrt(1 + 25 v), and the variance v, in double precision.
+
+        Google's variant has 20 in place of 25.
+        """
         features = self.featured(images)
         exact = features.double()
         variance = _RIDGE * ((exact @ self.covariance) * exact).sum(1)
         logits = self.head(features).double()
-        return logits / (1 + _MEAN_FIELD * variance).sqrt()[:, None], variance
+        return logits / (1 + self.mean_field * variance).sqrt()[:, None], variance
 
 
 class _Fixed(nn.Module):
@@ -277,9 +294,9 @@ def dempster_shafer(logits: Tensor) -> Tensor:
     return math.log(logits.shape[1]) - logits.logsumexp(1)
 
 
-def _network(spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
+def _network(variant: _Variant, spec: TrainSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
     require_images("sngp", shape)
-    return GaussianProcessClassifier(_SIZES[spec.model_size], shape, classes)
+    return GaussianProcessClassifier(variant, _SIZES[spec.model_size], shape, classes)
 
 
 def _loss(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
@@ -293,16 +310,22 @@ def _finish(spec: TrainSpec, model: nn.Module, batches: Iterable[Batch]) -> None
     model.covariance.copy_(posterior_covariance(model.featured(each.inputs) for each in batches))
 
 
-def _recipe(spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
+def _recipe(variant: _Variant, spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
+    size = _SIZES[spec.model_size]
     usual = {"optimizer": "sgd_momentum", "learning_rate": 0.05, "batch_size": 128}
-    return spec.model_copy(update={**usual, **_SIZES[spec.model_size].recipe})
+    published = variant.recipe if size.published else {}
+    return spec.model_copy(update={**usual, **size.recipe, **published})
 
 
-TASK = Task(network=_network, loss=_loss, measures=("accuracy",), labelled=True, finish=_finish)
+def _task(variant: _Variant) -> Task:
+    return Task(partial(_network, variant), _loss, ("accuracy",), labelled=True, finish=_finish)
 
 
-@detector_model(task=TASK, per="data", spec=_recipe, columns=len(MEASURES))
-def sngp_classifier(model: nn.Module, inputs: Tensor) -> Tensor:
+TASK = _task(DUE)
+
+
+@detector_model(task=TASK, spec=partial(_recipe, DUE), columns=len(MEASURES))
+def sngp_due(model: nn.Module, inputs: Tensor) -> Tensor:
     """(n, 3): Dempster-Shafer score, logarithm of the variance, and odds against the top class."""
     assert isinstance(model, GaussianProcessClassifier)
     logits, variance = model.predictions(inputs)
@@ -311,20 +334,28 @@ def sngp_classifier(model: nn.Module, inputs: Tensor) -> Tensor:
     return torch.stack([dempster_shafer(logits), variance.log(), against], dim=1)
 
 
+@detector_model(task=_task(GOOGLE), spec=partial(_recipe, GOOGLE), columns=len(MEASURES))
+def sngp_google(model: nn.Module, inputs: Tensor) -> Tensor:
+    """The same, with the settings of the first implementation."""
+    return sngp_due(model, inputs)
+
+
 @detector(
     paper="Liu et al. 2020, arXiv:2006.10108; van Amersfoort et al. 2021, arXiv:2102.11409",
-    needs={"model:sngp_classifier"},
-    grid={"measure": MEASURES},
+    needs={"model:sngp_due", "model:sngp_google"},
+    grid={"measure": MEASURES, "variant": VARIANTS[:1]},
+    needs_for={"variant": {name: {f"model:sngp_{name}"} for name in VARIANTS}},
     only_by_name=True,
 )
-def sngp(train: View, *, measure: str = "dempster_shafer") -> Scorer:
+def sngp(train: View, *, measure: str = "dempster_shafer", variant: str = "due") -> Scorer:
     """Classifier that keeps distances, with a Gaussian process as its last layer.
 
     log K - logsumexp(z / sqrt(1 + 25 v)), the log-odds of K / (K + sum_c exp z_c), K classes, z the
     logits and v the posterior variance of the Gaussian process, f' (I + F' F)^-1 f, f the random
     features of the image, F those of the training images. Every convolution has a spectral
     norm of at most 3. measure="variance" is log v alone, "max_softmax" the log-odds against the
-    class with the largest probability.
+    class with the largest probability. All this is van Amersfoort et al.'s re-implementation, as
+    "EvG" uses it (Yoon et al. 2022); variant="google" bounds norms by 6 and has 20 v for 25 v.
     """
     column = MEASURES.index(measure)
-    return lambda test: test.model("sngp_classifier")[:, column].double()
+    return lambda test: test.model(f"sngp_{variant}")[:, column].double()
