@@ -39,6 +39,8 @@ def detector(
     from outputs to scores, (n,), higher = more out-of-distribution. It sees only what `needs`
     declares; `grid` lists the values of each setting that are worth trying. Where a need depends
     on a setting, `needs_for` says on which value: ``{"space": {"logits": {"logits"}, ...}}``.
+    A need that several settings list is needed where all of them do. Values that `needs_for` lists
+    beyond the grid may be named, but are not tried.
     `only_by_name` leaves a costly one out of "all". `reads` names files, relative to the module,
     that the function reads, or that are imported by a computed name: without it, stored results
     do not notice that they changed. `losses`: it is scored on classifiers trained with these only.
