@@ -37,9 +37,9 @@ _PAPER = "Bitterwolf et al. 2020, arXiv:2007.08473"
 # which epochs, counted from there, each grows.
 _PHASES: dict[tuple[str, str], tuple[int, tuple[float, float, float], tuple[float, float, float]]]
 _PHASES = {
-    ("tiny", "grey"): (5, (1.0, 0, 3), (0.03, 0, 3)),
+    ("tiny", "grey"): (5, (0.3, 0, 3), (0.03, 0, 3)),
     ("tiny", "color"): (5, (1.0, 0, 3), (0.01, 0, 3)),
-    ("small", "grey"): (3, (1.0, 0, 4), (0.1, 0, 4)),
+    ("small", "grey"): (3, (0.3, 0, 4), (0.1, 0, 4)),
     ("small", "color"): (3, (1.0, 0, 4), (0.01, 0, 4)),
     ("paper", "grey"): (0, (0.3, 2, 102), (0.3, 10, 130)),
     ("paper", "color"): (420, (1.0, -2, 298), (0.01, 4, 204)),
@@ -118,7 +118,7 @@ def _task(quantile: float) -> Task:
 
 
 _RECIPE = recipe(
-    tiny={**TINY, "epochs": 12}, small={**SMALL, "epochs": 11}, grey=GOOD_GREY, color=_COLOR
+    tiny={**TINY, "epochs": 14}, small={**SMALL, "epochs": 11}, grey=GOOD_GREY, color=_COLOR
 )
 
 
