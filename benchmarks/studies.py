@@ -3,7 +3,7 @@
     OODOMETER_DATA=... python benchmarks/studies.py instability-seed --store results --workers 2
 
 Studies that share a store share trainings. The row of a study in docs/results/studies.csv is
-replaced, and the table in docs/studies.md is made from that file; without names, only the table.
+replaced, and the tables in docs/studies.md are made again; without names, that is all.
 CPU minutes are those of all processes of this call; --before adds those of calls that were
 interrupted.
 """
@@ -28,8 +28,8 @@ from oodometer.study import Study, load_study
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "results" / "studies.csv"
+SINGLE = FILE.with_name("study-classifiers.csv")  # classifiers of studies, trained alone
 PAGE = ROOT / "docs" / "studies.md"
-START, END = "<!-- studies.csv -->\n", "<!-- end of studies.csv -->\n"
 COLUMNS = (
     "study", "classifiers", "expected accuracy", "lowest accuracy", "highest accuracy",
     "CPU minutes", "stable", "unstable", "undecided", "first verdict",
@@ -83,29 +83,39 @@ def read() -> dict[str, dict[str, str]]:
         return {row["study"]: row for row in csv.DictReader(file)}
 
 
-def shown(rows: dict[str, dict[str, str]]) -> str:
-    """Make the table of the docs."""
+def shown(rows: dict[str, dict[str, str]]) -> list[list[str]]:
+    """Make the table of the studies: its lines, the title first."""
     lines = [
-        "| study | classifiers | test accuracy | CPU minutes | stable / unstable / undecided "
-        "| first verdict |",
-        "|---|---|---|---|---|---|",
-    ]
+        ["study", "classifiers", "test accuracy", "CPU minutes", "stable / unstable / undecided",
+         "first verdict"],
+    ]  # fmt: skip
     for name, row in sorted(rows.items()):
         low, high = (f"{100 * float(row[f'{end} accuracy']):.1f}" for end in ("lowest", "highest"))
-        counts = " / ".join(row[word] for word in ("stable", "unstable", "undecided"))
-        accuracy = low if low == high else f"{low} to {high}"
         lines.append(
-            f"| `{name.removesuffix('-small')}` | {row['classifiers']} | {accuracy}% | "
-            f"{row['CPU minutes']} | {counts} | {row['first verdict']} |"
+            [
+                f"`{name.removesuffix('-small')}`",
+                row["classifiers"],
+                f"{low}%" if low == high else f"{low}% to {high}%",
+                row["CPU minutes"],
+                " / ".join(row[word] for word in ("stable", "unstable", "undecided")),
+                row["first verdict"],
+            ]
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def page() -> str:
-    """Return docs/studies.md with the table of today."""
+    """Return docs/studies.md with the tables of today."""
     text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(START)
-    return before + START + shown(read()) + END + rest.partition(END)[2]
+    with SINGLE.open(newline="", encoding="utf-8") as file:
+        tables = {FILE: shown(read()), SINGLE: list(csv.reader(file))}
+    for file, (title, *lines) in tables.items():
+        start, end = f"<!-- {file.name} -->\n", f"<!-- end of {file.name} -->\n"
+        before, _, rest = text.partition(start)
+        made = [f"| {' | '.join(line)} |\n" for line in (title, *lines)]
+        made.insert(1, "|---" * len(title) + "|\n")
+        text = before + start + "".join(made) + end + rest.partition(end)[2]
+    return text
 
 
 def main() -> None:

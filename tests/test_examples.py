@@ -130,3 +130,10 @@ def test_the_pages_of_detectors_are_up_to_date():
     spec.loader.exec_module(pages)
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run: make docs"
     assert pages.TRAINED.read_text(encoding="utf-8") == pages.trained_page(), "run: make docs"
+
+
+def test_the_tables_of_studies_are_those_of_their_files():
+    spec = importlib.util.spec_from_file_location("studies", ROOT / "benchmarks" / "studies.py")
+    studies = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(studies)
+    assert studies.PAGE.read_text(encoding="utf-8") == studies.page(), "run: benchmarks/studies.py"
