@@ -109,8 +109,8 @@ def page() -> str:
     text = PAGE.read_text(encoding="utf-8")
     with SINGLE.open(newline="", encoding="utf-8") as file:
         tables = {FILE: shown(read()), SINGLE: list(csv.reader(file))}
-    for file, (title, *lines) in tables.items():
-        start, end = f"<!-- {file.name} -->\n", f"<!-- end of {file.name} -->\n"
+    for source, (title, *lines) in tables.items():
+        start, end = f"<!-- {source.name} -->\n", f"<!-- end of {source.name} -->\n"
         before, _, rest = text.partition(start)
         made = [f"| {' | '.join(line)} |\n" for line in (title, *lines)]
         made.insert(1, "|---" * len(title) + "|\n")
