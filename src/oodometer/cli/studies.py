@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,12 +14,13 @@ import typer
 
 import oodometer
 from oodometer.cli.common import Verbose, app, console, open_existing, require_folder, show_findings
-from oodometer.cli.running import Display, stoppable, summary
+from oodometer.cli.running import Display, duration, stoppable, summary
 from oodometer.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from oodometer.engine.lead.forecast import Forecast
     from oodometer.engine.lead.runner import Settings
     from oodometer.engine.plan.study_index import Outcome
     from oodometer.study import Study
@@ -111,7 +113,7 @@ def run(
     settings = Settings(device, gpu_share, limit)
     if dry_run:
         check_device(device, here=cluster is None)
-        _print_plan(loaded, store)
+        _print_plan(loaded, store, workers)
     else:
         _run(
             loaded, store, out, workers, cluster, settings,
@@ -268,17 +270,39 @@ def _write_report(
     )
 
 
-def _print_plan(study: Study, address: str) -> None:
-    from oodometer.engine.lead.run import count_done, make_plan, read_contents
+def _print_plan(study: Study, address: str, workers: int | None) -> None:
+    from oodometer.engine.lead.forecast import forecast
+    from oodometer.engine.lead.run import costs_of, count_done, make_plan, read_data_of
     from oodometer.engine.plan.artefacts import UNITS
     from oodometer.engine.stores import open_store
 
-    plan = make_plan(study, read_contents(study))
+    contents, sizes = read_data_of(study)
+    plan, store = make_plan(study, contents), open_store(address)
     typer.echo(
         f"study {study.name}: {len(plan.trainings)} training runs, {len(study.ood)} outlier sets, "
         f"{len(plan.detectors)} detectors; store {address}"
     )
-    for stage, (done, wanted) in count_done(plan, open_store(address)).items():
+    for stage, (done, wanted) in count_done(plan, store).items():
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
     for run_plan in plan.trainings:
         typer.echo(f"  run {run_plan.label}")
+    expected = forecast(plan, sizes, costs_of(plan, sizes), store)
+    typer.echo(_expected(expected, workers or os.cpu_count() or 1))
+    if any(run_plan.spec.stopping != "none" for run_plan in plan.trainings):
+        typer.echo("  (at most: some training runs may stop early)")
+
+
+def _expected(expected: Forecast, workers: int) -> str:
+    """Put an estimate of time into words, with what it rests on."""
+    from oodometer.protocols.common.words import count
+
+    if not expected.training:
+        left = f"; not timed: {len(expected.untimed)} training runs" if expected.untimed else ""
+        return f"estimated time: no training to do{left}"
+    training, extraction = duration(expected.training), duration(expected.extraction)
+    left = f", {len(expected.untimed)} training runs not timed" if expected.untimed else ""
+    return (
+        f"estimated time: {duration(expected.seconds(workers))} with {count(workers, 'worker')} on "
+        f"idle cores (one core: training {training}, extraction {extraction}{left}; extrapolated "
+        f"from {count(expected.steps, 'timed step')}; probes and scoring come on top)"
+    )

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -94,7 +95,7 @@ class Detector:
                     f"needs_for of detector '{self.name}' names what is not among its needs."
                 )
 
-    @property
+    @cached_property
     def defaults(self) -> dict[str, Setting]:
         """Every setting with its default, in the order of the signature."""
         parameters = inspect.signature(self.build).parameters.values()

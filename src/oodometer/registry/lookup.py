@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import entry_points
 from types import ModuleType
 
@@ -183,7 +184,7 @@ class Choice:
         """What the detector needs at the settings to score."""
         return frozenset().union(*map(self.detector.needed, self.tried(grid=grid)))
 
-    @property
+    @cached_property
     def beyond_outputs(self) -> tuple[Need, ...]:
         """What it needs, with its whole grid, that plain outputs do not hold."""
         return tuple(sorted(need for need in self.needs(grid=True) if need.beyond_outputs))

@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # importing it would load PyTorch
 
 def read_contents(study: Study) -> dict[str, DataContent]:
     """Load the data of every run and tell what they hold; bad data are found here, early."""
-    return _read_data(study)[0]
+    return read_data_of(study)[0]
 
 
 class _Data(NamedTuple):
@@ -61,7 +61,7 @@ class _Data(NamedTuple):
     labels: NDArray[np.int64]  # of the training set
 
 
-def _read_data(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize]]:
+def read_data_of(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSize]]:
     """What the data of every run hold, and how much that is."""
     known: dict[tuple[object, ...], _Data] = {}
     checked: set[tuple[object, ...]] = set()
@@ -208,7 +208,7 @@ def run_study(
     settings = settings or Settings()
     _check_device_name(settings.device)  # the rest of that question costs an import of PyTorch
     _check_protocols(study)
-    contents, sizes = _read_data(study)
+    contents, sizes = read_data_of(study)
     finished = None if strict_versions else find_finished(study, contents, store)
     if finished is not None:
         return finished
@@ -227,7 +227,7 @@ def run_study(
         drop_damaged(made, store)
         if strict_versions and (dropped := drop_other_versions(made, store)):
             tell(f"{dropped} results of other versions of the libraries are computed again.")
-        costs = _costs(made, sizes)
+        costs = costs_of(made, sizes)
         for _ in range(3):  # damaged scores are noticed when they are collected, and made again
             runner = Runner(
                 made, store, executor, costs, settings, key=planned, progress=progress, tell=tell
@@ -246,7 +246,7 @@ def run_study(
     return outcome
 
 
-def _costs(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
+def costs_of(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     """What every training run will take, with all that follows from it."""
     from oodometer.lab.asking.probes import PROBES  # loads PyTorch
     from oodometer.lab.detector_models import find_model

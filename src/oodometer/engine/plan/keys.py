@@ -23,10 +23,13 @@ DECLARING = ("registry", "lab/detector_models/__init__", "lab/detector_models/ca
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
+# Made once: a large study has hundreds of thousands of keys.
+_JSON = json.JSONEncoder(sort_keys=True, allow_nan=False, ensure_ascii=False)
+
+
 def digest(*parts: object) -> str:
     """Hash parts that JSON can hold; the order of keys in mappings does not matter."""
-    text = json.dumps(parts, sort_keys=True, allow_nan=False, ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
+    return hashlib.blake2b(_JSON.encode(parts).encode(), digest_size=20).hexdigest()
 
 
 @cache
