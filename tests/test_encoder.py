@@ -191,6 +191,40 @@ def test_what_is_no_encoder_is_refused(folder, news, tmp_path, monkeypatch):
         build_network(f"encoder(path={lacking})", (LENGTH,), 3)
 
 
+def test_code_that_comes_with_weights_is_not_run(folder, news, tmp_path, monkeypatch):
+    """Neither by default nor after a question, for which a worker would wait."""
+    (tmp_path / "evil.py").write_text("open('ran', 'w').close()\nConfig = Model = Tokenizer = 1")
+    for name in ("model.safetensors", "tokenizer.json", "vocab.txt"):
+        (tmp_path / name).symlink_to(folder / name)
+    config = {"model_type": "strange", "auto_map": {"AutoConfig": "evil.Config"}}
+    config["auto_map"]["AutoModel"] = "evil.Model"
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    other = {"tokenizer_class": "Strange", "auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(other))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody is asked"))
+    for attempt in (
+        lambda: Pieces.of(str(tmp_path)),
+        lambda: build_network(f"encoder(path={tmp_path})", (LENGTH,), 3),
+    ):
+        with pytest.raises(UserError, match="cannot be loaded"):
+            attempt()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_of_the_hub(folder, monkeypatch):
+    asked = []
+
+    def download(name: str, allow_patterns: list[str]) -> str:
+        asked.append((name, allow_patterns))
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert encoder_folder("somebody/some-bert") == folder
+    ((name, patterns),) = asked
+    assert name == "somebody/some-bert" and not any("bin" in each for each in patterns)
+
+
 def test_weights_in_an_installed_package(folder, monkeypatch):
     class File:
         suffix = ".safetensors"

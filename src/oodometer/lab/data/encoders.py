@@ -100,7 +100,9 @@ class Pieces:
             from transformers import AutoTokenizer
 
             try:
-                made = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+                made = AutoTokenizer.from_pretrained(
+                    folder, local_files_only=True, trust_remote_code=False
+                )
             except (OSError, ValueError, KeyError) as problem:
                 raise UserError(
                     f"The tokenizer of encoder '{path}' cannot be loaded: "

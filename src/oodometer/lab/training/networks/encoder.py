@@ -54,7 +54,11 @@ def encoder(length: int, words: int, classes: int, units: int | None, *, path: s
 
         try:
             body, loaded = AutoModel.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, output_loading_info=True
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
             )
         except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
             raise UserError(
