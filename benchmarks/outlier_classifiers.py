@@ -4,7 +4,7 @@
         --data fashion-mnist --auxiliary cifar10 --images 5000
 
 Prints one row per model and outlier set: accuracy on 2,000 test images, AUROC, and for two of the
-sets AUROC under attack and the guaranteed one, on 300 outliers. With --write the rows replace those
+sets AUROC under attack and the guaranteed one, on 200 outliers. With --write the rows replace those
 of the same model and data in that CSV file (docs/results/outlier-classifiers.csv).
 """
 
@@ -34,7 +34,7 @@ from oodometer.lab.training.train import train
 from oodometer.metrics import auroc
 from oodometer.study import TrainSpec
 
-ATTACKED = 300  # outliers
+ATTACKED = 200  # outliers
 STEPS = 20
 RADII = {1: 0.1, 3: 0.01}  # by the number of channels
 PLAIN = {"plain": "ceda_classifier", "plain_exposure": "exposed_classifier"}
