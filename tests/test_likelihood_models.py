@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from oodometer.lab.data.samples import Images
-from oodometer.lab.detector_models import answers_of, draw_samples, find_model
+from oodometer.lab.detector_models import answers_of, draw_samples, find_model, pixelcnn
 from oodometer.lab.detector_models.glow_network import Glow
 from oodometer.lab.detector_models.pixelcnn_network import PixelCNN
 from oodometer.lab.training.train import Training
@@ -108,6 +108,18 @@ def test_values_between_two_of_256_are_rounded_if_asked_for() -> None:
     assert torch.equal(of_bytes[:, 0], of_bytes[:, 1])
     assert torch.allclose(of_floats[:, 1], of_bytes[:, 1], atol=1e-5)
     assert not torch.allclose(of_floats[:, 0], of_bytes[:, 0], atol=1e-5)
+
+
+def test_large_images_are_scored_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = find_model("pixelcnn_od_test")
+    model = card.task.fresh_network(_spec("tiny"), (1, 4, 8), 1)
+    images = _stripes(5, 0)
+    together = answers_of(card, model, images)
+    monkeypatch.setattr(pixelcnn, "_MOST_NUMBERS", 2 * 8 * 32)
+    asked = []
+    model.register_forward_pre_hook(lambda _, given: asked.append(len(given[0])))
+    assert torch.allclose(answers_of(card, model, images), together, atol=1e-5)
+    assert asked == [2, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ class PixelCNN(nn.Module):
     def __init__(self, shape: Sequence[int], structure: Structure) -> None:
         super().__init__()
         channels, filters = shape[0], structure.filters
-        self.shape = tuple(shape)
+        self.shape, self.filters = tuple(shape), filters
         self.above_start = _Convolution(channels + 1, filters, 2, 1, 1)
         self.row_start = _Convolution(channels + 1, filters, 1, 1, 1)
         self.column_start = _Convolution(channels + 1, filters, 2, 0, 0)
@@ -202,7 +202,7 @@ class AveragedPixelCNN(nn.Module):
 
     def __init__(self, shape: Sequence[int], structure: Structure, decay: float) -> None:
         super().__init__()
-        self.shape = tuple(shape)
+        self.shape, self.filters = tuple(shape), structure.filters
         self.network = PixelCNN(shape, structure)
         self.average = deepcopy(self.network).requires_grad_(False)
         self.register_buffer("steps", torch.tensor(0))
