@@ -228,6 +228,7 @@ def test_the_probes_ask_for_the_whole_grid() -> None:
         "odin_fine": "odin_fine",
         "iodin": "iodin",
         "mahalanobis_perturbed": "mahalanobis",
+        "mahalanobis_weighted": "mahalanobis_layers",
         "mc_dropout": "mc_dropout",
         "mutual_information": "mc_dropout",
     }
