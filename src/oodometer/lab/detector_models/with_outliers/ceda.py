@@ -35,10 +35,11 @@ from oodometer.study import TrainSpec
 
 PAPER = "Hein et al. 2019, arXiv:1812.05720"
 
-# Hein et al. train LeNet and a small ResNet; here it is the network of the other variant.
+# Hein et al. train LeNet and a small ResNet; here it is the network of the other variant, which has
+# no normalization and takes Adam instead of steps of 0.1.
 HEIN: Fields = {
-    "optimizer": "sgd_nesterov",
-    "learning_rate": 0.1,
+    "optimizer": "adam",
+    "learning_rate": 1e-3,
     "weight_decay": 5e-4,
     "schedule": "steps(at=50/75/90, factor=0.1)",
     "epochs": 100,
