@@ -4,8 +4,10 @@
 
 The limit is the time of a model's multiply-adds, counted by PyTorch, at the rate of a plain matrix
 product on the same core in the same run. Two batches are trained and 64 images scored, the shortest
-of several times counts; all times are CPU times. Models with narrow layers stay far from the limit:
-their convolutions read and write more than they compute. Wants an idle machine.
+of several times counts; all times are CPU times. Convolutions from or to few channels read and
+write more than they compute, and stay far from the limit: PixelCNN++ of 16 filters takes 3.3 times
+as long, Glow of 64 hidden channels 2 times for color images, but 3.5 times for grey ones, whose
+couplings go from 2 or 4 channels to 64 and back. Wants an idle machine.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from oodometer.errors import UserError
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import MODELS, DetectorModel, answers_of
 from oodometer.lab.training.train import Training
@@ -114,7 +117,11 @@ def main() -> None:
     for name in arguments.model or MODELS:
         for kind in SHAPES:
             rate = fastest_rate()  # anew: the speed of a core changes with its load
-            print(measure(MODELS[name], arguments.size, kind, rate), flush=True)
+            try:
+                line = measure(MODELS[name], arguments.size, kind, rate)
+            except UserError as refused:  # such as a network that is for color images only
+                line = f"{name:28} {kind:5} {refused}"
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
