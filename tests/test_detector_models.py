@@ -212,6 +212,7 @@ def test_keys_cover_what_a_notebook_defines_in_other_cells(monkeypatch):
         ("test_size", [20, 30], 1),
         ("train_size", [30, 40], 2),
         ("split", [0, 1], 2),
+        ("model_seed", [0, 1], 2),
     ],
 )
 def test_one_per_data_serves_all_runs_of_the_same_data(folder, stripes, field, levels, number):

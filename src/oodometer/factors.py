@@ -54,7 +54,7 @@ class Title(NamedTuple):
 
 def _titles() -> Mapping[str, Title]:
     meanings = {  # repeats from the innermost: there are several seeds within a fold
-        Title("repeat", "seed"): "seed randomseed rngseed seedid graine semilla",
+        Title("repeat", "seed"): "seed randomseed rngseed seedid modelseed graine semilla",
         Title("repeat", "run"): "run runs runid runidx runindex trial trialid checkpointid modelid "
         "essai lauf durchlauf 试验",
         Title("repeat", "repeat"): "repeat repetition replicate replication rep restart attempt "

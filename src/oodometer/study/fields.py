@@ -76,6 +76,8 @@ class TrainSpec(BaseModel):
     features: Annotated[Literal["forward", "skip_stem_relu"], _RE_EVALUATION] = "forward"
     # How large the networks of detector models are; "paper" is as published.
     model_size: Literal["tiny", "small", "paper"] = "small"
+    # Of detector models that do not depend on the classifier; runs that differ in seed share them.
+    model_seed: Annotated[StrictInt, Field(ge=0, lt=2**32), _REPEAT] = 0
     # Outliers that some detector models learn from: a data set, of which the training part is used.
     auxiliary: str = ""
     network: str = "small_cnn"
@@ -131,7 +133,7 @@ RE_EVALUATED = frozenset(
 
 
 # What detector models depend on and classifiers do not.
-OF_DETECTOR_MODELS = frozenset({"model_size", "auxiliary"})
+OF_DETECTOR_MODELS = frozenset({"model_size", "model_seed", "auxiliary"})
 
 
 class Factor(BaseModel):

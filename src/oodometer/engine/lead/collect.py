@@ -213,7 +213,12 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     findings, keys = [], []
     record = store.record("tables", table_key)
     unsteady = unsteady_caveats(_made_from(record).get("unsteady", {}), len(table.runs))
-    caveats = [*unsteady, *mixed_versions(record), *_auxiliary_sets(study)]
+    caveats = [
+        *unsteady,
+        *mixed_versions(record),
+        *_same_everywhere(table),
+        *_auxiliary_sets(study),
+    ]
     learning = judge_learning(table, keep=study.keep_unlearned, expected=study.accuracy)
     judged = code_version("protocols/common/learned", apart_from=("errors", "finding"))
     for name in study.protocols:
@@ -230,6 +235,26 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
+
+
+def _same_everywhere(table: ScoreTable) -> Iterator[str]:
+    """Name detectors with the same scores in all runs, which say nothing of retraining them."""
+    by_cell: dict[tuple[str, str, str], list[NDArray[np.float64]]] = {}
+    for row in table.rows:
+        if row.default:
+            by_cell.setdefault((row.detector, row.dataset, row.setting), []).append(row.scores)
+    varying = {
+        cell[0]
+        for cell, scores in by_cell.items()
+        if len(scores) < 2 or not all(np.array_equal(scores[0], other) for other in scores[1:])
+    }
+    same = sorted({cell[0] for cell in by_cell} - varying)
+    if same:
+        yield (
+            f"Same scores in all runs: {', '.join(same)}. They do not read the classifier, and a "
+            "network of their own was trained once, so no interval or verdict here covers "
+            "retraining them; the factor model_seed does."
+        )
 
 
 def _auxiliary_sets(study: Study) -> Iterator[str]:

@@ -94,9 +94,11 @@ class DetectorModel:
 
         What is shared by all runs of the same data must not depend on how their classifiers are
         trained: it starts from the defaults. It never trains on more samples than there are. The
-        members of an ensemble differ in the seed, which is that of the recipe unless given.
+        members of an ensemble differ in the seed. What runs share has the seed `model_seed`.
         """
         made = self._made(spec, train_shape[1:])
+        if seed is None and self.per == "data":
+            seed = spec.model_seed
         if seed is not None:
             made = made.model_copy(update={"seed": seed})
         if made.train_size is not None:
