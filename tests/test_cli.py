@@ -283,6 +283,24 @@ def test_a_setting_out_of_range_is_refused_by_a_dry_run(here):
     assert (code, said) == (2, "oodometer: Setting k of 'knn' must be at least 1, got -3.\n")
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"network": "own.py:number"}, "must make a torch.nn.Module, but made a int."),
+        ({"network": "own.py:broken"}, "'own.py:broken' could not be built: RuntimeError: no"),
+        ({"label_noise": "file(path=labels.txt)"}, "labels.txt"),
+    ],
+)
+def test_a_dry_run_opens_factories_and_label_files(here, change, sentence):
+    Path("own.py").write_text(
+        "def number(classes, units): return 3\ndef broken(classes, units): raise RuntimeError('no')\n"
+    )
+    Path("labels.txt").write_text("some\nwords\n")
+    Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"base": STUDY["base"] | change}))
+    code, said = here("run", "study.yaml", "--dry-run")
+    assert code == 2 and sentence in said and len(said.splitlines()) == 1
+
+
 def test_diagnose_takes_several_outlier_sets_as_evaluate_does(here):
     twice = here("diagnose", "--id", "stripes.npz", "--ood", "inverted", "inverted")
     assert twice == (2, "oodometer: Outlier set 'inverted' is named twice.\n")

@@ -221,7 +221,7 @@ def append(file: Path, text: str) -> None:
         ("outputs/outputs.py", OUTPUTS | SCORES),
         ("needs.py", OUTPUTS | SCORES),
         ("scoring.py", SCORES),
-        ("registry.py", SCORES),
+        ("registry/card.py", SCORES),
         ("detectors/logits.py", OF_LOGITS),
         ("detectors/distances.py", OF_KNN),
         ("lab/training/augment.py", set()),  # not used by this study

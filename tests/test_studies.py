@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -119,3 +120,36 @@ def test_mistakes_in_scales_are_named(scale, sentence):
         parse_study(SMALL | {"scales": {"small": scale}}, "study")
     with pytest.raises(UserError, match="Unknown scale of study 's' 'smal'. Did you mean 'small'"):
         parse_study(SMALL, "study").at_scale("smal")
+
+
+def test_label_noise_runs_the_20_methods_with_the_grids_of_the_paper():
+    """Humblot-Renaud et al. 2024, supplement, Table 1; all others have one configuration."""
+    grids = {
+        "odin": {
+            "temperature": [1, 10, 100, 1000], "step": [0, 0.00035, 0.0007, 0.0014, 0.0028]
+        },
+        "generalized_entropy": {
+            "gamma": [0.01, 0.1, 0.5, 1, 2, 5, 10], "top": [10, 50, 100, 200, 500, 1000]
+        },
+        "ash": {"percentile": [65, 70, 75, 80, 85, 90, 95]},
+        "energy": {"temperature": [1, 10, 100, 1000]},
+        "react": {"percentile": [80, 85, 90, 95, 99]},
+        "dice": {"percentile": [10, 30, 50, 70, 90]},
+        "knn": {"k": [50, 100, 200, 500, 1000]},
+    }  # fmt: skip
+    study = load_study(STUDIES / "label-noise-cifar10.yaml")
+    found = {choice.detector.name: choice for choice in choices(study.detectors)}
+    assert len(found) == len(study.detectors) == 20 and "tuning" in study.protocols
+    for name, choice in found.items():
+        tried = choice.tried(grid=True)
+        values = {key: sorted({one[key] for one in tried}) for key in choice.settings}
+        varied = {key: each for key, each in values.items() if len(each) > 1}
+        assert varied == grids.get(name, {}), name
+        assert len(tried) == math.prod(map(len, varied.values()))
+    fixed = {
+        "openmax": ("distance", "euclidean"),
+        "ash": ("variant", "s"),
+        "she": ("metric", "inner"),
+    }
+    assert all(found[name].settings[key] == value for name, (key, value) in fixed.items())
+    assert (found["openmax"].settings["tail"], found["openmax"].settings["alpha"]) == (20, 3)

@@ -272,12 +272,19 @@ def _write_report(
 
 def _print_plan(study: Study, address: str, workers: int | None) -> None:
     from oodometer.engine.lead.forecast import forecast
-    from oodometer.engine.lead.run import costs_of, count_done, make_plan, read_data_of
+    from oodometer.engine.lead.run import (
+        build_own_networks,
+        costs_of,
+        count_done,
+        make_plan,
+        read_data_of,
+    )
     from oodometer.engine.plan.artefacts import UNITS
     from oodometer.engine.stores import open_store
 
     contents, sizes = read_data_of(study)
     plan, store = make_plan(study, contents), open_store(address)
+    build_own_networks(plan, sizes)
     typer.echo(
         f"study {study.name}: {len(plan.trainings)} training runs, {len(study.ood)} outlier sets, "
         f"{len(plan.detectors)} detectors; store {address}"

@@ -29,13 +29,14 @@ from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.data.auxiliary import (
     check_auxiliary_images,
     check_auxiliary_name,
     load_auxiliary,
 )
 from oodometer.lab.data.encoders import pretrained_digest
+from oodometer.lab.data.label_noise import apply_noise
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.portions import noise_digest, portion_rows
 from oodometer.lab.data.samples import Samples
@@ -75,6 +76,9 @@ def read_data_of(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSi
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
             portion_rows(spec, data.labels)  # says so if there are too few images
             checked.add(portion)
+        if "path=" in spec.label_noise and (*reads, spec.label_noise) not in checked:
+            apply_noise(spec.label_noise, data.labels, data.size.classes)  # reads the file
+            checked.add((*reads, spec.label_noise))
         if spec.fitted_on == "validation" and not (spec.validation or data.content.validation):
             raise UserError(
                 f"fitted_on is 'validation', but no sample of '{spec.data}' is set aside for "
@@ -179,6 +183,26 @@ def _check_model(model: ModelPlan) -> None:
 def _check_protocols(study: Study) -> None:
     for name in study.protocols:
         score_protocol(name)  # refuses one that is not there
+
+
+def build_own_networks(made: Plan, sizes: Mapping[str, DataSize]) -> None:
+    """Build every network that is somebody's own once: a factory may refuse what it is offered."""
+    from oodometer.lab.training.networks import build_network
+
+    own = {
+        (run.spec.network, sizes[run.label].shape, sizes[run.label].classes, run.spec.width)
+        for run in made.runs
+        if ":" in run.spec.network
+    }
+    for name, shape, classes, width in sorted(own, key=str):
+        try:
+            build_network(name, shape, classes, width)
+        except UserError:
+            raise
+        except (Exception, SystemExit) as problem:
+            raise UserError(
+                f"Network '{name}' could not be built: {describe(problem)}"
+            ) from problem
 
 
 def count_done(made: Plan, store: Store) -> dict[Stage, tuple[int, int]]:
