@@ -293,7 +293,8 @@ def test_a_setting_out_of_range_is_refused_by_a_dry_run(here):
 )
 def test_a_dry_run_opens_factories_and_label_files(here, change, sentence):
     Path("own.py").write_text(
-        "def number(classes, units): return 3\ndef broken(classes, units): raise RuntimeError('no')\n"
+        "def number(classes, units): return 3\n"
+        "def broken(classes, units): raise RuntimeError('no')\n"
     )
     Path("labels.txt").write_text("some\nwords\n")
     Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"base": STUDY["base"] | change}))
