@@ -185,6 +185,7 @@ def test_one_autoencoder_serves_all_runs_and_all_detectors_of_a_study(tmp_path):
         "detectors": ["reconstruction_error", "knn_svm_codes(k=2)", "autoencoder_threshold"],
         "ood": ["uniform_noise", "inverted"],
         "protocols": ["od_test"],
+        "keep_unlearned": True,
     }  # fmt: skip
     study = parse_study(content, "study")
     store = FolderStore(tmp_path)

@@ -38,7 +38,7 @@ class Forecast:
     untimed: tuple[str, ...] = ()  # training runs that nothing is known of
 
     def seconds(self, workers: int) -> float:
-        """How long so many workers take, each on a core of its own."""
+        """How long this number of workers takes, each on a core of its own."""
         return max(self.longest, (self.training + self.extraction) / workers)
 
 

@@ -17,7 +17,7 @@ _WORDS = {
 def unsteady_caveats(found: Mapping[str, Mapping[str, float]], runs: int) -> list[str]:
     """One sentence per kind of unsteadiness: run -> kind -> share of the range of the logits.
 
-    >>> unsteady_caveats({"a": {}, "b": {"passes": 0.25}}, 9)[0][:66]
+    >>> unsteady_caveats({"a": {}, "b": {"passes": 0.25}}, 9)[0][:67]
     'The outputs of the classifier in 1 of 9 runs differ between two pas'
     """
     caveats = []

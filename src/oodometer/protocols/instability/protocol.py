@@ -44,7 +44,7 @@ from oodometer.protocols.instability.views import (
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
 
-FEW_LEVELS = 12  # up to so many, a table with a line per level can be read
+FEW_LEVELS = 12  # up to this many, a table with a line per level can be read
 MANY_SETS = 8  # beyond, tables and pictures show means over outlier sets; claims still name sets
 
 
