@@ -66,6 +66,17 @@ def measure(study: Study, store: FolderStore, workers: int, before: float) -> di
     }
 
 
+def _with_seeds(study: Study, most: int) -> Study:
+    """Return the study with fewer levels of the factor seed, where it has one."""
+    factors = tuple(
+        factor.model_copy(update={"levels": factor.levels[:most]})
+        if factor.field == "seed"
+        else factor
+        for factor in study.factors
+    )
+    return study.model_copy(update={"factors": factors})
+
+
 def verdicts(outcome: Outcome) -> dict[str, str]:
     """How often each verdict was reached, and the first claim that is decided."""
     claims = [claim for finding in outcome.findings for claim in finding.claims]
@@ -124,11 +135,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--store", default="results")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seeds", type=int, help="only the first of them")
     parser.add_argument("--before", type=float, default=0.0)
     given = parser.parse_args()
     for name in given.names:
         study = load_study(STUDIES / f"{name}.yaml").at_scale("small")
+        whole = len(study.runs())
+        study = _with_seeds(study, given.seeds) if given.seeds else study
         row = measure(study, FolderStore(given.store), given.workers, given.before)
+        if len(study.runs()) < whole:
+            row["classifiers"] += f" ({given.seeds} seeds only)"
         rows = (read() if FILE.exists() else {}) | {study.name: row}
         with FILE.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
