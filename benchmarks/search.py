@@ -11,13 +11,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 import oodometer.builtin  # noqa: F401 - importing registers the built-in detectors
 from oodometer.attacks.scorers import opened, scores_of
-from oodometer.lab.search import Energy, affine, color
+from oodometer.lab.search import Energy, Variation, affine, color
 from oodometer.lab.search.chains import Chains
 from oodometer.lab.search.methods import metropolis
 from oodometer.lab.training.networks import build_network
@@ -36,6 +37,12 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
         work()
         found.append(time.process_time() - start)
     return min(found)
+
+
+def one_by_one(made: Variation, images: Tensor, latent: Tensor) -> None:
+    """Vary the images one at a time."""
+    for row in range(len(images)):
+        made.images(images[row : row + 1], latent[row : row + 1])
 
 
 def main() -> None:
@@ -61,10 +68,8 @@ def measure(name: str, width: int, images: Tensor) -> None:
     print(f"{name}, width {width}: one pass of {IMAGES} images {one:.3f} s")
     for made in (affine(SHAPE), color(SHAPE)):
         latent = torch.rand(IMAGES, made.dimensions)
-        batched = seconds(lambda m=made, z=latent: m.images(images, z))  # type: ignore[misc]
-        single = seconds(
-            lambda m=made, z=latent: [m.images(images[i : i + 1], z[i : i + 1]) for i in range(FEW)]  # type: ignore[misc]
-        )
+        batched = seconds(partial(made.images, images, latent))
+        single = seconds(partial(one_by_one, made, images[:FEW], latent[:FEW]))
         loop = single * IMAGES / FEW
         print(
             f"  {made.name:7s} proposals {batched / one:6.1%} of a pass; "
@@ -79,12 +84,11 @@ def measure(name: str, width: int, images: Tensor) -> None:
         _,
     ):
         for detector, scorer in scorers.items():
-            scoring = seconds(lambda s=scorer: scores_of(s, images, BATCH))  # type: ignore[misc]
+            scoring = seconds(partial(scores_of, scorer, images, BATCH))
             energy = Energy(scorer, affine(SHAPE), images, batch_size=BATCH)
             chains = Chains.begin(energy, energy.variation, IMAGES, 0, at_random=True)
-            step = metropolis().step
-            whole = seconds(lambda s=step, e=energy, c=chains: s(e, c))  # type: ignore[misc]
-            varied = seconds(lambda c=chains, e=energy: e.variation.images(images, c.latent))  # type: ignore[misc]
+            whole = seconds(partial(metropolis().step, energy, chains))
+            varied = seconds(partial(energy.variation.images, images, chains.latent))
             rest = whole - scoring - varied
             print(
                 f"  {detector:12s} step {whole / one:5.2f} passes: forward {one / whole:5.1%}, "

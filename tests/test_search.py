@@ -238,7 +238,7 @@ def test_the_start_leaves_images_exactly_as_they_are() -> None:
             assert made.start is not None
             same = made.images(images, made.start.float().repeat(5, 1))
             assert torch.equal(same, images), made.name
-            anywhere = made.images(images, torch.rand(5, made.dimensions))
+            anywhere = made.make(images, torch.rand(5, made.dimensions))
             assert anywhere.min() >= 0
             assert anywhere.max() <= 1
 

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from oodometer.cli.common import SeveralValues, Verbose, app, require_folder
-from oodometer.cli.evaluate import note, numbers, split_names, write_evaluation
+from oodometer.cli.evaluate import (
+    Auxiliary,
+    Device,
+    Head,
+    Mean,
+    Model,
+    Out,
+    Size,
+    Std,
+    Weights,
+    note,
+    numbers,
+    split_names,
+    write_evaluation,
+)
 
 
 @app.command(cls=SeveralValues)
@@ -19,10 +33,7 @@ def attack(
     detectors: Annotated[
         str, typer.Option("--detectors", "--detector", help="Comma-separated detector names.")
     ],
-    model: Annotated[
-        str | None,
-        typer.Option(help="Classifier: package.module:factory, or factory(depth=18)."),
-    ] = None,
+    model: Model = None,
     variation: Annotated[
         str, typer.Option(help="Comma-separated: affine, color, linf(radius=0.01).")
     ] = "affine,color",
@@ -37,29 +48,14 @@ def attack(
         int, typer.Option(min=1, help="Images of each outlier set to vary, one chain each.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
-    weights: Annotated[
-        list[Path] | None,
-        typer.Option(help="Checkpoint file(s); each counts as one run. Default: as constructed."),
-    ] = None,
-    mean: Annotated[
-        str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")
-    ] = "",
-    std: Annotated[
-        str, typer.Option(help="Per-channel standard deviation for normalization: 0.25,0.24,0.26.")
-    ] = "",
-    head: Annotated[
-        str, typer.Option(help="Name of the last linear layer. Default: found automatically.")
-    ] = "",
-    auxiliary: Annotated[
-        str, typer.Option(help="Outliers that trained detectors may learn from.")
-    ] = "",
-    size: Annotated[
-        str, typer.Option(help="Size of trained detectors: tiny, small or paper.")
-    ] = "small",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")] = "cpu",
-    out: Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")] = Path(
-        "oodometer-attack"
-    ),
+    weights: Weights = None,
+    mean: Mean = "",
+    std: Std = "",
+    head: Head = "",
+    auxiliary: Auxiliary = "",
+    size: Size = "small",
+    device: Device = "cpu",
+    out: Out = Path("oodometer-attack"),
     verbose: Verbose = False,
 ) -> None:
     """Search for outliers that your detectors take for known data.

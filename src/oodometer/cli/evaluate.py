@@ -15,20 +15,37 @@ if TYPE_CHECKING:
     from oodometer.evaluation import Detectors, Evaluation
 
 
+# Options that other commands have, too.
+Model = Annotated[
+    str | None, typer.Option(help="Classifier: package.module:factory, or factory(depth=18).")
+]
+Weights = Annotated[
+    list[Path] | None,
+    typer.Option(help="Checkpoint file(s); each counts as one run. Default: as constructed."),
+]
+Auxiliary = Annotated[
+    str, typer.Option(help="Outliers that some detectors are trained with: a name or a path.")
+]
+Size = Annotated[str, typer.Option(help="Networks of trained detectors: tiny, small or paper.")]
+Mean = Annotated[str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")]
+Std = Annotated[
+    str, typer.Option(help="Per-channel standard deviation for normalization: 0.25,0.24,0.26.")
+]
+Head = Annotated[
+    str, typer.Option(help="Name of the last linear layer. Default: found automatically.")
+]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")]
+Out = Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")]
+
+
 @app.command(cls=SeveralValues)
 def evaluate(
     outputs: Annotated[
         list[str] | None,
         typer.Option(help="Saved outputs: train=FILE id=FILE NAME=FILE... (.npz, Parquet, ...)."),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="Classifier: package.module:factory, or factory(depth=18)."),
-    ] = None,
-    weights: Annotated[
-        list[Path] | None,
-        typer.Option(help="Checkpoint file(s); each counts as one run. Default: as constructed."),
-    ] = None,
+    model: Model = None,
+    weights: Weights = None,
     train: Annotated[
         str | None,
         typer.Option(help="Training data: a name, a path, or package.module:dataset."),
@@ -43,28 +60,16 @@ def evaluate(
     ours: Annotated[
         str, typer.Option(help="Your detector: its comparisons are declared in advance.")
     ] = "",
-    auxiliary: Annotated[
-        str, typer.Option(help="Outliers that some detectors are trained with: a name or a path.")
-    ] = "",
-    size: Annotated[
-        str, typer.Option(help="Networks of trained detectors: tiny, small or paper.")
-    ] = "small",
-    mean: Annotated[
-        str, typer.Option(help="Per-channel mean for normalization: 0.49,0.48,0.45.")
-    ] = "",
-    std: Annotated[
-        str, typer.Option(help="Per-channel standard deviation for normalization: 0.25,0.24,0.26.")
-    ] = "",
-    head: Annotated[
-        str, typer.Option(help="Name of the last linear layer. Default: found automatically.")
-    ] = "",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")] = "cpu",
+    auxiliary: Auxiliary = "",
+    size: Size = "small",
+    mean: Mean = "",
+    std: Std = "",
+    head: Head = "",
+    device: Device = "cpu",
     memory: Annotated[
         str, typer.Option(help="Memory limit per detector, on top of the outputs: 512MB, 4GiB.")
     ] = "",
-    out: Annotated[Path, typer.Option(help="Output folder for scores, tables and report.")] = Path(
-        "oodometer-evaluation"
-    ),
+    out: Out = Path("oodometer-evaluation"),
     verbose: Verbose = False,
 ) -> None:
     """Evaluate your own classifier, or its saved outputs, with every detector."""

@@ -27,11 +27,11 @@ class Method:
 def metropolis(
     *, proposal: float = 0.1, temperature: float = 1.0, bounds: str = "reflect"
 ) -> Method:
-    """Metropolis-Hastings: z' = z + proposal · N(0, I), accepted with probability
-    min(1, exp((E(z) - E(z')) / T)), so that chains visit z in proportion to exp(-E(z) / T).
+    """Metropolis-Hastings: chains visit z in proportion to exp(-E(z) / T).
 
-    ``bounds=clamp`` is the published treatment of the box; it is no exact sampler.
-    """  # noqa: D205
+    z' = z + proposal · N(0, I) is accepted with probability min(1, exp((E(z) - E(z')) / T)).
+    ``bounds=clamp`` is the published treatment of the box, with which that holds no longer exactly.
+    """
     require(proposal > 0, "The proposal of metropolis", proposal, "above 0")
     require(temperature > 0, "The temperature of metropolis", temperature, "above 0")
     edges = _bounds(bounds)

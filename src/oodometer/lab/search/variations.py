@@ -46,7 +46,7 @@ class Variation:
     note: str = ""  # what a reader of results has to know
 
     def images(self, given: Tensor, latent: Tensor) -> Tensor:
-        """Return the image of each latent point; refuse what is no image."""
+        """Return the image of each latent point; refuse anything else."""
         made = self.make(given, latent)
         if not isinstance(made, Tensor) or made.dim() != 4 or len(made) != len(latent):
             what = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
@@ -156,9 +156,10 @@ def linf(shape: tuple[int, ...], *, radius: float = 0.01) -> Variation:
 def generated(
     generator: Generator, dimensions: int, *, space: Space = "sphere", name: str = "generated"
 ) -> Variation:
-    """The images of a generator z -> images, such as that of a GAN or the decoder of an
-    autoencoder; z is on the unit sphere, or in the box [0, 1]^D.
-    """  # noqa: D205
+    """The images of a generator z -> images: of a GAN, or of the decoder of an autoencoder.
+
+    z is on the unit sphere, or in the box [0, 1]^D.
+    """
     if not callable(generator):
         raise UserError(f"A generator must be a function of points, got {generator!r}.")
     if not isinstance(dimensions, int) or dimensions < 1:
@@ -202,9 +203,7 @@ def _matrices(turn: Tensor, scale: Tensor, skew: Tensor, shifts: Tensor) -> Tens
 
 
 def _place(low: Tensor, high: Tensor, values: list[float]) -> Tensor:
-    """The latent point at which the parameters have these values; a parameter that is fixed has
-    any.
-    """  # noqa: D205
+    """The latent point at which parameters have these values; where one is fixed, any will do."""
     width = high - low
     return torch.where(width > 0, (torch.tensor(values) - low) / width.clamp(min=1e-12), 0.5)
 
