@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from click.testing import Result
 from torch import Tensor, nn
+from typer.testing import CliRunner
 
 import oodometer as om
+from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.protocols.worst_case.protocol import worst_case
 from oodometer.scores import ScoreRow, ScoreTable, SetInfo
@@ -223,3 +228,46 @@ def test_bad_input_is_refused_in_a_sentence(arguments: dict[str, object], senten
     } | arguments
     with pytest.raises(UserError, match=sentence):
         om.attack_scores(**given)  # type: ignore[arg-type]
+
+
+# ---- the command
+
+
+def run_attack(*arguments: str) -> Result:
+    data = ("--train", "digits", "--id", "digits", "--ood", "inverted", "--images", "4")
+    return CliRunner().invoke(app, ["attack", *data, "--steps", "2", *arguments])
+
+
+def test_the_command_writes_scores_searches_and_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "attacked_net.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    out = tmp_path / "out"
+    model = ("--model", "attacked_net:make", "--detector", "energy", "--variation", "affine")
+    result = run_attack(*model, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    assert "affine of inverted" in result.output
+    assert "What fools energy" in (out / "report.html").read_text(encoding="utf-8")
+    assert len(list((out / "searches").iterdir())) == 1
+    assert (out / "scores.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--detector", "knn"), "No classifier is given, whose outputs knn would read"),
+        (("--detector", "knnn"), "Did you mean 'knn'"),
+        (("--detector", "csi", "--size", "huge"), "Unknown size 'huge'"),
+    ],
+)
+def test_the_command_refuses_in_a_sentence(
+    arguments: tuple[str, ...], sentence: str, tmp_path: Path
+) -> None:
+    result = run_attack(*arguments, "--out", str(tmp_path / "out"))
+    assert isinstance(result.exception, UserError)
+    assert sentence in str(result.exception)

@@ -161,7 +161,7 @@ def test_evaluate_trains_it_with_and_without_a_classifier(folder):
         detectors=[NAME, "max_softmax"], auxiliary=dark(90, 1), size="tiny",
     )  # fmt: skip
     assert {row.detector for row in both.table.rows} == {"outlier_aware", "max_softmax"}
-    with pytest.raises(UserError, match="max_softmax read the outputs of a classifier"):
+    with pytest.raises(UserError, match="whose outputs max_softmax would read"):
         om.evaluate(None, sets["train"], sets["id"], ood, detectors=["max_softmax"])
     # One that cannot be trained leaves the others.
     left = om.evaluate(

@@ -106,7 +106,7 @@ def evaluate(
     notes = _Notes(notify)
     data = load_own_data(train, id, ood, mean, std)
     if model is None:
-        _require_no_classifier(chosen)
+        require_no_classifier(chosen)
     place = "cpu" if device is None else str(device)
     trained = answers_for(
         chosen, data.sets, auxiliary=auxiliary, size=size, seed=seed, device=place,
@@ -211,7 +211,7 @@ def _comparable(detectors: Detectors, ours: str) -> list[Choice]:
     return chosen
 
 
-def _require_no_classifier(chosen: Sequence[Choice]) -> None:
+def require_no_classifier(chosen: Sequence[Choice]) -> None:
     """Refuse detectors that read outputs of a classifier if there is none."""
     others = [
         choice.label
@@ -220,8 +220,9 @@ def _require_no_classifier(chosen: Sequence[Choice]) -> None:
     ]
     if others:
         raise UserError(
-            f"{', '.join(others[:5])}{' and others' * (len(others) > 5)} read the outputs of a "
-            "classifier: give a model, or name detectors with networks of their own only."
+            f"No classifier is given, whose outputs {', '.join(others[:5])}"
+            f"{' and others' * (len(others) > 5)} would read: give a model, or name detectors with "
+            "networks of their own only."
         )
 
 

@@ -13,9 +13,15 @@ from torch import Tensor, nn
 
 from oodometer.attacks.gallery import galleries
 from oodometer.attacks.images import images_of, in_unit_range, labels_of
-from oodometer.attacks.scorers import Scorer, is_trained, opened, require_trained, scores_of
+from oodometer.attacks.scorers import Scorer, is_trained, opened, scores_of
 from oodometer.errors import UserError
-from oodometer.evaluation import Evaluation, Models, PathLike, models_of
+from oodometer.evaluation import (
+    Evaluation,
+    Models,
+    PathLike,
+    models_of,
+    require_no_classifier,
+)
 from oodometer.fitted import fit_detector
 from oodometer.fitted.images import Pictures
 from oodometer.lab.data.inputs import Data
@@ -101,7 +107,7 @@ def attack(
     }  # fmt: skip
     asked = [choice for choice in chosen if choice.label not in trained]
     if model is None:
-        require_trained(asked)
+        require_no_classifier(asked)
         runs: dict[str, Callable[[], nn.Module]] = {"": nn.Identity}
     else:
         runs = models_of(model, weights, data, note)

@@ -65,15 +65,6 @@ def is_trained(choice: Choice) -> bool:
     return all(need.source == "model" for need in choice.needs(grid=False))
 
 
-def require_trained(others: Sequence[Choice]) -> None:
-    """Refuse detectors that read outputs of a classifier, if there is none."""
-    if others:
-        raise UserError(
-            f"{', '.join(choice.label for choice in others[:5])} read the outputs of a classifier: "
-            "give a model, or name detectors with networks of their own only."
-        )
-
-
 def _asks_more(choice: Choice) -> bool:
     """Whether a detector needs further passes, which may learn from the training data."""
     return any(need.source == "probe" for need in choice.needs(grid=False))
