@@ -24,9 +24,9 @@ from oodometer.finding import POINT_KEYS, Claim, Finding, Series, Table
 from oodometer.metrics import Estimate
 from oodometer.reports import FORMATS, draw, markdown, render, report, terminal
 from oodometer.reports.csv_file import csv_report
-from oodometer.reports.figures import NARROW, WIDE
-from oodometer.reports.palette import DARK, HUES, LIGHT, STEPS
-from oodometer.reports.scales import Scale, ticks, value_range
+from oodometer.reports.drawing.figures import NARROW, WIDE
+from oodometer.reports.drawing.palette import DARK, HUES, LIGHT, STEPS
+from oodometer.reports.drawing.scales import Scale, ticks, value_range
 from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import rounded, shorten, show_rows, text_width, wrap
 
@@ -716,7 +716,7 @@ def test_words_are_cut_to_measure():
 
 def test_drawing_needs_no_heavy_library():
     code = (
-        "import sys, oodometer.reports.html, oodometer.reports.figures, oodometer.reports.text\n"
+        "import sys, oodometer.reports.html, oodometer.reports.text\n"
         "heavy = {'torch', 'pandas', 'jinja2', 'rich', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
@@ -742,3 +742,29 @@ def test_no_name_is_a_formula_in_a_spreadsheet(finding):
     lines = list(csv.reader(io.StringIO(csv_report([trapped], title=trap))))
     cells = [cell for line in lines for cell in line]
     assert f"'{trap}" in cells and trap not in cells and "-0.5" in cells
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mark_of_a_detector_carries_its_name(kind):
+    """A page marks a selected detector by this attribute in every figure."""
+    key = "row" if kind == "heatmap" else "label"
+    series = replace(samples.many(kind, [0.65, None, 0.7], labels=4), roles={key: "detector"})
+    root = ElementTree.fromstring(draw(series))
+    parents = {child: parent for parent in root.iter() for child in parent}
+
+    def detector_of(mark):
+        while mark is not None and "data-detector" not in mark.attrib:
+            mark = parents.get(mark)
+        return None if mark is None else mark.attrib["data-detector"]
+
+    marks = [mark for mark in root.iter() if mark.find("title") is not None and mark is not root]
+    assert len(marks) >= 8
+    for mark in marks:
+        assert mark.find("title").text.startswith(f"{detector_of(mark)}")
+    names = [text for text in root.iter("text") if (text.text or "").startswith("detector")]
+    assert names and all(detector_of(name) == name.text for name in names)
+
+
+def test_an_unknown_role_is_refused():
+    with pytest.raises(UserError, match="'detektor'.*detector"):
+        replace(samples.many("lines", [0.5]), roles={"label": "detektor"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from oodometer.errors import UserError, unknown
@@ -24,6 +24,9 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
     "strips": ("label", "panel", "level", "value"),
     "lines": ("label", "panel", "x", "value"),
 }
+# What the key of a point names: figures mark it, so that one detector is found in all of them.
+Role = Literal["detector", "set", "factor", "level", "run"]
+ROLES: tuple[str, ...] = get_args(Role)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ class Series:
 
     `intervals`: a value with low and high per label, in groups; `heatmap`: a value per row and
     column; `strips`: single values per label, one panel per factor, one strip per level; `lines`:
-    a value against a number x, one line per label.
+    a value against a number x, one line per label. `roles` says what the keys of its points name,
+    such as {"label": "detector", "group": "set"}.
     """
 
     kind: Literal["intervals", "heatmap", "strips", "lines"]
@@ -80,10 +84,14 @@ class Series:
     value_label: str  # what the value is, such as "AUROC"
     points: tuple[Mapping[str, Value], ...]
     higher_is_better: bool = True
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.kind not in POINT_KEYS:
             raise unknown(f"kind of series '{self.name}':", self.kind, POINT_KEYS)
+        for role in self.roles.values():
+            if role not in ROLES:
+                raise unknown(f"role in series '{self.name}':", role, ROLES)
         for point in self.points:
             self._check_point(point)
 

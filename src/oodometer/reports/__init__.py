@@ -10,7 +10,7 @@ from pathlib import Path
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding
 from oodometer.reports.csv_file import csv_report
-from oodometer.reports.figures import draw
+from oodometer.reports.drawing.figures import draw
 from oodometer.reports.html import render
 from oodometer.reports.latex import latex_report
 from oodometer.reports.text import markdown, markdown_report, summary, terminal

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from oodometer.finding import Claim, Finding, Table, TableCell, from_json, to_json
 from oodometer.metrics import Estimate
-from oodometer.reports.scales import value_range
+from oodometer.reports.drawing.scales import value_range
 from oodometer.reports.verdicts import BADGES, READING_TITLE
 from oodometer.reports.words import MISSING, numeric_columns, one_line, show_rows
 

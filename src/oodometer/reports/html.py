@@ -12,8 +12,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from oodometer.finding import POINT_KEYS, Finding, Series, Table, Verdict
-from oodometer.reports import palette
-from oodometer.reports.figures import NARROW, draw, figure_rules
+from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.figures import NARROW, draw, figure_rules
 from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
 from oodometer.reports.words import Shown, clean, numeric_columns, points_table, show_rows
 

@@ -141,4 +141,5 @@ def _map(fields: Sequence[Cases], detectors: Sequence[str]) -> Series:
         "rank",
         tuple(points),
         higher_is_better=False,
+        roles={"row": "detector"},
     )

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.finding import Series, Value
+from oodometer.finding import Role, Series, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, listing
 from oodometer.stats.intervals import runs_interval
+
+OF_DETECTORS: Mapping[str, Role] = {"label": "detector"}
+OF_DETECTORS_ON_SETS: Mapping[str, Role] = {"label": "detector", "group": "set"}
 
 
 def rank_rows(
@@ -45,6 +48,7 @@ def interval_series(
     rows: Iterable[tuple[str, str, Estimate | float]],
     *,
     higher_is_better: bool = True,
+    roles: Mapping[str, Role] = OF_DETECTORS,
 ) -> Series:
     """Values with their intervals, as label, group and estimate; a bare number has no interval."""
     points: list[Mapping[str, Value]] = []
@@ -59,6 +63,7 @@ def interval_series(
         metric,
         tuple(points),
         higher_is_better=higher_is_better,
+        roles=roles,
     )
 
 
@@ -110,5 +115,6 @@ def factor_strips(
             metric,
             tuple(points),
             higher_is_better=higher_is_better,
+            roles={"label": "detector", "panel": "factor", "level": "level"},
         )
     ]

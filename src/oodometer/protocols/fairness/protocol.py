@@ -187,6 +187,7 @@ def _shortcut_series(ranked: Shortcuts) -> Series:
         "AUROC",
         rows,
         higher_is_better=False,
+        roles={},
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.finding import Series, Table, TableCell, Value
-from oodometer.protocols.common.views import interval_series
+from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, interval_series
 from oodometer.protocols.common.words import count
 from oodometer.protocols.instability.spreads import Spread
 
@@ -132,6 +132,7 @@ def moves(parts: Sequence[Spread]) -> list[Series]:
                     for row, detector in enumerate(part.detectors)
                 ],
                 higher_is_better=own[0].higher_is_better,
+                roles=OF_DETECTORS_ON_SETS,
             )
         )
     return found
@@ -166,6 +167,7 @@ def value_lines(parts: Sequence[Spread]) -> list[Series]:
                 part.metric,
                 tuple(points),
                 higher_is_better=part.higher_is_better,
+                roles={"label": "detector", "panel": "set"},
             )
         )
     return found

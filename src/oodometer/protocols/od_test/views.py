@@ -155,5 +155,6 @@ def pair_map(accuracies: Accuracies) -> list[Series]:
                 for test in names
                 if (learn, test) in cells
             ),
+            roles={"column": "set"},
         )
     ]

@@ -8,7 +8,7 @@ from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.score_cases import ScoreCases
-from oodometer.protocols.common.views import factor_strips, interval_series
+from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, factor_strips, interval_series
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import mean_auroc
@@ -63,6 +63,7 @@ def intervals(field: ScoreCases, contest: Contest) -> Series:
         f"{outlier_sets(field)}; {field.detectors[0]} has the highest mean.",
         "AUROC",
         [(detector, ood, estimate) for (detector, ood), estimate in _on_sets(contest).items()],
+        roles=OF_DETECTORS_ON_SETS,
     )
 
 
@@ -89,6 +90,7 @@ def rank_map(field: ScoreCases) -> Series:
         "rank",
         tuple(points),
         higher_is_better=False,
+        roles={"row": "detector", "column": "run"},
     )
 
 

@@ -207,6 +207,7 @@ def rank_map(field: Cases) -> Series:
         "rank",
         tuple(points),
         higher_is_better=False,
+        roles={"row": "detector", "column": "set"},
     )
 
 

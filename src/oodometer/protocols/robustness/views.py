@@ -224,6 +224,7 @@ def score_map(metric: ScoredMetric) -> Series:
         "rank",
         tuple(points),
         higher_is_better=False,
+        roles={"row": "detector", "column": "set"},
     )
 
 
@@ -249,4 +250,5 @@ def run_strips(metric: ScoredMetric) -> Series:
         metric_label(metric),
         tuple(points),
         higher_is_better=metric.results.higher_is_better,
+        roles={"label": "detector", "panel": "set", "level": "level"},
     )

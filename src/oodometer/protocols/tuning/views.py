@@ -151,6 +151,7 @@ def setting_intervals(cases: TuningCases) -> list[Series]:
                 )
                 for setting, values in _varied(detector).items()
             ],
+            roles={},
         )
         for detector in cases.detectors
         if _lines(detector) is None

@@ -205,6 +205,7 @@ def _transfer_map(part: Searched) -> Series:
             for against in part.detectors
             for name in part.detectors
         ),
+        roles={"row": "detector"},
     )
 
 
@@ -220,4 +221,5 @@ def _intervals(part: Searched) -> Series:
             for name in part.detectors
             for group, made in (("clean", part.clean(name)), ("worst case", part.worst(name)))
         ),
+        roles={"label": "detector"},
     )

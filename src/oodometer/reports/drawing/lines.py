@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oodometer.finding import Series, Value
-from oodometer.reports import palette
-from oodometer.reports.panels import Drawing
-from oodometer.reports.scales import Scale, ticks, value_range
-from oodometer.reports.svg import LABEL_SIZE, TICK_SIZE, element, text, title
+from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.marks import named
+from oodometer.reports.drawing.panels import Drawing
+from oodometer.reports.drawing.scales import Scale, ticks, value_range
+from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
 from oodometer.reports.words import (
     MISSING,
     decimals,
@@ -84,7 +85,7 @@ def _panel(
             own = [(across(x), frame.up(v), x, v) for x, v in sorted(known[label])]
             parts.append(_line(series, label, index, own, places))
             ends.append((own[-1][1], label))
-    parts.append(_names(ends, labels, frame))
+    parts.append(_names(series, ends, labels, frame))
     return "".join(parts)
 
 
@@ -108,14 +109,14 @@ def _axes(frame: _Frame) -> str:
     return "".join(parts)
 
 
-def _names(ends: list[tuple[float, str]], labels: list[str], frame: _Frame) -> str:
+def _names(series: Series, ends: list[tuple[float, str]], labels: list[str], frame: _Frame) -> str:
     """Write each line's name at its right end."""
     parts = []
     for y, label in _spread(ends, frame.top, frame.bottom):
         hue = f"hue-{labels.index(label) % palette.HUES}"
-        parts.append(element("circle", cx=frame.right + 2, cy=y, r=3, class_=hue))
-        shown = shorten(label, 200.0, LABEL_SIZE)
-        parts.append(text(shown, frame.right + 8, y, full=label))
+        dot = element("circle", cx=frame.right + 2, cy=y, r=3, class_=hue)
+        shown = text(shorten(label, 200.0, LABEL_SIZE), frame.right + 8, y, full=label)
+        parts.append(element("g", dot, shown, **named(series, label=label)))
     return "".join(parts)
 
 
@@ -144,7 +145,7 @@ def _line(
                 data_value=repr(value),
             )
         )  # fmt: skip
-    return element("g", *parts)
+    return element("g", *parts, **named(series, label=label))
 
 
 def _spread(ends: list[tuple[float, str]], top: float, bottom: float) -> list[tuple[float, str]]:

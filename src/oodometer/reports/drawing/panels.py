@@ -6,8 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from oodometer.reports.scales import Scale, ticks
-from oodometer.reports.svg import LABEL_SIZE, LINE_HEIGHT, TICK_SIZE, element, lines, text, title
+from oodometer.finding import Role
+from oodometer.reports.drawing.scales import Scale, ticks
+from oodometer.reports.drawing.svg import (
+    LABEL_SIZE,
+    LINE_HEIGHT,
+    TICK_SIZE,
+    element,
+    lines,
+    text,
+    title,
+)
 from oodometer.reports.words import shorten, text_width, wrap
 
 _GAP = 16.0
@@ -64,6 +73,7 @@ class Ground:
     value_label: str
     reference: tuple[float, str] | None = None
     legend_mark: LegendMark | None = None
+    name_role: Role | None = None  # what the names of rows are
 
 
 def draw_panels(panels: Sequence[Panel], ground: Ground, marks: Marks) -> Drawing:
@@ -127,16 +137,10 @@ def _panel_row(
     parts: list[str] = []
     for index, label in enumerate(labels):
         middle = top + (index + 0.5) * place.row_height
-        parts.append(
-            lines(
-                wrapped[label],
-                place.label_width - 10,
-                middle,
-                css="label",
-                anchor="end",
-                full=label,
-            )
+        name = lines(
+            wrapped[label], place.label_width - 10, middle, css="label", anchor="end", full=label
         )
+        parts.append(row_name(name, ground.name_role, label))
     for index, panel in enumerate(panels):
         left = place.label_width + index * (place.panel_width + _GAP)
         scale = Scale(*ground.span, left + _INSET, left + place.panel_width - _INSET)
@@ -149,6 +153,11 @@ def _panel_row(
         parts.append(marks(placed))
     parts.append(_axis_title(ground, place, bottom + 32))
     return "".join(parts), bottom + 48
+
+
+def row_name(markup: str, role: Role | None, name: str) -> str:
+    """Return the written name of a row or line, marked as what it names."""
+    return element("g", markup, **{f"data_{role}": name}) if role else markup
 
 
 def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: float) -> str:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from oodometer.finding import Series
-from oodometer.reports import palette
-from oodometer.reports.panels import Drawing
-from oodometer.reports.svg import LABEL_SIZE, LINE_HEIGHT, TICK_SIZE, element, lines, text, title
+from oodometer.finding import Role, Series
+from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.panels import Drawing, row_name
+from oodometer.reports.drawing.svg import (
+    LABEL_SIZE,
+    LINE_HEIGHT,
+    TICK_SIZE,
+    element,
+    lines,
+    text,
+    title,
+)
 from oodometer.reports.words import (
     MISSING,
     decimals,
@@ -43,6 +51,7 @@ class _Grid:
     value_label: str
     higher_is_better: bool
     hatch: str
+    roles: Mapping[str, Role]
 
     def step(self, value: float) -> int:
         """Return which colour of the scale a value has: the better, the stronger."""
@@ -79,6 +88,7 @@ def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
         value_label=series.value_label,
         higher_is_better=series.higher_is_better,
         hatch=hatch,
+        roles=series.roles,
     )
     body, top = [_hatching(hatch)], 4.0
     for start in range(0, len(columns), layout.across):
@@ -145,12 +155,11 @@ def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]
         y = body_top + index * grid.row_height
         middle = y + grid.row_height / 2
         name = wrap(row, grid.label_width - 12, LABEL_SIZE, 2)
-        parts.append(
-            lines(name, grid.label_width - 10, middle, css="label", anchor="end", full=row)
-        )
+        cells = [lines(name, grid.label_width - 10, middle, css="label", anchor="end", full=row)]
         for number_, column in enumerate(columns):
             x = grid.label_width + number_ * grid.cell_width
-            parts.append(_cell(grid, row, column, x, y))
+            cells.append(_cell(grid, row, column, x, y))
+        parts.append(row_name("".join(cells), grid.roles.get("row"), row))
     return "".join(parts), body_top + len(grid.rows) * grid.row_height + 14
 
 
@@ -158,6 +167,8 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
     value = grid.values.get((row, column))
     remark = grid.remarks.get((row, column), "")
     label = MISSING if value is None else f"{grid.value_label} {rounded(value, grid.places)}"
+    role = grid.roles.get("column")
+    column_role = {f"data_{role}": column} if role else {}
     hover = title(f"{row}, {column}: {label}{remark}")
     box = {
         "x": x + 1,
@@ -182,6 +193,7 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
             ground,
             text(word, centre, middle, css="cell gap-word", anchor="middle"),
             class_="cell-missing",
+            **column_role,
         )
     step = grid.step(value)
     return element(
@@ -195,6 +207,7 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
             css=f"cell on-step-{step}",
             anchor="middle",
         ),
+        **column_role,
     )
 
 

@@ -1,0 +1,1 @@
+"""Figures: a Series becomes SVG; one module per kind."""
