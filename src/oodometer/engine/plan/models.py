@@ -149,8 +149,8 @@ def _version(card: DetectorModel) -> str:
         # Of one module, they differ only where that is no file, but the cells of a notebook.
         task = card.task
         parts = (
-            card.answer, task.network, task.loss, task.choose_outliers, task.finish, card.spec,
-            card.source, card.samples,
+            card.answer, task.network, *(turn.loss for turn in task.turns), task.after_step,
+            task.choose_outliers, task.finish, card.spec, card.source, card.samples,
         )  # fmt: skip
         own = {
             function_version(p) for p in parts if inspect.isroutine(p) and p.__module__ == module

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from oodometer.errors import UserError
 from oodometer.lab.options import choose
 
-Parameters = Iterable[nn.Parameter]
+Parameters = Iterable[nn.Parameter] | Iterable[dict[str, list[nn.Parameter]]]  # or groups of them
 
 
 def sgd(

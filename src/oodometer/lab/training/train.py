@@ -22,8 +22,15 @@ from oodometer.lab.training.curves import MEASURES, VALIDATION, Curve, best_epoc
 from oodometer.lab.training.finishing import InOrder, finish_model
 from oodometer.lab.training.optimizers import make_optimizer, usual_rate
 from oodometer.lab.training.outliers import Outliers, require_auxiliary
+from oodometer.lab.training.parts import (
+    optimizer_of_parts,
+    optimizer_tensors,
+    others_at_rest,
+    restore_optimizer,
+    set_rate,
+)
 from oodometer.lab.training.schedules import make_schedule, make_stopping
-from oodometer.lab.training.task import CLASSIFIER, Batch, Measures, Task
+from oodometer.lab.training.task import CLASSIFIER, Batch, Measures, Task, Turn, checked_loss
 from oodometer.study import TrainSpec
 
 Arrays = dict[str, NDArray[Any]]
@@ -162,9 +169,7 @@ class Training:
             self._outliers = Outliers(spec, task, Feed(known, self._place), self._layout)
         self._sizes = batch_sizes(spec, len(part), modules)
         self._base_rate = spec.learning_rate or usual_rate(spec.optimizer)
-        self._optimizer = make_optimizer(
-            spec.optimizer, self._model.parameters(), self._base_rate, spec.weight_decay
-        )
+        self._optimizer = optimizer_of_parts(spec, task, self._model, self._base_rate)
         self._augment = make_augment(spec.augment, classes)
         self._schedule = make_schedule(spec.schedule, spec.epochs)
         self._stopping = make_stopping(spec.stopping)
@@ -235,7 +240,7 @@ class Training:
                 chosen = self._outliers.rows_of(self._model, self.epoch, self._sizes)
             self._model.train()
             for step, rows in enumerate(torch.split(shuffled, self._sizes)):
-                batch = self._batch(rows, chosen[step], self.epoch + step / steps)
+                batch = self._batch(rows, chosen[step], step)
                 _add(sums, self._step(rates[step], batch))
         for name, parameter in self._model.named_parameters():
             if not parameter.isfinite().all():
@@ -254,24 +259,35 @@ class Training:
             if self.used_epoch(measure) == self.epoch:
                 self._best[measure] = self.weights()
 
-    def _batch(self, rows: Tensor, chosen: Tensor | None, progress: float) -> Batch:
+    def _batch(self, rows: Tensor, chosen: Tensor | None, step: int) -> Batch:
         inputs, targets = self._train.batch(rows, self._layout, self._augment, self._chance)
         outliers = None
         if self._outliers is not None and chosen is not None:
             outliers = self._outliers.augmented(chosen, self._augment, self._chance)
-        return Batch(inputs, targets, outliers, progress)
+        steps = len(self._sizes)
+        past = self.epoch * steps + step
+        return Batch(inputs, targets, outliers, self.epoch + step / steps, past)
 
     def _step(self, rate: float, batch: Batch) -> dict[str, float]:
-        """Take one step on one batch; return its loss and measures, added up over its samples."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        """Learn from one batch; return its loss and measures, added up over its samples."""
+        sums = dict.fromkeys(self._measures, 0.0)
+        set_rate(self._optimizer, rate)
+        for turn in self.task.turns:
+            if batch.step % turn.every == 0:
+                with others_at_rest(self._model, turn.part):
+                    _add(sums, self._turn(turn, rate, batch))
+        if self.task.after_step is not None:
+            self.task.after_step(self.spec, self._model, batch)
+        return sums
+
+    def _turn(self, turn: Turn, rate: float, batch: Batch) -> dict[str, float]:
         self._optimizer.zero_grad()
         if self.spec.adversarial:
             batch.inputs.requires_grad_()
-        loss, measures = self._loss(batch)
+        loss, measures = checked_loss(turn, self.spec, self._model, batch)
         if self.spec.adversarial:
             attacked = replace(batch, inputs=self._attacked(batch.inputs, loss))
-            loss = loss + self._loss(attacked)[0]
+            loss = loss + checked_loss(turn, self.spec, self._model, attacked)[0]
         value = loss.item()
         if not math.isfinite(value):
             raise self._diverged(f"the loss is {value}", rate)
@@ -280,9 +296,6 @@ class Training:
             nn.utils.clip_grad_norm_(self._model.parameters(), self.spec.gradient_norm)
         self._optimizer.step()
         return {"loss": value * len(batch.inputs), **measures}
-
-    def _loss(self, batch: Batch) -> tuple[Tensor, Measures]:
-        return self.task.checked_loss(self.spec, self._model, batch)
 
     def _attacked(self, inputs: Tensor, loss: Tensor) -> Tensor:
         """Move every pixel by a fixed step towards a larger loss, but not out of [0, 1].
@@ -303,8 +316,9 @@ class Training:
                 known = self._outliers
                 outliers = None if known is None else known.first(int(rows[0]), len(rows))
                 batch = Batch(*feed.batch(rows, self._layout), outliers, float(self.epoch))
-                loss, measures = self._loss(batch)
-                _add(sums, {"loss": loss.item() * len(rows), **measures})
+                for turn in self.task.turns:
+                    loss, measures = checked_loss(turn, self.spec, self._model, batch)
+                    _add(sums, {"loss": loss.item() * len(rows), **measures})
         return sums
 
     def _diverged(self, what: str, rate: float, epoch: int | None = None) -> UserError:
@@ -332,10 +346,8 @@ class Training:
         for measure, best in self._best.items():
             arrays |= {f"best/{measure}/{name}": value for name, value in best.items()}
         arrays |= {f"curve/{name}": np.array(values) for name, values in self._curve.items()}
-        for index, state in self._optimizer.state_dict()["state"].items():
-            for name, value in state.items():
-                if value is not None:  # momentum that is not used
-                    arrays[f"optimizer/{index}/{name}"] = _array(torch.as_tensor(value))
+        for name, value in optimizer_tensors(self._optimizer).items():
+            arrays[f"optimizer/{name}"] = _array(value)
         generators = {"order": self._order.get_state(), "chance": self._chance.get_state()}
         generators["dropout"] = self._dropout
         return arrays | {f"random/{name}": _array(value) for name, value in generators.items()}
@@ -350,17 +362,7 @@ class Training:
             best = _under(f"best/{measure}/", tensors)
             self._best[measure] = {name: value.numpy() for name, value in best.items()}
         self._curve = {n: value.tolist() for n, value in _under("curve/", tensors).items()}
-        parameters = list(self._model.parameters())
-        states: dict[int, dict[str, Tensor]] = {}
-        for path, value in _under("optimizer/", tensors).items():
-            index, _, name = path.partition("/")
-            parameter = parameters[int(index)]
-            if value.shape == parameter.shape and value.dim():
-                # In the layout that it had: another one may round otherwise.
-                value = torch.empty_like(parameter, requires_grad=False).copy_(value)
-            states.setdefault(int(index), {})[name] = value
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": states, "param_groups": groups})
+        restore_optimizer(self._optimizer, _under("optimizer/", tensors))
         random = _under("random/", tensors)
         self._order.set_state(random["order"])
         self._chance.set_state(random["chance"])
