@@ -172,7 +172,7 @@ def test_all_of_it_in_a_study_verified_and_resumed(folder, stripes, monkeypatch)
     for key in keys(made):
         assert cut.load("models", key) == store.load("models", key)
     assert any("other" in caveat for f in outcome.findings for caveat in f.caveats)
-    (shared,) = (c for c in outcome.findings[0].caveats if c.startswith("Same scores in all runs"))
+    (shared,) = (c for c in outcome.findings[0].caveats if c.startswith("Same scores in all 2 "))
     assert "outlier_aware" in shared and "energy" not in shared
 
 

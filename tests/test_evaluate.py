@@ -455,7 +455,9 @@ def test_several_models_are_repeats(gaussians):
     assert [(factor.name, factor.kind) for factor in result.table.factors] == [
         ("weights", "repeat")
     ]
-    assert "run 2 of 3: two" in heard and set(result.notes) <= set(heard)
+    said = {note[0].lower() + note[1:].rstrip(".") for note in result.notes}  # caveats: sentences
+    assert "run 2 of 3: two" in heard and said <= set(heard)
+    assert any("3 training runs: deep_ensemble. Each is one case" in note for note in said)
     listed = om.evaluate(list(models.values()), train, id, {"far": far}, detectors=["energy"])
     assert list(listed.table.runs) == ["1", "2", "3"]
     for name, other in zip(models, listed.table.runs, strict=True):

@@ -28,6 +28,7 @@ from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
 from oodometer.protocols import score_protocol
 from oodometer.protocols.common.learned import is_above_chance, judge_learning
+from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
@@ -387,6 +388,8 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
     rng = np.random.default_rng
     learning = judge_learning(table, keep=True)
+    for sentence in trained_once_caveats(table):
+        notes.warn(sentence)
     found = (learning.tell(score_protocol(name, ours)(table, rng(0))) for name in asked)
     first, *others = (replace(f, caveats=(*notes.caveats, *f.caveats)) for f in found)
     noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))

@@ -26,6 +26,9 @@ from oodometer.stats.sharing import (
 from oodometer.stats.summary import UNBOUNDED, Summary, mean_interval
 from oodometer.stats.values import run_values, table_values
 
+# For each training run of a detector, the first one in which it had the same scores.
+Sources = tuple[int, ...]
+
 ROUNDING = 1e-12  # of the largest value: a spread below is none
 USUAL = 0.95  # level at which differences without any spread get what the samples could hide
 
@@ -151,11 +154,14 @@ def from_summaries(
     )
 
 
-def from_scores(placements: Sequence[Placements], *, retraining: bool) -> Pairwise:
+def from_scores(
+    placements: Sequence[Placements], *, retraining: bool, sources: Sequence[Sources] = ()
+) -> Pairwise:
     """Detectors that scored the same samples of the same runs: errors of differences of AUROC.
 
     Without `retraining`, for other test samples and these very runs: DeLong's covariances. With it,
-    for other runs too: Obuchowski & Rockette 1995 as in `comparison.auroc_difference`.
+    for other runs too: Obuchowski & Rockette 1995 as in `comparison.auroc_difference`. `sources`
+    says in which runs a detector has the same scores as in others: these are one case of it.
     """
     first = placements[0]
     for other in placements[1:]:
@@ -191,8 +197,8 @@ def from_scores(placements: Sequence[Placements], *, retraining: bool) -> Pairwi
     method = "Variances are those of drawing other test samples (DeLong)."
     variance = sampling
     if retraining:
-        drawn = shared_over_runs(values, (0.0, 1.0))
-        method = f"{_words(drawn, 'training run')} Test samples add theirs (DeLong)."
+        drawn, words = _between_runs(values, sources)
+        method = f"{words} Test samples add theirs (DeLong)."
         between = drawn.variance / runs
         shared = np.maximum(0.0, (runs * sampling - by_id.single - by_ood.single) / (runs - 1))
         variance = np.maximum(between + shared, sampling)
@@ -205,6 +211,42 @@ def from_scores(placements: Sequence[Placements], *, retraining: bool) -> Pairwi
         method,
         intervals,
     )
+
+
+ONCE = (
+    " Of detectors with the same scores in several training runs these are one case; where there "
+    "is one case only, its variance is taken to be the largest of the others, on one degree of "
+    "freedom."
+)
+
+
+def _between_runs(values: Floats, sources: Sequence[Sources]) -> tuple[Shared, str]:
+    """Variances over runs of all differences, and how they were found.
+
+    A detector in m < n different cases is compared as if by runs of its own (Welch): the variance
+    of a mean difference is s1 / m1 + s2 / m2, on the fewest degrees of freedom of the two.
+    """
+    runs = values.shape[1]
+    cases = np.array([len(set(own)) for own in sources] or [runs] * len(values))
+    whole = np.flatnonzero(cases == runs)
+    if whole.size == len(values):
+        drawn = shared_over_runs(values, (0.0, 1.0))
+        return drawn, _words(drawn, "training run")
+    variance = np.ones((len(values), len(values)))  # no AUROC varies more
+    df = np.asarray(np.maximum(1.0, np.minimum(cases[:, None], cases[None, :]) - 1.0))
+    drawn = Shared(variance, df, np.zeros(()), variance)
+    method, largest = ONCE.removeprefix(" "), 1.0
+    if whole.size > 1:
+        inner = np.ix_(whole, whole)
+        drawn = shared_over_runs(values[whole], (0.0, 1.0))
+        method, largest = f"{_words(drawn, 'training run')}{ONCE}", float(drawn.variance.max())
+        variance[inner], df[inner] = drawn.variance, drawn.df
+    own = [np.var(row[sorted(set(of))], ddof=1) if len(set(of)) > 1 else largest
+           for row, of in zip(values, sources, strict=True)]  # fmt: skip
+    means = runs * np.array(own) / cases
+    apart = (cases < runs)[:, None] | (cases < runs)[None, :]
+    variance[apart] = (means[:, None] + means[None, :])[apart]
+    return Shared(variance, df, drawn.prior, variance), method
 
 
 class _Part(NamedTuple):

@@ -28,6 +28,7 @@ from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS, score_protocol
 from oodometer.protocols.common.learned import judge_learning
+from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable
@@ -216,7 +217,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     caveats = [
         *unsteady,
         *mixed_versions(record),
-        *_same_everywhere(table),
+        *trained_once_caveats(table),
         *_auxiliary_sets(study),
     ]
     learning = judge_learning(table, keep=study.keep_unlearned, expected=study.accuracy)
@@ -235,26 +236,6 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
-
-
-def _same_everywhere(table: ScoreTable) -> Iterator[str]:
-    """Name detectors with the same scores in all runs, which say nothing of retraining them."""
-    by_cell: dict[tuple[str, str, str], list[NDArray[np.float64]]] = {}
-    for row in table.rows:
-        if row.default:
-            by_cell.setdefault((row.detector, row.dataset, row.setting), []).append(row.scores)
-    varying = {
-        cell[0]
-        for cell, scores in by_cell.items()
-        if len(scores) < 2 or not all(np.array_equal(scores[0], other) for other in scores[1:])
-    }
-    same = sorted({cell[0] for cell in by_cell} - varying)
-    if same:
-        yield (
-            f"Same scores in all runs: {', '.join(same)}. They do not read the classifier, and a "
-            "network of their own was trained once, so no interval or verdict here covers "
-            "retraining them; the factor model_seed does."
-        )
 
 
 def _auxiliary_sets(study: Study) -> Iterator[str]:

@@ -11,10 +11,12 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.sources import sources_of
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements
+from oodometer.stats.pairwise import Sources
 from oodometer.stats.ranks import rank_matrix
 
 
@@ -32,6 +34,7 @@ class ScoreCases:
     placements: Mapping[tuple[str, str], Placements]  # detector, outlier set; by training run
     overall: Mapping[str, Placements]  # detector -> mean over outlier sets
     run_values: Floats  # (detectors, runs): mean AUROC over the outlier sets
+    sources: Mapping[str, Sources]  # detector -> which training runs have different scores at all
 
     @cached_property
     def order(self) -> Floats:
@@ -107,8 +110,16 @@ def score_cases(table: ScoreTable) -> ScoreCases:
     # Equal means keep the order of the table: a stable sort.
     ranked.sort(key=lambda d: -float(overall[d].values.mean()))
     run_values = [np.mean([by_run[d, ood].values for ood in table.ood], axis=0) for d in ranked]
+    sources = {d: sources_of(table, d, runs, training_runs) for d in ranked}
     return ScoreCases(
-        table, runs, training_runs, tuple(ranked), placements, overall, np.array(run_values)
+        table,
+        runs,
+        training_runs,
+        tuple(ranked),
+        placements,
+        overall,
+        np.array(run_values),
+        sources,
     )
 
 

@@ -201,21 +201,26 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     over = f"over {count(len(sets), 'outlier set')}{_of_compared(names, field.unranked)}"
     subject = Subject("AUROC", over, is_whole=not field.unranked)
 
+    sources = [field.sources[name] for name in names]
+
     def standing(scope: str, *, retraining: bool) -> Standing:
         placed = [field.overall[name] for name in names]
-        return standing_of(names, from_scores(placed, retraining=retraining), scope, subject, ours)
+        compared = from_scores(placed, retraining=retraining, sources=sources)
+        return standing_of(names, compared, scope, subject, ours)
 
     def without(gone: str) -> Pairwise:
         rest = [ood for ood in sets if ood != gone]
         placed = [average_over_sets([field.placements[name, s] for s in rest]) for name in names]
-        return from_scores(placed, retraining=many)
+        return from_scores(placed, retraining=many, sources=sources)
 
     models = f"on these {runs} models" if many else "on this model"
     standings = [standing(f"{models} with other test samples", retraining=False)]
     if many:
         standings.insert(0, standing(AFTER_RETRAINING, retraining=True))
     on_sets = {
-        ood: from_scores([field.placements[name, ood] for name in names], retraining=many)
+        ood: from_scores(
+            [field.placements[name, ood] for name in names], retraining=many, sources=sources
+        )
         for ood in sets
     }
     return Contest(
