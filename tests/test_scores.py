@@ -264,7 +264,7 @@ def row(**changes: object) -> ScoreRow:
 
 
 def test_rows_refuse_what_is_not_a_score():
-    with pytest.raises(UserError, match="'d' on 'id' in run '' must be finite, but 1 of 2"):
+    with pytest.raises(UserError, match="'d' on 'id' must be finite, but 1 of 2"):
         row(scores=[1.0, np.nan])
     with pytest.raises(UserError, match="must be a non-empty vector"):
         row(scores=[])

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from oodometer import metrics, stats
     from oodometer.analysis import analyze
     from oodometer.attacks import Attack, attack, attack_scores
+    from oodometer.comparison import Evaluation, compare
     from oodometer.diagnosis import diagnose
     from oodometer.errors import UserError
-    from oodometer.evaluation import Evaluation, evaluate, evaluate_outputs
+    from oodometer.evaluation import evaluate, evaluate_outputs
     from oodometer.finding import Finding
     from oodometer.fitted import Certificate, FittedDetector, certify, fit_detector, load_detector
     from oodometer.lab.asking.extract import extract
@@ -37,7 +38,7 @@ _HOME = {
     "Batch": "lab.training.task",
     "Certificate": "fitted",
     "Detector": "registry",
-    "Evaluation": "evaluation",
+    "Evaluation": "comparison",
     "Factor": "study",
     "Finding": "finding",
     "FittedDetector": "fitted",
@@ -59,6 +60,7 @@ _HOME = {
     "attack": "attacks",
     "attack_scores": "attacks",
     "certify": "fitted",
+    "compare": "comparison",
     "detector": "registry",
     "detector_model": "lab.detector_models",
     "diagnose": "diagnosis",
@@ -104,6 +106,7 @@ __all__ = [
     "attack",
     "attack_scores",
     "certify",
+    "compare",
     "detector",
     "detector_model",
     "diagnose",

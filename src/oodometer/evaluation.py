@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from oodometer.comparison import Evaluation, conclude
 from oodometer.errors import UserError, unknown
-from oodometer.files import inert
-from oodometer.finding import Finding
 from oodometer.fitted.answers import answers_for
 from oodometer.fitted.images import Pictures
 from oodometer.lab.asking.extract import extract
@@ -26,48 +25,17 @@ from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
-from oodometer.protocols import score_protocol
-from oodometer.protocols.common.learned import is_above_chance, judge_learning
+from oodometer.protocols.common.learned import is_above_chance
 from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
-from oodometer.score_files import save_scores
 from oodometer.scores import Missing, ScoreTable, join_runs
 from oodometer.scoring import choices, needs_of, right_and_chance, score
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Detectors = Literal["all"] | str | Sequence[str]
 PathLike = str | os.PathLike[str]
 Models = str | nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The scores of a classifier's detectors, what they allow to conclude, and what to know."""
-
-    table: ScoreTable
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()  # such as names that were guessed, or an accuracy near chance
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        """One line per run, detector and outlier set: every metric with its interval."""
-        return self.table.summary()
-
-    def save(self, folder: PathLike) -> list[Path]:
-        """Write summary.csv, summary.parquet and scores.parquet; return the files."""
-        place = Path(folder)
-        files = [place / name for name in ("summary.csv", "summary.parquet")]
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            self.summary.map(inert).to_csv(files[0], index=False)
-            self.summary.to_parquet(files[1], index=False)
-        except OSError as problem:
-            raise UserError(f"Cannot write to '{place}': {problem.strerror or problem}.") from None
-        return [*files, save_scores(self.table, place / "scores.parquet")]
 
 
 def evaluate(
@@ -385,12 +353,6 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
             f"{', '.join(learned)}: fitted with half of each outlier set, so not compared with the "
             "other detectors; the scores are in the score table"
         )
-    asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
-    rng = np.random.default_rng
-    learning = judge_learning(table, keep=True)
     for sentence in trained_once_caveats(table):
         notes.warn(sentence)
-    found = (learning.tell(score_protocol(name, ours)(table, rng(0))) for name in asked)
-    first, *others = (replace(f, caveats=(*notes.caveats, *f.caveats)) for f in found)
-    noted = replace(first, reading=(*first.reading, *(("note", text) for text in notes.texts)))
-    return Evaluation(table, (noted, *others), (*notes.caveats, *notes.texts))
+    return conclude(table, ours, caveats=notes.caveats, notes=notes.texts)

@@ -50,6 +50,15 @@ def load_scores(path: str | os.PathLike[str]) -> ScoreTable:
         raise UserError(f"'{file}' is not a score table: {problem}") from None
 
 
+def is_score_table(path: Path) -> bool:
+    """Whether a Parquet file is a score table of ours, whole or not."""
+    refuse_special(path, "Score table")
+    try:
+        return b"oodometer" in (pq.read_schema(path).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def table_to_bytes(table: ScoreTable) -> bytes:
     """Write a score table as Parquet: one line per cell, its scores, one per sample, as a list.
 

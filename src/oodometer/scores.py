@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from oodometer import metrics
 from oodometer.errors import UserError, unknown
 from oodometer.factors import Factor, by_title, names
+from oodometer.score_arrays import Higher, matrix_of, require_nested, signs_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ class ScoreRow:
 
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float64)  # a copy: it is made read-only
-        where = f"Scores of '{self.detector}' on '{self.dataset}' in run '{self.run}'"
+        where = f"Scores of '{self.detector}' on '{self.dataset}'{_in_run(self.run)}"
         if scores.ndim != 1 or not scores.size:
             raise UserError(f"{where} must be a non-empty vector, got shape {scores.shape}.")
         if not np.isfinite(scores).all():
@@ -148,6 +149,51 @@ class ScoreTable:
                     f"of '{self.id}', got {len(right)} of {np.asarray(right).dtype}."
                 )
 
+    @classmethod
+    def from_arrays(
+        cls,
+        scores: Mapping[str, Mapping[str, ArrayLike]],
+        *,
+        id: str,
+        higher: Higher | Mapping[str, Higher],
+        factor: str = "run",
+    ) -> ScoreTable:
+        """Make a table of scores that were computed elsewhere: detector -> data set -> scores.
+
+        `id` names the in-distribution set, every other one is an outlier set. `higher` says which
+        samples have higher scores, "ood" or "id", for all detectors or for each. All detectors
+        score the same samples in the same order. Several runs: arrays of shape (runs, samples),
+        whose runs differ in `factor`, such as "seed".
+
+        >>> msp = {"cifar10": [0.9, 0.8, 0.7], "svhn": [0.6, 0.75]}
+        >>> table = ScoreTable.from_arrays({"msp": msp}, id="cifar10", higher="id")
+        >>> table.ood, table.scores("", "msp", "svhn").tolist()
+        (('svhn',), [-0.6, -0.75])
+        """
+        require_nested(scores)
+        signs = signs_of(higher, scores)
+        cells = {
+            (detector, name): signs[detector] * matrix_of(values, detector, name)
+            for detector, sets in scores.items()
+            for name, values in sets.items()
+        }
+        counts = {cell: len(matrix) for cell, matrix in cells.items()}
+        (first, number), *_ = counts.items()
+        for cell, other in counts.items():
+            if other != number:
+                raise UserError(
+                    f"Scores of '{cell[0]}' on '{cell[1]}' have {other} runs, those of "
+                    f"'{first[0]}' on '{first[1]}' have {number}: all need the same runs."
+                )
+        names = [str(run) for run in range(number)] if number > 1 else [""]
+        rows = (
+            ScoreRow(run, detector, "", name, matrix[place])
+            for place, run in enumerate(names)
+            for (detector, name), matrix in cells.items()
+        )
+        runs = {run: {factor: int(run)} if run else {} for run in names}
+        return cls(id, tuple(rows), runs, factors=(Factor(factor, "repeat"),) * (number > 1))
+
     def _factors(self) -> tuple[Factor, ...]:
         varied = tuple(dict.fromkeys(name for levels in self.runs.values() for name in levels))
         for factor in self.factors:
@@ -184,8 +230,8 @@ class ScoreTable:
             wanted = self._sizes[row.run, row.dataset]
             if len(row.scores) != wanted:
                 raise UserError(
-                    f"In run '{row.run}', detector '{row.detector}' has {len(row.scores)} scores "
-                    f"on '{row.dataset}' where others have {wanted}: all detectors must score the "
+                    f"Detector '{row.detector}' has {len(row.scores)} scores on '{row.dataset}'"
+                    f"{_in_run(row.run)} where others have {wanted}: all detectors must score the "
                     "same samples."
                 )
         if self.same_samples:
@@ -285,6 +331,10 @@ class ScoreTable:
                 }
             lines.append(line)
         return pd.DataFrame(lines)
+
+
+def _in_run(run: str) -> str:
+    return f" in run '{run}'" if run else ""
 
 
 def _frozen(runs: Mapping[str, Mapping[str, Level]]) -> Mapping[str, Mapping[str, Level]]:

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from oodometer.attacks.gallery import galleries
 from oodometer.attacks.images import images_of, in_unit_range, labels_of
 from oodometer.attacks.scorers import Scorer, is_trained, opened, scores_of
+from oodometer.comparison import Evaluation
 from oodometer.errors import UserError
 from oodometer.evaluation import (
-    Evaluation,
     Models,
     PathLike,
     models_of,

@@ -3,13 +3,14 @@
 Each module registers a group of commands on import; heavy modules are imported inside the commands.
 """
 
-from oodometer.cli import analysis, attack, data, evaluate, lists, od_test, stores, studies
+from oodometer.cli import analysis, attack, compare, data, evaluate, lists, od_test, stores, studies
 from oodometer.cli.common import app, main
 
 __all__ = [
     "analysis",
     "app",
     "attack",
+    "compare",
     "data",
     "evaluate",
     "lists",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oodometer.finding import Finding
 
 _ORDER = (
-    *("demo", "evaluate", "analyze", "diagnose", "run", "report", "od-test"),
+    *("demo", "evaluate", "compare", "analyze", "diagnose", "run", "report", "od-test"),
     *("list", "check", "data", "status", "show", "verify", "prune"),
 )
 _SEVERAL = ("--outputs", "--ood", "--weights")

@@ -12,7 +12,8 @@ from oodometer.cli.common import SeveralValues, Verbose, app, console, require_f
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
-    from oodometer.evaluation import Detectors, Evaluation
+    from oodometer.comparison import Evaluation
+    from oodometer.evaluation import Detectors
 
 
 # Options that other commands have, too.
