@@ -145,6 +145,22 @@ MAY_IMPORT["attacks"] = {
     "scores",
     "scoring",
 }
+MAY_IMPORT["web"] = {
+    "builtin",
+    "engine",
+    "errors",
+    "files",
+    "finding",
+    "metrics",
+    "needs",
+    "protocols",
+    "registry",
+    "reports",
+    "results",
+    "score_files",
+    "scores",
+    "study",
+}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 SHELL = {"__init__", "__main__"}  # the public face: refers to everything, when asked
 

@@ -3,7 +3,18 @@
 Each module registers a group of commands on import; heavy modules are imported inside the commands.
 """
 
-from oodometer.cli import analysis, attack, compare, data, evaluate, lists, od_test, stores, studies
+from oodometer.cli import (
+    analysis,
+    attack,
+    compare,
+    data,
+    evaluate,
+    lists,
+    od_test,
+    serve,
+    stores,
+    studies,
+)
 from oodometer.cli.common import app, main
 
 __all__ = [
@@ -16,6 +27,7 @@ __all__ = [
     "lists",
     "main",
     "od_test",
+    "serve",
     "stores",
     "studies",
 ]

@@ -1,0 +1,293 @@
+"""The server: pages, and the same as JSON and CSV. It only reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from typing import Annotated, Literal
+
+from fastapi import FastAPI, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from pydantic import BaseModel
+
+from oodometer import __version__
+from oodometer.engine.stores import StoreError
+from oodometer.errors import UserError
+from oodometer.files import inert
+from oodometer.web import queries
+from oodometer.web.cards import Card, card_of, family_of
+from oodometer.web.guard import Guard
+from oodometer.web.index import METRICS
+from oodometer.web.pages import studies
+from oodometer.web.pages.leaderboard import Line, lines_of
+from oodometer.web.pages.others import record_of, show_command
+from oodometer.web.site import NotFoundError, Site, resource, style
+
+MetricName = Literal["auroc", "fpr95", "aupr_in", "aupr_out"]
+Limit = Annotated[int, Query(ge=1, le=1000, description="No more than this many.")]
+Offset = Annotated[int, Query(ge=0, le=10_000_000, description="How many to skip.")]
+Name = Annotated[str, Query(max_length=20_000)]
+
+
+class BoardLine(BaseModel):
+    """A detector in the leaderboard of a study."""
+
+    store: str
+    study: str
+    data: str
+    detector: str
+    family: str
+    metric: str
+    ood: str  # empty: mean over all outlier sets of the study
+    value: float
+    low: float | None
+    high: float | None
+    rank: int
+    best_rank: int | None
+    worst_rank: int | None
+    group: str
+    runs: int
+    sets: int
+    mark: str
+
+
+class ResultLine(BaseModel):
+    """A detector in one run on one outlier set."""
+
+    store: str
+    study: str
+    data: str
+    run: str
+    detector: str
+    ood: str
+    auroc: float | None
+    fpr95: float | None
+    aupr_in: float | None
+    aupr_out: float | None
+    problem: str
+    scores: str  # digest
+    id_scores: str  # digest
+    mark: str
+
+
+class DetectorLine(BaseModel):
+    """A detector that some study has."""
+
+    name: str
+    family: str
+    studies: int
+    mark: str
+    card: Card | None
+
+
+class ArtefactRecord(BaseModel):
+    """How a result came about."""
+
+    kind: str
+    record: dict[str, object]
+    command: str
+
+
+def create_app(site: Site, hosts: Sequence[str], *, any_address: bool = False) -> FastAPI:
+    """The application; it answers only requests to one of `hosts`, see `Guard`."""
+    app = FastAPI(
+        title="Oodometer",
+        version=__version__,
+        description="Results of out-of-distribution detectors in stores of Oodometer; read-only.",
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.add_middleware(Guard, hosts=frozenset(hosts), any_address=any_address)
+    _add_errors(app, site)
+    _add_api(app, site)
+    _add_pages(app, site)
+    return app
+
+
+def _add_errors(app: FastAPI, site: Site) -> None:
+    def answer(request: Request, status: int, title: str, sentence: str) -> Response:
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"detail": sentence}, status)
+        return HTMLResponse(site.error(title, sentence), status)
+
+    @app.exception_handler(NotFoundError)
+    def not_found(request: Request, problem: NotFoundError) -> Response:
+        return answer(request, 404, "Not found", str(problem))
+
+    @app.exception_handler(StoreError)
+    def unusable(request: Request, problem: StoreError) -> Response:
+        return answer(request, 503, "Store not available", "A store cannot be read at the moment.")
+
+    @app.exception_handler(UserError)
+    def invalid(request: Request, problem: UserError) -> Response:
+        return answer(request, 400, "Invalid request", str(problem))
+
+    @app.exception_handler(Exception)
+    def unexpected(request: Request, problem: Exception) -> Response:
+        return answer(request, 500, "Internal error", "This page could not be made.")
+
+
+def _add_pages(app: FastAPI, site: Site) -> None:
+    @app.get("/static/site.css", include_in_schema=False)
+    def css() -> Response:
+        return Response(style(), media_type="text/css", headers=_KEPT)
+
+    @app.get("/static/site.js", include_in_schema=False)
+    def script() -> Response:
+        return Response(resource("static/site.js"), media_type="text/javascript", headers=_KEPT)
+
+    @app.get("/studies/{store}/{study}/report", include_in_schema=False)
+    def report(store: str, study: str) -> HTMLResponse:
+        with site.index.reading() as connection:
+            # The page brings a policy of its own, which allows its scripts by their hashes.
+            return HTMLResponse(
+                studies.report(site, connection, [store, study]),
+                headers={"content-security-policy": "frame-ancestors 'none'"},
+            )
+
+    @app.get("/{route:path}", include_in_schema=False)
+    def page(route: str) -> HTMLResponse:
+        return HTMLResponse(site.page(route))
+
+
+_KEPT = {"cache-control": "max-age=300"}
+
+
+def _add_api(app: FastAPI, site: Site) -> None:
+    @app.get("/api/studies")
+    def list_studies(limit: Limit = 100, offset: Offset = 0) -> list[studies.StudyProgress]:
+        """Studies of all stores with their progress, the latest first."""
+        with site.index.reading() as connection:
+            found = queries.studies(site.index, connection)[offset : offset + limit]
+            return studies.progress_of(site, connection, found)
+
+    @app.get("/api/leaderboard")
+    def leaderboard(
+        metric: MetricName = "auroc",
+        ood: Name = "",
+        study: Name = "",
+        data: Name = "",
+        family: Name = "",
+        limit: Limit = 200,
+        offset: Offset = 0,
+    ) -> list[BoardLine]:
+        """Detectors of all studies with 95% intervals, the best of each study first."""
+        found = _board_lines(site, metric, ood, study, data, family)
+        return list(islice(found, offset, offset + limit))
+
+    @app.get("/api/leaderboard.csv", response_class=Response)
+    def leaderboard_csv(
+        metric: MetricName = "auroc",
+        ood: Name = "",
+        study: Name = "",
+        data: Name = "",
+        family: Name = "",
+    ) -> StreamingResponse:
+        """The same as CSV."""
+        lines = _board_lines(site, metric, ood, study, data, family)
+        return _as_csv("leaderboard.csv", BoardLine, lines)
+
+    @app.get("/api/results")
+    def results(
+        study: Name = "", detector: Name = "", limit: Limit = 200, offset: Offset = 0
+    ) -> list[ResultLine]:
+        """One line per study, run, detector and outlier set."""
+        return list(islice(_result_lines(site, study, detector), offset, offset + limit))
+
+    @app.get("/api/results.csv", response_class=Response)
+    def results_csv(study: Name = "", detector: Name = "") -> StreamingResponse:
+        """All results as CSV."""
+        return _as_csv("results.csv", ResultLine, _result_lines(site, study, detector))
+
+    @app.get("/api/detectors")
+    def detectors(limit: Limit = 200, offset: Offset = 0) -> list[DetectorLine]:
+        """Detectors that some study has, with their cards if they are built in."""
+        cards = site.cards()
+        with site.index.reading() as connection:
+            found = list(queries.detectors(connection).items())[offset : offset + limit]
+        return [
+            DetectorLine(
+                name=name,
+                family=family_of(name, cards),
+                studies=count,
+                mark=mark,
+                card=card_of(name, cards),
+            )
+            for name, (count, mark) in found
+        ]
+
+    @app.get("/api/artefacts/{store}/{digest}")
+    def artefact(store: str, digest: str) -> ArtefactRecord:
+        """The record of a result: specification, parents, versions, time."""
+        place, kind, record = record_of(site, store, digest)
+        command = show_command(place, digest)
+        return ArtefactRecord(kind=kind, record=record, command=command)
+
+
+def _board_lines(
+    site: Site, metric: str, ood: str, study: str, data: str, family: str
+) -> Iterator[BoardLine]:
+    with site.index.reading() as connection:
+        lines = lines_of(site, connection, metric, ood)
+    for line in lines:
+        fits = {line.entry.name: study, line.entry.data: data, line.family: family}
+        if all(not wanted or own == wanted for own, wanted in fits.items()):
+            yield _board_line(line, metric, ood)
+
+
+def _board_line(line: Line, metric: str, ood: str) -> BoardLine:
+    return BoardLine(
+        store=line.entry.place.slug,
+        study=line.entry.name,
+        data=line.entry.data,
+        family=line.family,
+        metric=metric,
+        ood=ood,
+        rank=line.rank,
+        **asdict(line.row),
+    )
+
+
+def _result_lines(site: Site, study: str, detector: str) -> Iterator[ResultLine]:
+    with site.index.reading() as connection:
+        for entry in queries.studies(site.index, connection):
+            if study and entry.name != study:
+                continue
+            for found in queries.results(connection, entry.number, name=detector or None):
+                yield ResultLine(
+                    store=entry.place.slug,
+                    study=entry.name,
+                    data=entry.data,
+                    run=found.run,
+                    detector=found.detector,
+                    ood=found.ood,
+                    problem=found.problem,
+                    scores=found.key,
+                    id_scores=found.reference,
+                    mark=found.mark,
+                    **{metric: found.values[metric] for metric in METRICS},
+                )
+
+
+def _as_csv(
+    name: str, model: type[BaseModel], lines: Iterator[BoardLine] | Iterator[ResultLine]
+) -> StreamingResponse:
+    def written() -> Iterator[str]:
+        yield _csv_line(list(model.model_fields))
+        for line in lines:
+            yield _csv_line([inert(value) for value in line.model_dump().values()])
+
+    return StreamingResponse(
+        written(),
+        media_type="text/csv",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _csv_line(cells: Sequence[object]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(cells)
+    return buffer.getvalue()

@@ -1,0 +1,191 @@
+"""Questions to an index; every answer is bounded."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from oodometer.engine.plan.artefacts import STAGES, Stage
+from oodometer.protocols.common.learned import unlearned
+from oodometer.scores import Level, ScoreTable
+from oodometer.study import Study
+from oodometer.study.fields import factor_of
+from oodometer.web.index import ABSENT, METRICS, READ, Index, Place, slug_of
+
+Accuracy = tuple[int, int, float]  # correct, samples, chance
+
+
+class Result(NamedTuple):
+    """One detector in one run on one outlier set: every metric, and where the scores are."""
+
+    run: str
+    detector: str
+    ood: str
+    key: str
+    reference: str  # key of the scores on the in-distribution set
+    mark: str
+    values: Mapping[str, float | None]
+    problem: str
+
+
+@dataclass(frozen=True, eq=False)
+class StudyEntry:
+    """The latest version of a study in a store."""
+
+    number: int
+    place: Place
+    name: str
+    plan: str
+    saved: float
+    data: str  # the in-distribution set
+    outcome: str  # key; empty: not finished
+    content: str
+    generation: int
+
+    @cached_property
+    def _content(self) -> dict[str, dict[str, object]]:
+        found: dict[str, dict[str, object]] = json.loads(self.content)
+        return found
+
+    @cached_property
+    def study(self) -> Study:
+        """Its file."""
+        return Study.model_validate(self._content["study"])
+
+    @cached_property
+    def runs(self) -> dict[str, dict[str, Level]]:
+        """The factor levels of each run."""
+        return self._content["runs"]  # type: ignore[return-value]  # as it was written
+
+    @cached_property
+    def settings(self) -> dict[str, list[str]]:
+        """Detectors, each with its grid, the default setting first."""
+        return self._content["settings"]  # type: ignore[return-value]  # as it was written
+
+    @property
+    def route(self) -> str:
+        """The part of an address that names it."""
+        return f"{self.place.slug}/{slug_of(self.name)}"
+
+
+def studies(index: Index, connection: sqlite3.Connection) -> list[StudyEntry]:
+    """All studies, the latest first."""
+    rows = connection.execute(
+        "select s.*, coalesce(g.number, 0) as generation from studies s "
+        "left join generations g on g.study = s.id order by s.saved desc, s.id"
+    )
+    return [
+        StudyEntry(
+            row["id"], index.places[row["store"]], row["name"], row["plan"], row["saved"],
+            row["data"], row["outcome"], row["content"], row["generation"],
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def generation(connection: sqlite3.Connection) -> int:
+    """A number that grows whenever something changes."""
+    row = connection.execute("select number from generations where study = 0").fetchone()
+    return 0 if row is None else int(row["number"])
+
+
+def stage_counts(connection: sqlite3.Connection, study: int) -> dict[Stage, tuple[int, int]]:
+    """Per stage, how many results are there and how many are wanted."""
+    found: dict[str, tuple[int, int]] = {
+        row["stage"]: (row["done"], row["wanted"])
+        for row in connection.execute(
+            "select stage, count(distinct case when state <> ? then key end) as done, "
+            "count(distinct key) as wanted from cells where study = ? group by stage",
+            (ABSENT, study),
+        )
+    }
+    return {stage: found.get(stage, (0, 0)) for stage in STAGES}
+
+
+def failures(connection: sqlite3.Connection, study: int, limit: int) -> list[tuple[str, str, str]]:
+    """Runs and detectors that failed, and the key under which the reason is kept."""
+    rows = connection.execute(
+        "select run, name, key from cells where study = ? and kind = 'failures' and state <> ? "
+        "order by run, name limit ?",
+        (study, ABSENT, limit),
+    )
+    return [(row["run"], row["name"], row["key"]) for row in rows]
+
+
+def results(
+    connection: sqlite3.Connection, study: int, *, run: str | None = None, name: str | None = None
+) -> Iterator[Result]:
+    """The results of a study that are known; of one run or detector, if these are given."""
+    rows = connection.execute(
+        "select c.run, c.name, c.dataset, c.mark, r.* from cells c "
+        "join cells i on i.study = c.study and i.run = c.run and i.name = c.name "
+        "and i.kind = 'scores' and i.role = 'id' "
+        "join results r on r.key = c.key and r.reference = i.key "
+        "where c.study = ? and c.kind = 'scores' and c.role = 'ood' and c.state = ? "
+        "and (? is null or c.run = ?) and (? is null or c.name = ?) order by c.rowid",
+        (study, READ, run, run, name, name),
+    )
+    for row in rows:
+        yield Result(
+            row["run"], row["name"], row["dataset"], row["key"], row["reference"], row["mark"],
+            {metric: row[metric] for metric in METRICS}, row["problem"],
+        )  # fmt: skip
+
+
+def accuracies(connection: sqlite3.Connection, study: int) -> dict[str, Accuracy]:
+    """How many samples of the in-distribution set each run's classifier gets right."""
+    rows = connection.execute(
+        "select c.run, a.* from cells c join accuracies a on a.key = c.key "
+        "where c.study = ? and c.kind = 'outputs' and c.role = 'id'",
+        (study,),
+    )
+    return {row["run"]: (row["correct"], row["samples"], row["chance"]) for row in rows}
+
+
+def unlearned_runs(entry: StudyEntry, known: Mapping[str, Accuracy]) -> set[str]:
+    """Runs whose classifier did not learn, which no leaderboard counts; see `unlearned`."""
+    if entry.study.keep_unlearned or not known:
+        return set()
+    table = ScoreTable(
+        entry.data,
+        (),
+        entry.runs,
+        correct={run: np.arange(samples) < right for run, (right, samples, _) in known.items()},
+        chance={run: chance for run, (*_, chance) in known.items()},
+        factors=tuple(factor_of(factor.field) for factor in entry.study.factors),
+    )
+    found = {run for part in unlearned(table) for run in part.runs}
+    return found if found < set(entry.runs) else set()
+
+
+def keys_of_run(
+    connection: sqlite3.Connection, study: int, run: str, kind: str
+) -> list[tuple[str, str, str]]:
+    """Name, data set and key of the artefacts of a run that are there."""
+    rows = connection.execute(
+        "select name, dataset, key from cells where study = ? and run = ? and kind = ? "
+        "and state <> ? order by rowid",
+        (study, run, kind, ABSENT),
+    )
+    return [(row["name"], row["dataset"], row["key"]) for row in rows]
+
+
+def label_of(connection: sqlite3.Connection, slug: str) -> str | None:
+    """The run or detector that a part of an address means."""
+    row = connection.execute("select label from labels where slug = ?", (slug,)).fetchone()
+    return None if row is None else str(row["label"])
+
+
+def detectors(connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
+    """Every detector that some study has: in how many studies, and its mark."""
+    rows = connection.execute(
+        "select name, count(distinct study) as studies, max(mark) as mark from cells "
+        "where kind = 'scores' group by name order by name"
+    )
+    return {row["name"]: (row["studies"], row["mark"]) for row in rows}

@@ -1,0 +1,168 @@
+"""Serve stores: open the index, keep it up to date in a process of its own, answer requests."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import multiprocessing
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oodometer.engine.stores import StoreError, open_store
+from oodometer.errors import UserError
+from oodometer.web.cards import Card, read_cards
+from oodometer.web.index import Index, default_folder, open_index
+from oodometer.web.refresh import Refresher
+from oodometer.web.site import Site
+from oodometer.web.submissions import Submissions
+
+if TYPE_CHECKING:
+    import uvicorn
+
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_MOST_CONNECTIONS = 500
+_SHARE = 0.1  # of the time that may be spent with looking whether something changed
+_PAUSE = 1.0  # seconds between two looks, at least
+
+
+def index_of(addresses: Sequence[str], folder: Path | None = None) -> Index:
+    """Open the index of stores that exist."""
+    stores = [open_store(address) for address in addresses]
+    return open_index(addresses, stores, folder or default_folder())
+
+
+def keep_fresh(addresses: Sequence[str], folder: Path, parent: int) -> None:
+    """Keep the index of stores up to date as long as the parent process lives."""
+    with suppress(OSError):
+        os.nice(5)  # readers and runners come first
+    refresher = Refresher(index_of(addresses, folder))
+    while os.getppid() == parent:
+        started = time.monotonic()
+        with suppress(StoreError):  # perhaps only for now
+            refresher.list_studies()
+        spent = time.monotonic() - started
+        rest = started + max(_PAUSE, spent / _SHARE)  # when to look again
+        with suppress(StoreError):
+            while time.monotonic() < rest and refresher.read_some():
+                pass
+        time.sleep(max(0.0, rest - time.monotonic()))
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the port, or say in one sentence why it cannot be opened."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError:
+        raise UserError(f"Host '{host}' is not an address of this machine.") from None
+    opened = socket.socket(family, kind)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+        opened.listen(128)
+    except OSError as problem:
+        opened.close()
+        if problem.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"Port {port} on {host} is already in use: choose another with --port, or 0 for "
+                "any that is free."
+            ) from None
+        if problem.errno == errno.EACCES:
+            raise UserError(f"Port {port} may not be opened: choose one above 1023.") from None
+        raise UserError(
+            f"Cannot listen on {host}, port {port}: {problem.strerror or problem}."
+        ) from None
+    return opened
+
+
+def serve(
+    addresses: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    submissions: Path | None,
+    allow: Sequence[str],
+    tell: Callable[[str], None],
+) -> None:
+    """Serve stores until the process is stopped."""
+    from oodometer.web.app import create_app
+
+    with listen(host, port) as opened:
+        index = index_of(addresses)
+        cards = _Cards()
+        site = Site(index, cards.known, Submissions(submissions))
+        everywhere = not is_local(host)
+        names = [*_LOCAL, host, *allow, *([socket.gethostname()] if everywhere else [])]
+        app = create_app(site, [name.lower() for name in names], any_address=everywhere)
+        actual = opened.getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        tell(f"http://{shown}:{actual}/")
+        stopping = threading.Event()
+        keeper = threading.Thread(
+            target=_keep_keeper, args=(addresses, index.path.parent, stopping), daemon=True
+        )
+        keeper.start()
+        threading.Thread(target=cards.read, daemon=True).start()
+        try:
+            _server(app).run(sockets=[opened])
+        finally:
+            stopping.set()
+            keeper.join(timeout=5)
+
+
+def _server(app: object) -> uvicorn.Server:
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=3,
+        )
+    )
+
+
+def _keep_keeper(addresses: Sequence[str], folder: Path, stopping: threading.Event) -> None:
+    """Start the process that keeps the index up to date, and again if it ends."""
+    context = multiprocessing.get_context("spawn")
+    while not stopping.is_set():
+        process = context.Process(
+            target=keep_fresh, args=(list(addresses), folder, os.getpid()), daemon=True
+        )
+        process.start()
+        while process.is_alive() and not stopping.wait(0.2):
+            pass
+        process.terminate()
+        process.join()
+        stopping.wait(5.0)
+
+
+class _Cards:
+    """The cards of detectors, once they are read."""
+
+    def __init__(self) -> None:
+        self._known: Mapping[str, Card] = {}
+
+    def known(self) -> Mapping[str, Card]:
+        return self._known
+
+    def read(self) -> None:
+        self._known = read_cards()

@@ -1,0 +1,190 @@
+"""From a route, such as studies/my-store/demo, to a page; the same for a server and for files."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from oodometer import __version__, metrics
+from oodometer.errors import UserError
+from oodometer.reports import palette
+from oodometer.reports.figures import figure_rules
+from oodometer.reports.verdicts import BADGES
+from oodometer.reports.words import clean, one_line
+from oodometer.web import queries
+from oodometer.web.board import Board, board_of
+from oodometer.web.caching import Cache
+from oodometer.web.cards import Card
+from oodometer.web.index import METRICS, Index, slug_of
+from oodometer.web.queries import StudyEntry
+from oodometer.web.submissions import Submissions
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'"
+)
+LONGEST_ROUTE = 500  # letters
+_SHORT = 60  # letters of a name in a table
+METRIC_LABELS = {name: metrics.METRICS[name].label for name in METRICS}
+
+
+class NotFoundError(UserError):
+    """There is no such page."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page before it is rendered: its template, and the data that it shows."""
+
+    template: str
+    title: str
+    content: Mapping[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """All pages about some stores."""
+
+    index: Index
+    cards: Callable[[], Mapping[str, Card]]
+    submissions: Submissions
+    live: bool = True  # a server answers; else pages are files
+    _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
+    _pages: Cache[str] = field(default_factory=lambda: Cache(500, patience=1.0))
+    reports: Cache[str] = field(default_factory=lambda: Cache(4))
+
+    def page(self, route: str) -> str:
+        """The page of a route, or a NotFoundError."""
+        if len(route) > LONGEST_ROUTE:
+            raise NotFoundError("There is no such page: the address is too long.")
+        with self.index.reading() as connection:
+            state = (
+                queries.generation(connection),
+                self.submissions.state(),
+                len(self.cards()),
+            )
+
+            def make() -> str:
+                return self._render(route, self.shown(route, connection))
+
+            return self._pages.get(route, state, make)
+
+    def shown(self, route: str, connection: sqlite3.Connection) -> Shown:
+        """What a route shows."""
+        from oodometer.web.pages import detectors, leaderboard, others, runs, studies
+
+        first, *rest = route.strip("/").split("/")
+        makers: dict[str, Callable[[Site, sqlite3.Connection, list[str]], Shown]] = {
+            "": studies.overview,
+            "studies": studies.study,
+            "leaderboard": leaderboard.leaderboard,
+            "detectors": detectors.detectors,
+            "runs": runs.run,
+            "artefacts": others.artefact,
+            "submissions": others.submissions,
+            "api": others.api,
+        }
+        if first not in makers:
+            raise NotFoundError(f"There is no page '{_shortened(route)}'.")
+        return makers[first](self, connection, rest)
+
+    def entry(self, connection: sqlite3.Connection, parts: list[str]) -> StudyEntry:
+        """The study that the first two parts of a route name."""
+        found = [
+            entry
+            for entry in queries.studies(self.index, connection)
+            if entry.route == "/".join(parts[:2])
+        ]
+        if not found:
+            raise NotFoundError(f"There is no study '{_shortened('/'.join(parts[:2]))}'.")
+        return found[0]
+
+    def label(self, connection: sqlite3.Connection, slug: str, kind: str) -> str:
+        """The run, detector or data set that a part of a route names."""
+        found = queries.label_of(connection, slug)
+        if found is None:
+            raise NotFoundError(f"There is no {kind} '{_shortened(slug)}'.")
+        return found
+
+    def board(
+        self, connection: sqlite3.Connection, entry: StudyEntry, metric: str, ood: str = ""
+    ) -> Board:
+        """The leaderboard of a study; submissions to it stand beside its own detectors."""
+
+        def make() -> Board:
+            known = queries.accuracies(connection, entry.number)
+            without = queries.unlearned_runs(entry, known)
+            found = [
+                *queries.results(connection, entry.number),
+                *self.submissions.results_for(entry),
+            ]
+            return board_of(entry, found, metric, ood=ood, without=sorted(without))
+
+        state = entry.generation, self.submissions.state()
+        return self._boards.get((entry.number, metric, ood), state, make)
+
+    def error(self, title: str, sentence: str) -> str:
+        """The page that says what is wrong."""
+        return self._render("", Shown("error.html.j2", title, {"sentence": sentence}))
+
+    def _render(self, route: str, shown: Shown) -> str:
+        depth = route.strip("/").count("/")
+
+        def link(target: str) -> str:
+            if self.live:
+                return f"/{target}"
+            if not target.startswith("static/"):
+                target = f"{target or 'index'}.html"
+            return "../" * depth + target
+
+        page = _environment().get_template(shown.template)
+        return clean(
+            page.render(
+                **shown.content,
+                title=shown.title,
+                link=link,
+                live=self.live,
+                route=route.strip("/"),
+                policy=POLICY,
+            )
+        )
+
+
+def style() -> str:
+    """The one style sheet of all pages: the colours and figures of reports, and the layout."""
+    return palette.stylesheet() + figure_rules() + resource("static/site.css")
+
+
+def resource(name: str) -> str:
+    """A text file of this package."""
+    return files("oodometer.web").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(lambda name: resource(f"templates/{name}")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["slug"] = slug_of
+    environment.filters["short"] = _shortened
+    environment.filters["number"] = lambda value: "–" if value is None else f"{value:.3f}"
+    environment.globals |= {"version": __version__, "badges": BADGES, "metrics": METRIC_LABELS}
+    return environment
+
+
+def _shortened(text: object) -> str:
+    line = one_line(text)
+    return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"
