@@ -454,3 +454,37 @@ def test_a_cache_keeps_the_latest_and_no_more():
 def test_files_of_pages_are_shipped():
     place = Path(queries.__file__).parent
     assert (place / "static" / "site.css").is_file() and (place / "static" / "site.js").is_file()
+
+
+# ---- pages as files ------------------------------------------------------------------------
+
+
+def test_a_static_site_is_complete_and_relative(trained, tmp_path, monkeypatch):
+    from oodometer.web import export
+
+    monkeypatch.setattr(export, "read_cards", lambda: CARDS)
+    site = tmp_path / "site"
+    pages = export.export([str(trained.folder)], site, index_folder=tmp_path / "index")
+    files = sorted(site.rglob("*.html"))
+    assert len(files) == pages > 20
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        if file.name == "report.html":
+            continue
+        assert "Content-Security-Policy" in text
+        assert str(trained.folder) not in text  # a site may be for everybody
+        for target in Links(text).found:
+            if not target.startswith(("data:", "#")):
+                assert not target.startswith("/"), target
+                assert (file.parent / target.partition("#")[0]).resolve().is_file(), target
+    assert len((site / "static" / "results.csv").read_text().splitlines()) == 17
+    export.export([str(trained.folder)], site, index_folder=tmp_path / "index")  # again
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match="not empty"):
+        export.export([str(trained.folder)], tmp_path / "other", index_folder=tmp_path / "index")
+
+
+def test_export_needs_a_store_and_a_folder(tmp_path):
+    run = CliRunner().invoke(cli, ["export", str(tmp_path)])
+    assert isinstance(run.exception, UserError) and "SITE" in str(run.exception)

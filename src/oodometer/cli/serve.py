@@ -54,3 +54,26 @@ def serve(
         allow=allow_host or (),
         tell=lambda address: typer.echo(f"serving {address} (stop with Ctrl-C)"),
     )
+
+
+@app.command()
+def export(
+    stores: Annotated[
+        list[str],
+        typer.Argument(help="Stores, and last the folder for the site.", metavar="STORE... SITE"),
+    ],
+    submissions: SubmissionFolder = None,
+) -> None:
+    """Write the pages of 'serve' as a static site: for any web server, or to open from disk."""
+    if len(stores) < 2:
+        raise UserError(
+            f"Give at least one store and the folder for the site: oodometer export {stores[0]} "
+            "SITE."
+        )
+    *addresses, site = stores
+    for address in addresses:
+        open_existing(address)
+    from oodometer.web.export import export as write_site
+
+    pages = write_site(addresses, Path(site), submissions=submissions)
+    typer.echo(f"{pages} pages: {(Path(site) / 'index.html').resolve()}")

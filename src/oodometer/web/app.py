@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Literal
 
@@ -13,16 +10,14 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel
 
-from oodometer import __version__
+import oodometer
 from oodometer.engine.stores import StoreError
 from oodometer.errors import UserError
-from oodometer.files import inert
 from oodometer.web import queries
 from oodometer.web.cards import Card, card_of, family_of
 from oodometer.web.guard import Guard
-from oodometer.web.index import METRICS
+from oodometer.web.lines import BoardLine, ResultLine, as_csv, board_lines, result_lines
 from oodometer.web.pages import studies
-from oodometer.web.pages.leaderboard import Line, lines_of
 from oodometer.web.pages.others import record_of, show_command
 from oodometer.web.site import NotFoundError, Site, resource, style
 
@@ -30,47 +25,6 @@ MetricName = Literal["auroc", "fpr95", "aupr_in", "aupr_out"]
 Limit = Annotated[int, Query(ge=1, le=1000, description="No more than this many.")]
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="How many to skip.")]
 Name = Annotated[str, Query(max_length=20_000)]
-
-
-class BoardLine(BaseModel):
-    """A detector in the leaderboard of a study."""
-
-    store: str
-    study: str
-    data: str
-    detector: str
-    family: str
-    metric: str
-    ood: str  # empty: mean over all outlier sets of the study
-    value: float
-    low: float | None
-    high: float | None
-    rank: int
-    best_rank: int | None
-    worst_rank: int | None
-    group: str
-    runs: int
-    sets: int
-    mark: str
-
-
-class ResultLine(BaseModel):
-    """A detector in one run on one outlier set."""
-
-    store: str
-    study: str
-    data: str
-    run: str
-    detector: str
-    ood: str
-    auroc: float | None
-    fpr95: float | None
-    aupr_in: float | None
-    aupr_out: float | None
-    problem: str
-    scores: str  # digest
-    id_scores: str  # digest
-    mark: str
 
 
 class DetectorLine(BaseModel):
@@ -95,7 +49,7 @@ def create_app(site: Site, hosts: Sequence[str], *, any_address: bool = False) -
     """The application; it answers only requests to one of `hosts`, see `Guard`."""
     app = FastAPI(
         title="Oodometer",
-        version=__version__,
+        version=oodometer.__version__,
         description="Results of out-of-distribution detectors in stores of Oodometer; read-only.",
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
@@ -175,7 +129,7 @@ def _add_api(app: FastAPI, site: Site) -> None:
         offset: Offset = 0,
     ) -> list[BoardLine]:
         """Detectors of all studies with 95% intervals, the best of each study first."""
-        found = _board_lines(site, metric, ood, study, data, family)
+        found = board_lines(site, metric, ood, study, data, family)
         return list(islice(found, offset, offset + limit))
 
     @app.get("/api/leaderboard.csv", response_class=Response)
@@ -187,20 +141,20 @@ def _add_api(app: FastAPI, site: Site) -> None:
         family: Name = "",
     ) -> StreamingResponse:
         """The same as CSV."""
-        lines = _board_lines(site, metric, ood, study, data, family)
-        return _as_csv("leaderboard.csv", BoardLine, lines)
+        lines = board_lines(site, metric, ood, study, data, family)
+        return _download("leaderboard.csv", as_csv(BoardLine, lines))
 
     @app.get("/api/results")
     def results(
         study: Name = "", detector: Name = "", limit: Limit = 200, offset: Offset = 0
     ) -> list[ResultLine]:
         """One line per study, run, detector and outlier set."""
-        return list(islice(_result_lines(site, study, detector), offset, offset + limit))
+        return list(islice(result_lines(site, study, detector), offset, offset + limit))
 
     @app.get("/api/results.csv", response_class=Response)
     def results_csv(study: Name = "", detector: Name = "") -> StreamingResponse:
         """All results as CSV."""
-        return _as_csv("results.csv", ResultLine, _result_lines(site, study, detector))
+        return _download("results.csv", as_csv(ResultLine, result_lines(site, study, detector)))
 
     @app.get("/api/detectors")
     def detectors(limit: Limit = 200, offset: Offset = 0) -> list[DetectorLine]:
@@ -227,67 +181,9 @@ def _add_api(app: FastAPI, site: Site) -> None:
         return ArtefactRecord(kind=kind, record=record, command=command)
 
 
-def _board_lines(
-    site: Site, metric: str, ood: str, study: str, data: str, family: str
-) -> Iterator[BoardLine]:
-    with site.index.reading() as connection:
-        lines = lines_of(site, connection, metric, ood)
-    for line in lines:
-        fits = {line.entry.name: study, line.entry.data: data, line.family: family}
-        if all(not wanted or own == wanted for own, wanted in fits.items()):
-            yield _board_line(line, metric, ood)
-
-
-def _board_line(line: Line, metric: str, ood: str) -> BoardLine:
-    return BoardLine(
-        store=line.entry.place.slug,
-        study=line.entry.name,
-        data=line.entry.data,
-        family=line.family,
-        metric=metric,
-        ood=ood,
-        rank=line.rank,
-        **asdict(line.row),
-    )
-
-
-def _result_lines(site: Site, study: str, detector: str) -> Iterator[ResultLine]:
-    with site.index.reading() as connection:
-        for entry in queries.studies(site.index, connection):
-            if study and entry.name != study:
-                continue
-            for found in queries.results(connection, entry.number, name=detector or None):
-                yield ResultLine(
-                    store=entry.place.slug,
-                    study=entry.name,
-                    data=entry.data,
-                    run=found.run,
-                    detector=found.detector,
-                    ood=found.ood,
-                    problem=found.problem,
-                    scores=found.key,
-                    id_scores=found.reference,
-                    mark=found.mark,
-                    **{metric: found.values[metric] for metric in METRICS},
-                )
-
-
-def _as_csv(
-    name: str, model: type[BaseModel], lines: Iterator[BoardLine] | Iterator[ResultLine]
-) -> StreamingResponse:
-    def written() -> Iterator[str]:
-        yield _csv_line(list(model.model_fields))
-        for line in lines:
-            yield _csv_line([inert(value) for value in line.model_dump().values()])
-
+def _download(name: str, lines: Iterator[str]) -> StreamingResponse:
     return StreamingResponse(
-        written(),
+        lines,
         media_type="text/csv",
         headers={"content-disposition": f'attachment; filename="{name}"'},
     )
-
-
-def _csv_line(cells: Sequence[object]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer).writerow(cells)
-    return buffer.getvalue()

@@ -26,7 +26,7 @@ class BoardRow:
     high: float | None
     best_rank: int | None  # plausible ranks, from
     worst_rank: int | None  # to
-    group: str  # letters: two detectors without a common one can be told apart
+    group: str  # letters: two detectors without a common one can be separated
     runs: int
     sets: int
     mark: str  # "imported", "submitted", or empty: made here
@@ -66,11 +66,29 @@ def board_of(
     by_detector: dict[str, list[tuple[Result, float]]] = {}
     for result, value in rows:
         by_detector.setdefault(result.detector, []).append((result, value))
-    standing = _standing(entry, rows, metric)
+    varied = [
+        (result, value)
+        for name, own in by_detector.items()
+        if not _same_in_all_runs(own)
+        for result, value in own
+    ]
+    standing = _standing(entry, varied, metric)
     higher = metrics.METRICS[metric].higher_is_better
     made = [_row(name, own, standing) for name, own in by_detector.items()]
     made.sort(key=lambda row: -row.value if higher else row.value)
     return Board(tuple(made), "" if standing is None else standing.scope, left_out)
+
+
+def _same_in_all_runs(own: Sequence[tuple[Result, float]]) -> bool:
+    """Whether runs say nothing of retraining a detector: a network of its own serves all of them.
+
+    Such a detector has a mean, but neither an interval nor plausible ranks.
+    """
+    by_set: dict[str, list[float]] = {}
+    for result, value in own:
+        by_set.setdefault(result.ood, []).append(value)
+    several = max(map(len, by_set.values())) > 1
+    return several and all(len(set(values)) == 1 for values in by_set.values())
 
 
 def _standing(
@@ -78,6 +96,8 @@ def _standing(
 ) -> Standing | None:
     import pandas as pd
 
+    if not rows:
+        return None
     fields = [factor.field for factor in entry.study.factors]
     columns = {
         "detector": [result.detector for result, _ in rows],

@@ -88,7 +88,7 @@ def histogram_series(scores: Mapping[str, NDArray[np.float64]], detector: str) -
 def draw_twice(series: Series, identifier: str) -> Sequence[str]:
     """A figure for wide and for narrow screens."""
     from oodometer.reports import draw
-    from oodometer.reports.figures import NARROW
+    from oodometer.reports.drawing.figures import NARROW
 
     return (
         draw(series, identifier=f"{identifier}-wide"),

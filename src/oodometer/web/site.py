@@ -9,10 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from oodometer import __version__, metrics
+import oodometer
+from oodometer import metrics
 from oodometer.errors import UserError
-from oodometer.reports import palette
-from oodometer.reports.figures import figure_rules
+from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import clean, one_line
 from oodometer.web import queries
@@ -56,6 +57,7 @@ class Site:
     cards: Callable[[], Mapping[str, Card]]
     submissions: Submissions
     live: bool = True  # a server answers; else pages are files
+    histograms: bool = True  # whether there is a page for every detector in every run
     _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
     _pages: Cache[str] = field(default_factory=lambda: Cache(500, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))
@@ -72,7 +74,7 @@ class Site:
             )
 
             def make() -> str:
-                return self._render(route, self.shown(route, connection))
+                return self.render(route, self.shown(route, connection))
 
             return self._pages.get(route, state, make)
 
@@ -132,9 +134,10 @@ class Site:
 
     def error(self, title: str, sentence: str) -> str:
         """The page that says what is wrong."""
-        return self._render("", Shown("error.html.j2", title, {"sentence": sentence}))
+        return self.render("", Shown("error.html.j2", title, {"sentence": sentence}))
 
-    def _render(self, route: str, shown: Shown) -> str:
+    def render(self, route: str, shown: Shown) -> str:
+        """The page as text."""
         depth = route.strip("/").count("/")
 
         def link(target: str) -> str:
@@ -151,6 +154,7 @@ class Site:
                 title=shown.title,
                 link=link,
                 live=self.live,
+                histograms=self.histograms,
                 route=route.strip("/"),
                 policy=POLICY,
             )
@@ -181,7 +185,11 @@ def _environment() -> Environment:
     environment.filters["slug"] = slug_of
     environment.filters["short"] = _shortened
     environment.filters["number"] = lambda value: "–" if value is None else f"{value:.3f}"
-    environment.globals |= {"version": __version__, "badges": BADGES, "metrics": METRIC_LABELS}
+    environment.globals |= {
+        "version": oodometer.__version__,
+        "badges": BADGES,
+        "metrics": METRIC_LABELS,
+    }
     return environment
 
 

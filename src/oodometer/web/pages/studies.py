@@ -6,17 +6,18 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import yaml
 
+import oodometer
 from oodometer.engine.plan.artefacts import UNITS, Stage
 from oodometer.engine.plan.study_index import Outcome, read_outcome
 from oodometer.engine.stores import DamagedError, StoreError
 from oodometer.engine.upkeep.watch import RunnerReport, read_reports
 from oodometer.web import queries
 from oodometer.web.figures import board_series, draw_twice
-from oodometer.web.pages.paging import Pager, paged
+from oodometer.web.pages.paging import paged
 from oodometer.web.queries import StudyEntry
 from oodometer.web.site import NotFoundError, Shown, Site
 
@@ -147,7 +148,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
 
 def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
     """The report of a finished study, as `oodometer report` writes it."""
-    from oodometer import __version__, reports
+    from oodometer import reports
 
     entry = site.entry(connection, parts)
     outcome = _outcome(entry)
@@ -155,7 +156,7 @@ def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
         raise NotFoundError(f"Study '{entry.name}' is not finished, so there is no report yet.")
     provenance = [
         ("study", entry.name),
-        ("oodometer", __version__),
+        ("oodometer", oodometer.__version__),
         ("specification", outcome.study.model_dump_json(exclude_defaults=True)),
         ("score table", outcome.table_key),
     ]
@@ -194,11 +195,3 @@ def _origins(entry: StudyEntry, outcome: Outcome | None) -> list[tuple[str, str]
             for name, key in zip(names, outcome.finding_keys, strict=False)
         ]
     return found
-
-
-def as_data(progress: StudyProgress) -> dict[str, object]:
-    """Progress for other programs."""
-    return asdict(progress)
-
-
-__all__ = ["Pager", "StudyProgress", "overview", "progress_of", "report", "study"]
