@@ -83,27 +83,8 @@ def score(
     detector that cannot be used is left out and named, with the reason, in ``table.missing``.
     `memory` is how many bytes a detector may hold at once besides its inputs and results.
     """
-    if not isinstance(outputs, Mapping):
-        raise UserError(f"score needs a mapping of names to Outputs, got {type(outputs).__name__}.")
-    for name, given in outputs.items():
-        if not isinstance(given, Outputs):
-            raise UserError(f"'{name}' must be Outputs, got {type(given).__name__}.")
-    for name in (train, id):
-        if name not in outputs:
-            raise unknown("data set", name, outputs)
-    if train == id:
-        raise UserError(f"train and id are both '{id}': detectors must not score what they fit.")
-    if len(outputs) < 3:
-        raise UserError(f"There is no outlier set: outputs contain only {', '.join(outputs)}.")
-    _require_one_classifier(outputs)
+    _require_usable(outputs, train, id, memory)
     tests = {name: part for name, part in outputs.items() if name != train}
-    for name, part in outputs.items():
-        if not len(part):
-            raise UserError(f"Data set '{name}' is empty.")
-    if memory is not None and (type(memory) is not int or memory < LEAST_MEMORY):
-        raise UserError(
-            f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}."
-        )
     rows: list[ScoreRow] = []
     missing: list[Missing] = []
     with working_memory(memory):
@@ -123,6 +104,32 @@ def score(
         correct={} if known is None else {"": known[0]},
         chance={} if known is None or known[1] is None else {"": known[1]},
     )
+
+
+def _require_usable(
+    outputs: Mapping[str, Outputs], train: str, id: str, memory: int | None
+) -> None:
+    """Refuse what cannot be scored, in one sentence."""
+    if not isinstance(outputs, Mapping):
+        raise UserError(f"score needs a mapping of names to Outputs, got {type(outputs).__name__}.")
+    for name, given in outputs.items():
+        if not isinstance(given, Outputs):
+            raise UserError(f"'{name}' must be Outputs, got {type(given).__name__}.")
+    for name in (train, id):
+        if name not in outputs:
+            raise unknown("data set", name, outputs)
+    if train == id:
+        raise UserError(f"train and id are both '{id}': detectors must not score what they fit.")
+    if len(outputs) < 3:
+        raise UserError(f"There is no outlier set: outputs contain only {', '.join(outputs)}.")
+    _require_one_classifier(outputs)
+    for name, part in outputs.items():
+        if not len(part):
+            raise UserError(f"Data set '{name}' is empty.")
+    if memory is not None and (type(memory) is not int or memory < LEAST_MEMORY):
+        raise UserError(
+            f"memory must be a whole number of bytes, at least {LEAST_MEMORY}, got {memory!r}."
+        )
 
 
 def score_choice(

@@ -79,12 +79,27 @@ def experiment(
     needed = (table.id, *sets)
     found: dict[str, dict[str, _Found]] = {}  # method -> run
     for run, detector, grid, default in _grids(table, runs, needed):
-        for name, choices in _methods(
-            detector, grid, default, sets, table.outliers_by_setting
-        ).items():
+        tried = _methods(detector, grid, default, sets, table.outliers_by_setting)
+        for name, choices in tried.items():
             own = found.setdefault(name, {})
             if all(choices.values()):
                 own[run] = _one_run(grid, choices, table, experiments, fit, rng)
+    training_runs, whole = _by_training_run(table, found, runs)
+    return Source(
+        table.id,
+        training_runs.names,
+        tuple(experiments),
+        {name: _method(parts) for name, parts in whole.items()},
+        tuple(name for name in found if name not in whole),
+        min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
+        table.same_samples,
+    )
+
+
+def _by_training_run(
+    table: ScoreTable, found: Mapping[str, Mapping[str, _Found]], runs: Sequence[str]
+) -> tuple[TrainingRuns, dict[str, list[list[_Found]]]]:
+    """The training runs, and what was found in each, for methods that have something in all."""
     divided = _dividing_factor(table, found, runs)
     # Methods that belong to one level of a factor stand beside the mean of the others over it.
     over = {} if divided is None else {divided: "all"}
@@ -96,16 +111,7 @@ def experiment(
         for name, own in found.items()
         if len(own) == len(runs) or _is_divided(table, own, runs, divided)
     }
-    whole = {name: by_case for name, by_case in whole.items() if all(by_case)}
-    return Source(
-        table.id,
-        training_runs.names,
-        tuple(experiments),
-        {name: _method(parts) for name, parts in whole.items()},
-        tuple(name for name in found if name not in whole),
-        min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
-        table.same_samples,
-    )
+    return training_runs, {name: by_case for name, by_case in whole.items() if all(by_case)}
 
 
 def _dividing_factor(
