@@ -77,6 +77,7 @@ def _titles() -> Mapping[str, Title]:
 
 
 TITLES = _titles()  # by `plain` title; whatever is not here is a condition
+_OTHER = Title("condition")
 OPTIMIZERS = ("optimizer", "optimiser")  # plain titles of what updates the weights
 # Plain titles of what says which labels a run was trained on.
 LABELS = ("labelnoise", "trainingdataset", "noise", "noisetype", "labels", "trainlabels",
@@ -104,7 +105,7 @@ def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
     ('repeat', 're_evaluation')
     """
     title = plain(name)
-    known = TITLES.get(title, Title("condition"))
+    known = TITLES.get(title, _OTHER)
     texts = [str(level) for level in levels]
     otherwise = _BY_LEVELS.get(title)
     if otherwise is not None and texts and otherwise.applies(texts):
@@ -148,6 +149,15 @@ _BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(
         },
     }
 )
+
+
+def is_fold(factor: Factor) -> bool:
+    """Whether levels are folds of a cross-validation, which share most of their training data.
+
+    >>> is_fold(Factor("CV fold", "repeat")), is_fold(Factor("seed", "repeat"))
+    (True, False)
+    """
+    return factor.kind == "repeat" and TITLES.get(plain(factor.name), _OTHER).name == "fold"
 
 
 def first_titled(factors: Iterable[str], titles: Iterable[str]) -> str | None:

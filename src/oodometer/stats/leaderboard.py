@@ -14,7 +14,13 @@ from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import check_level
 from oodometer.stats.comparison import Difference
-from oodometer.stats.pairwise import Pairwise, from_scores, from_summaries, from_values
+from oodometer.stats.pairwise import (
+    Pairwise,
+    from_scores,
+    from_summaries,
+    from_values,
+    over_folds,
+)
 
 __all__ = [
     "Leaderboard",
@@ -23,6 +29,7 @@ __all__ = [
     "from_summaries",
     "from_values",
     "leaderboard",
+    "over_folds",
 ]
 
 Booleans = NDArray[np.bool_]

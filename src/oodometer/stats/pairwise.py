@@ -72,6 +72,16 @@ def from_values(
     return Pairwise(means, error / math.sqrt(cases), spread.df, method, intervals)
 
 
+def over_folds(pairwise: Pairwise, cases: int, folds: int) -> Pairwise:
+    """Enlarge errors of means over the folds of a (repeated) cross-validation.
+
+    Folds share training data: the variance of a mean over J of them is s (1 / J + n2 / n1), with
+    n2 / n1 = 1 / (folds - 1) tested per trained samples (Nadeau & Bengio 2003,
+    doi:10.1023/A:1024068626366).
+    """
+    return pairwise._replace(error=pairwise.error * math.sqrt(1.0 + cases / (folds - 1)))
+
+
 def own_over_cases(values: Floats) -> Shared:
     """Variances over the columns of (k, n) of all differences, each its own."""
     variances = pair_variances(values)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, names
+from oodometer.factors import Factor, is_fold, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
 from oodometer.protocols.common.training_runs import TrainingRuns
@@ -73,6 +73,14 @@ class Cases:
     def are_runs(self) -> bool:
         """Whether training runs are the cases."""
         return self.unit == "run"
+
+    @property
+    def folds(self) -> int:
+        """How many folds of a cross-validation the runs are; 0 if they are none."""
+        named = [factor.name for factor in self.factors if is_fold(factor)]
+        if not self.are_runs or not named:
+            return 0
+        return len({tuple(levels.get(name) for name in named) for levels in self.run_levels})
 
     @cached_property
     def names(self) -> tuple[str, ...]:

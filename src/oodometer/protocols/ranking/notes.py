@@ -135,6 +135,12 @@ def _about_cases(field: Cases) -> list[str]:
     ]
     if len(field.names) < FEW_RUNS:
         caveats.append(UNSEEN)
+    if field.folds > 1:
+        caveats.append(
+            f"The runs are {field.folds} folds, which share most of their training data: errors of "
+            "differences in the order are enlarged for that (Nadeau & Bengio 2003); intervals of "
+            "single means and other tests are not."
+        )
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:

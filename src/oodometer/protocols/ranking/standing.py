@@ -27,6 +27,7 @@ from oodometer.stats.leaderboard import (
     from_scores,
     from_values,
     leaderboard,
+    over_folds,
 )
 from oodometer.stats.ranks import rank_matrix
 from oodometer.stats.summary import UNBOUNDED
@@ -251,6 +252,8 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
 
     def compared(values: Floats, *, over_runs: bool = field.are_runs) -> Pairwise:
         pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
+        if over_runs and field.folds > 1:
+            pairwise = over_folds(pairwise, values.shape[1], field.folds)
         if values.shape[1] >= FEWEST_FOR_T:
             return pairwise
         bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
