@@ -93,6 +93,7 @@ class SetInfo:
     against: str = ""
     of: str = ""
     by: str = ""
+    digest: str = ""  # of the samples, where it is known
 
     def __post_init__(self) -> None:
         if self.role not in get_args(Role):

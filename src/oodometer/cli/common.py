@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _ORDER = (
     *("demo", "evaluate", "compare", "analyze", "diagnose", "run", "report", "od-test"),
     *("serve", "export"),
-    *("list", "check", "data", "status", "show", "verify", "prune"),
+    *("list", "check", "data", "import", "status", "show", "verify", "prune"),
 )
 _SEVERAL = ("--outputs", "--ood", "--weights")
 Verbose = Annotated[

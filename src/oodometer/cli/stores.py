@@ -181,10 +181,14 @@ def prune(
 
 def _drop(store: Store, kind: Kind, key: str) -> str:
     """Remove a damaged artefact, so that it is not used; say what happens next."""
+    from oodometer.engine.plan.imports import imported_keys
+
     try:
         store.discard(kind, key)
     except UserError as problem:
         return f"it could not be removed: {problem}"
+    if kind == "imports" or key in imported_keys(store):
+        return "import it again"
     return "the next run recomputes it"
 
 

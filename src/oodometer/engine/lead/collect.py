@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,9 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.engine.plan.artefacts import Artefact, present
+from oodometer.engine.plan.imports import imported_cells
 from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.plan.plan import Plan
-from oodometer.engine.plan.study_index import Outcome, PlanRecord, plan_record, record_plan
+from oodometer.engine.plan.study_index import (
+    Outcome,
+    PlanRecord,
+    plan_record,
+    record_plan,
+    with_imports,
+)
 from oodometer.engine.stores import DamagedError, Store
 from oodometer.engine.versions import Versions, mixed_versions
 from oodometer.engine.work.codecs import (
@@ -31,7 +38,7 @@ from oodometer.protocols.common.learned import judge_learning
 from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
-from oodometer.scores import Missing, ScoreRow, ScoreTable
+from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo
 from oodometer.study import Study
 from oodometer.study.fields import factor_of
 
@@ -46,7 +53,8 @@ def gather(plan: PlanRecord, store: Store) -> ScoreTable:
 
     What is damaged is left out, as if it were not there yet. What failed is missing.
     """
-    return _read(plan, store, _read_failures(plan, store), _Origins())[0]
+    failed = [*read_failures(plan, store), *_lost_imports(plan, store)]
+    return _read(with_imports(plan, store), store, failed, _Origins())[0]
 
 
 def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, ScoreTable] | None:
@@ -54,13 +62,21 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
 
     None: some scores were damaged, and have been discarded so that they are made again.
     """
-    plan = plan_record(made)
+    return collect_plan(plan_record(made), lambda: record_plan(made, store), store, failed)
+
+
+def collect_plan(
+    plan: PlanRecord, plan_key: Callable[[], str], store: Store, failed: list[Missing]
+) -> tuple[str, ScoreTable] | None:
+    """Collect the scores of a plan record, and those that were imported for it."""
+    plan = with_imports(plan, store)
     has = present((part for part in plan.artefacts if part.kind == "scores"), store)
     cells = [part for part in plan.artefacts if part.kind == "scores" and has(part)]
     if not cells:
         raise _nothing_scored(plan, failed)
     # Settings of the grid that failed, and what is refused for good, stand with the scores.
     parts = [replace(p, traceback="") for p in failed if p.failure]
+    parts += _lost_imports(plan, store)
     key = _table_key(plan, cells, parts)
     try:
         if store.has("tables", key):
@@ -73,8 +89,9 @@ def collect(made: Plan, store: Store, failed: list[Missing]) -> tuple[str, Score
         store.discard(artefact.kind, artefact.key)
     if damaged:
         return None
-    about = {"study": plan.study.name, "cells": len(cells), "plan": record_plan(made, store)}
+    about = {"study": plan.study.name, "cells": len(cells), "plan": plan_key()}
     about |= {"versions": origins.versions.counted, "unsteady": origins.unsteady}
+    about |= {"imported": origins.imported}
     store.save("tables", key, table_to_bytes(table), about)
     return key, table
 
@@ -85,6 +102,7 @@ class _Origins:
 
     versions: Versions = field(default_factory=Versions)
     unsteady: dict[str, Mapping[str, float]] = field(default_factory=dict)  # run -> see `asking`
+    imported: dict[str, str] = field(default_factory=dict)  # detector -> file that was imported
 
 
 def _made_from(record: Mapping[str, object]) -> dict[str, Any]:
@@ -125,7 +143,7 @@ def _read(
     for artefact in filter(has, wanted):
         try:
             if artefact.kind == "scores":
-                rows += _read_rows(artefact, plan, store, missing, origins.versions)
+                rows += _read_rows(artefact, plan, store, missing, origins)
                 continue
             if (known := _read_correct(artefact, store)) is not None:
                 correct[artefact.about.run], chance[artefact.about.run] = known
@@ -145,8 +163,22 @@ def _read(
         plan.same_samples,
         _factors(plan),
         chance=chance,
+        sets=_sets(plan),
     )
     return table, damaged
+
+
+def _sets(plan: PlanRecord) -> dict[str, SetInfo]:
+    """The digests of the data sets that are the same in every run."""
+    found: dict[str, set[str]] = {}
+    for sets in plan.sets.values():
+        for name, own in sets.items():
+            found.setdefault(name, set()).add(own)
+    return {
+        name: SetInfo("id" if name == plan.id else "ood", digest=own.pop())
+        for name, own in found.items()
+        if len(own) == 1
+    }
 
 
 def _factors(plan: PlanRecord) -> tuple[Factor, ...]:
@@ -164,12 +196,15 @@ def _read_rows(
     plan: PlanRecord,
     store: Store,
     missing: dict[tuple[str, str, str], Missing],
-    versions: Versions,
+    origins: _Origins,
 ) -> Iterator[ScoreRow]:
     """The rows of one artefact; settings that it lacks are added to what is missing."""
     payload, record = store.read("scores", cell.key)
-    versions.add(record)
     arrays, about = bytes_to_arrays(payload), _made_from(record)
+    if source := about.get("imported"):
+        origins.imported[cell.about.name] = str(source)
+    else:
+        origins.versions.add(record)
     learned_from, settings = about.get("learned_from", {}), about.get("settings", {})
     run, label = cell.about.run, cell.about.name
     if REFUSED in arrays:
@@ -202,7 +237,17 @@ def _read_correct(outputs: Artefact, store: Store) -> tuple[NDArray[np.bool_], f
     return right, float(np.bincount(labels).max() / len(labels))
 
 
-def _read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
+def _lost_imports(plan: PlanRecord, store: Store) -> Iterator[Missing]:
+    imported = list(imported_cells(plan, store))
+    has = present(imported, store)
+    for part in imported:
+        if not has(part):
+            why = "its imported scores were damaged or removed: import them again"
+            yield Missing(why, part.about.run, part.about.name, lasting=True)
+
+
+def read_failures(plan: PlanRecord, store: Store) -> Iterator[Missing]:
+    """What could not be done, as the store has noted it."""
     keys = plan.failures.values()
     for key in sorted(store.present("failures", keys)):
         with contextlib.suppress(DamagedError, ValueError, TypeError):
@@ -217,6 +262,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     caveats = [
         *unsteady,
         *mixed_versions(record),
+        *_imported(_made_from(record).get("imported", {})),
         *trained_once_caveats(table),
         *_auxiliary_sets(study),
     ]
@@ -236,6 +282,16 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         findings.append(finding)
         keys.append(key)
     return Outcome(study, tuple(findings), tuple(keys), table_key, table.missing)
+
+
+def _imported(sources: Mapping[str, str]) -> Iterator[str]:
+    """Name detectors whose scores were computed elsewhere."""
+    if sources:
+        named = ", ".join(f"{name}, from {source}" for name, source in sources.items())
+        yield (
+            f"Imported scores: {named}. They were computed elsewhere; the samples are those of the "
+            "study by their digests, and what the detector was fitted on is not known."
+        )
 
 
 def _auxiliary_sets(study: Study) -> Iterator[str]:

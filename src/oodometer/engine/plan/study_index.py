@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import entry_points
 
 from oodometer.engine.plan.artefacts import About, Artefact, Stage, failure_key
+from oodometer.engine.plan.imports import imported_cells, imports_in
 from oodometer.engine.plan.keys import digest, package_version
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import DamagedError, Kind, Store, StoreError
 from oodometer.engine.versions import SCORING, minor_versions
+from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding, from_json
 from oodometer.scores import Missing
 from oodometer.study import Level, Study
@@ -43,6 +45,8 @@ class PlanRecord:
     same_samples: bool
     artefacts: tuple[Artefact, ...]
     trainings: Mapping[str, tuple[str, ...]]  # key of its unfinished state -> its models
+    # run -> data set -> digest of the samples that are scored; older plans lack it
+    sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def failures(self) -> dict[tuple[str, str], str]:
@@ -68,7 +72,15 @@ def plan_record(made: Plan) -> PlanRecord:
         made.same_samples,
         tuple(made.artefacts),
         {run.progress: tuple(sorted(run.checkpoints.values())) for run in made.trainings},
+        {run.label: run.content.scored for run in made.runs},
     )
+
+
+def with_imports(plan: PlanRecord, store: Store) -> PlanRecord:
+    """A plan with the scores that were imported for it."""
+    cells = tuple(imported_cells(plan, store))
+    settings = {cell.about.name: ("",) for cell in cells}
+    return replace(plan, artefacts=plan.artefacts + cells, settings={**plan.settings, **settings})
 
 
 def record_plan(made: Plan, store: Store) -> str:
@@ -88,6 +100,7 @@ def record_plan(made: Plan, store: Store) -> str:
         "same_samples": record.same_samples,
         "runs": runs,
         "trainings": record.trainings,
+        "sets": record.sets,
     }
     key = digest("plan", content)
     try:
@@ -118,7 +131,26 @@ def read_plan(key: str, store: Store) -> PlanRecord:
             content["same_samples"],
             tuple(artefacts),
             {key: tuple(models) for key, models in content["trainings"].items()},
+            content.get("sets", {}),
         )
+
+
+def latest_plan(study: str, store: Store) -> tuple[str, PlanRecord]:
+    """The latest plan of a study in a store, with its key."""
+    saved: dict[str, tuple[float, str]] = {}
+    for key in store.keys("plans"):
+        try:
+            about = store.record("plans", key)["made_from"]
+            name = str(about.get("study")) if isinstance(about, dict) else ""
+            saved[name] = max(saved.get(name, (0.0, "")), (store.saved_at("plans", key), key))
+        except DamagedError:
+            continue
+    if study not in saved:
+        raise unknown("study in this store", study, saved)
+    try:
+        return saved[study][1], read_plan(saved[study][1], store)
+    except DamagedError as problem:
+        raise UserError(f"The plan of study '{study}' cannot be read: {problem}") from None
 
 
 def record_outcome(
@@ -128,16 +160,33 @@ def record_outcome(
 
     `plan` is the key of its plan record.
     """
+    record_later_outcome(_study_key(study, contents), outcome, plan, store)
+
+
+def record_later_outcome(base: str, outcome: Outcome, plan: str, store: Store) -> None:
+    """Record the outcome of a study with what is imported now; `base` is its key without."""
+    study = outcome.study
     content = {
         "study": study.model_dump(mode="json"),
         "findings": outcome.finding_keys,
         "table": outcome.table_key,
         "missing": [asdict(part) for part in outcome.missing],
     }
-    key = _study_key(study, contents)
     about = {"study": study.name, "parents": [*outcome.finding_keys, outcome.table_key]}
-    about |= {"plan": plan, "files": _files_of(plan, outcome.table_key, store)}
+    about |= {"plan": plan, "files": _files_of(plan, outcome.table_key, store), "base": base}
+    key = _with_imported(base, study, store)
     store.save("studies", key, json.dumps(content, indent=1).encode(), about)
+
+
+def outcome_of_plan(plan: str, store: Store) -> str | None:
+    """What the latest outcome of a plan is called, apart from imports; None if there is none."""
+    found = []
+    for key in store.keys("studies"):
+        with suppress(DamagedError):
+            about = store.record("studies", key)["made_from"]
+            if isinstance(about, dict) and about.get("plan") == plan and about.get("base"):
+                found.append((store.saved_at("studies", key), str(about["base"])))
+    return max(found)[1] if found else None
 
 
 def find_finished(
@@ -153,7 +202,7 @@ def find_finished(
     own = any(":" in name for name in (*named, *networks))
     if own or entry_points(group="oodometer.detectors"):
         return None  # other people's code: only importing it tells whether it changed
-    key = _study_key(study, contents)
+    key = _with_imported(_study_key(study, contents), study, store)
     if not store.has("studies", key):
         return None
     try:
@@ -226,6 +275,12 @@ def _study_key(study: Study, contents: Mapping[str, DataContent]) -> str:
     spec.pop("ood")
     read = {label: asdict(content) for label, content in contents.items()}
     return digest("study", spec, read, package_version(), minor_versions(SCORING))
+
+
+def _with_imported(base: str, study: Study, store: Store) -> str:
+    """The key of an outcome with the scores that were imported for the study, if there are any."""
+    imported = [made.key for made in imports_in(store, study.name)]
+    return digest("study", base, imported) if imported else base
 
 
 def studies_in(store: Store) -> dict[str, Outcome]:

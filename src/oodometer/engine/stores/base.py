@@ -24,6 +24,7 @@ Kind = Literal[
     "outputs",
     "probes",
     "scores",
+    "imports",
     "tables",
     "findings",
     "failures",

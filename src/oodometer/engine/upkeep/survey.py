@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from oodometer.engine.plan.artefacts import Stage, count_present
+from oodometer.engine.plan.imports import imports_in
 from oodometer.engine.plan.study_index import PlanRecord, read_plan
 from oodometer.engine.stores import KINDS, Claim, DamagedError, Kind, Store
 from oodometer.engine.stores.base import File
@@ -134,6 +135,7 @@ def find_prunable(
     kept = _kept_versions(versions, superseded=superseded, forget=set(forget))
     needed: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
     unplanned = [v.name for v in kept if not _add_needed(v, sizes, needed, store)]
+    _add_imports({version.name for version in kept}, needed, store)
     _add_tables(sizes, needed, store)
     artefacts: dict[Kind, dict[str, int]] = {}
     if not unplanned:  # otherwise any result might be theirs
@@ -183,6 +185,16 @@ def _add_needed(
         if not all(model in sizes["models"] for model in models):
             needed["progress"].add(progress)
     return True
+
+
+def _add_imports(studies: set[str], needed: Mapping[Kind, set[str]], store: Store) -> None:
+    """Add what was imported for studies that are kept."""
+    for made in imports_in(store):
+        if made.study in studies:
+            needed["imports"].add(made.key)
+            needed["scores"].update(
+                key for by_set in made.scores.values() for key in by_set.values()
+            )
 
 
 def _add_tables(

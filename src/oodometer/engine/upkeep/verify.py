@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oodometer.engine.plan.artefacts import MADE_BY_RUNS, Artefact, model_of
+from oodometer.engine.plan.imports import imported_keys
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import read_plan
 from oodometer.engine.plan.trainings import TrainingPlan
@@ -59,7 +60,9 @@ def recompute(store: Store, size: int, rng: np.random.Generator) -> Recomputed:
     """
     plans, reasons = _plans(store)
     origins = _origins(plans)
-    there = [(kind, key) for kind in MADE_BY_RUNS for key in store.keys(kind)]
+    imported = imported_keys(store)  # nothing here could make them again
+    keys = ((kind, key) for kind in MADE_BY_RUNS for key in store.keys(kind))
+    there = [part for part in keys if part[1] not in imported]
     chosen = rng.permutation(len(there))[:size]
     sample = [there[place] for place in sorted(chosen)]
     other = reasons[0] if reasons else "it was made by other code, or for a study that is not known"
