@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from oodometer.errors import UserError, unknown
@@ -14,6 +14,9 @@ from oodometer.pictures import Gallery, Picture
 
 Verdict = Literal["holds", "flips", "undecided", "warning"]
 VERDICTS: tuple[str, ...] = get_args(Verdict)
+# What a claim is about: who leads, what changes that, what explains it, what is missing.
+Theme = Literal["leads", "changes", "explains", "missing"]
+THEMES: tuple[Theme, ...] = get_args(Theme)
 Value = str | int | float | None
 TableCell = str | int | float | Estimate | None  # None: missing, and shown as such
 
@@ -36,10 +39,18 @@ class Claim:
     text: str
     verdict: Verdict
     evidence: str
+    theme: Theme = "leads"
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise unknown("verdict", self.verdict, VERDICTS)
+        if self.theme not in THEMES:
+            raise unknown("theme of a claim", self.theme, THEMES)
+
+
+def themed(theme: Theme, claims: Iterable[Claim]) -> list[Claim]:
+    """Say what claims are about."""
+    return [replace(claim, theme=theme) for claim in claims]
 
 
 @dataclass(frozen=True)
@@ -125,6 +136,7 @@ class Finding:
     facts: tuple[tuple[str, str], ...] = ()  # such as ("training runs", "9")
     reading: tuple[tuple[str, str], ...] = ()  # how its input was read: ("metric", "AUROC")
     galleries: tuple[Gallery, ...] = ()  # pictures; only the HTML report shows them
+    answer: str = ""  # to the question, as one would say it; every report starts with it
 
 
 def to_json(finding: Finding) -> str:
@@ -152,6 +164,7 @@ def from_json(text: str) -> Finding:
         facts=tuple((name, value) for name, value in content["facts"]),
         reading=tuple((name, value) for name, value in content.get("reading", ())),
         galleries=tuple(_gallery_from_json(gallery) for gallery in content.get("galleries", ())),
+        answer=content.get("answer", ""),
     )
 
 

@@ -21,6 +21,7 @@ _LONGEST_WORD = 60  # characters of a claim
 _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
 _MOST_MISSING, _LONGEST_REASON = 3, 240  # reasons why something is missing, and their letters
+_LEAST_CLAIMS = 4  # lines of claims that an answer leaves room for
 _MOST_ROWS = 10  # of the leaderboard
 
 
@@ -38,7 +39,9 @@ class TerminalSummary:
         width = options.max_width
         facts = [pair for f in findings for pair in f.reading if not self.leaderboard]
         reading = list(_reading(console, facts, width)) if facts else []
-        yield from _claims(console, findings, width, self.lines - len(reading))
+        answer = _answer(console, findings, width, self.lines - len(reading) - _LEAST_CLAIMS)
+        yield from answer
+        yield from _claims(console, findings, width, self.lines - len(reading) - len(answer))
         yield from reading
         if self.leaderboard and findings:
             yield from _leaderboard(findings[0], width, options.ascii_only)
@@ -62,6 +65,21 @@ def _missing(lines: Sequence[str]) -> Iterator[Text]:
         yield _cut(Text(f"missing: {words}"), _LONGEST_REASON)
     if len(lines) > _MOST_MISSING:
         yield Text(f"{len(lines) - _MOST_MISSING} more are in the report.", style="dim")
+
+
+def _answer(console: Console, findings: Sequence[Finding], width: int, lines: int) -> list[Text]:
+    """The first answer that a finding gives, and an empty line; cut where there is no room."""
+    given = next((finding.answer for finding in findings if finding.answer), "")
+    if not given:
+        return []
+    words = Text(with_short_words(one_line(given), _LONGEST_WORD), style="bold")
+    wrapped = list(words.wrap(console, width))
+    for line in wrapped:
+        line.rstrip()
+    room = max(1, lines - 1)
+    if len(wrapped) > room:
+        wrapped = [*wrapped[: room - 1], Text(_MORE)]
+    return [*wrapped, Text()]
 
 
 def _claims(

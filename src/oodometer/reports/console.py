@@ -35,6 +35,8 @@ class TerminalFinding:
         yield Text(one_line(finding.title), style="bold")
         if finding.question:
             yield Text(one_line(finding.question), style="italic")
+        if finding.answer:
+            yield Text(one_line(finding.answer), style="bold")
         yield Text()
         for claim in finding.claims:
             yield _claim(claim)

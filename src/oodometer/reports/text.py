@@ -23,6 +23,8 @@ def markdown(finding: Finding, *, level: int = 2) -> str:
     parts = [f"{'#' * level} {_escaped(finding.title)}"]
     if finding.question:
         parts.append(f"*{_escaped(finding.question)}*")
+    if finding.answer:
+        parts.append(f"**{_escaped(finding.answer)}**")
     sections = {
         "Claims": [_bullets(_claims(finding)) or ("" if finding.tables else "No claims.")],
         READING_TITLE: [

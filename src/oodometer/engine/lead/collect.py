@@ -315,7 +315,9 @@ def _apply(name: str, table: ScoreTable | None, ours: str) -> Finding:
         return score_protocol(name, ours)(table, np.random.default_rng(_PROTOCOL_SEED))
     except UserError as problem:
         words = name.replace("_", " ")
-        claim = Claim(f"The protocol {words} cannot conclude anything.", "undecided", str(problem))
+        claim = Claim(
+            f"The protocol {words} cannot conclude anything.", "undecided", str(problem), "missing"
+        )
         return Finding(name, words.capitalize(), PROTOCOLS[name].description, (claim,))
 
 

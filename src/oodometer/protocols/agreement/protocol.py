@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value
+from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, themed
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
 from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
@@ -37,7 +37,9 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         title="Do the metrics agree on the order of detectors?",
         question=f"Would {listing(others)} have named the same best detector as {main}?",
         claims=tuple(
-            claim for field in fields[1:] for claim in _claims(fields[0], field, common, rng)
+            claim
+            for field in fields[1:]
+            for claim in themed("changes", _claims(fields[0], field, common, rng))
         ),
         tables=(_table(fields, common),),
         series=(_map(fields, common),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from oodometer.finding import Claim, Finding, Series, Table, Verdict
+from oodometer.finding import Claim, Finding, Series, Table, Verdict, themed
 from oodometer.metrics import Estimate
 from oodometer.overlap import FEWEST_FOR_SHORTCUTS, Copy, Overlap, SharedName, Shortcuts
 from oodometer.protocols.common.views import interval_series
@@ -46,7 +46,7 @@ def fairness(overlap: Overlap) -> Finding:
             f"Is {ood_name} a fair outlier set for {id_name}: do they share images or classes, and "
             "do simple image statistics separate them, whatever the images show?"
         ),
-        claims=tuple(claims),
+        claims=tuple(themed("explains", claims)),
         tables=tuple(tables),
         series=tuple(series),
         caveats=(

@@ -14,7 +14,7 @@ import numpy as np
 
 from oodometer.errors import UserError, unknown
 from oodometer.factors import names
-from oodometer.finding import Claim, Finding, Table, Verdict
+from oodometer.finding import Claim, Finding, Table, Verdict, themed
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells
 from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
@@ -99,7 +99,7 @@ def instability_of(
         claims=tuple(
             claim
             for factor, parts in moved.items()
-            for claim in _claims(parts, overall.get(factor, parts))
+            for claim in themed("changes", _claims(parts, overall.get(factor, parts)))
         ),
         tables=_tables(shown, published),
         series=(*moves(shown), *value_lines(shown)),

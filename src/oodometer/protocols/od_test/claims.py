@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from oodometer.finding import Claim, Verdict
+from oodometer.finding import Claim, Verdict, themed
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import welch_freedom
 from oodometer.protocols.common.comparisons import NO_REPEATS, Comparison, compare_all, judge
@@ -35,12 +35,13 @@ def claims(accuracies: Accuracies) -> list[Claim]:
     known = accuracies.three[accuracies.methods[0]].known  # else nothing is significant
     return [
         _claim_best(accuracies),
-        *(_claim_sources(accuracies) if known else ()),
-        _claim_optimism(accuracies),
-        *(_claim_order(accuracies) if known else ()),
-        *_claim_without(accuracies),
-        *_claim_tuning(accuracies),
-        *((_claim_chance(accuracies), *_claim_validation(accuracies)) if known else ()),
+        *themed("changes", _claim_sources(accuracies) if known else ()),
+        *themed("explains", [_claim_optimism(accuracies)]),
+        *themed("changes", _claim_order(accuracies) if known else ()),
+        *themed("changes", _claim_without(accuracies)),
+        *themed("explains", _claim_tuning(accuracies)),
+        *([_claim_chance(accuracies)] if known else ()),
+        *themed("explains", _claim_validation(accuracies) if known else ()),
     ]
 
 

@@ -42,7 +42,7 @@ def order_claims(contest: Contest, needed: Mapping[str, str]) -> list[Claim]:
     claims += lead_claims(contest.main, _why(contest))
     for standing in contest.standings[1:]:
         claims += lead_claims(standing, is_main=False)
-    return [*claims, _first_claim(contest)] if contest.values.shape[1] > 1 else claims
+    return claims
 
 
 def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> list[Claim]:
@@ -225,11 +225,13 @@ def _without_comparison(contest: Contest) -> Claim:
     return Claim(f"{text}{subject.over}.", "undecided", evidence)
 
 
-def _first_claim(contest: Contest) -> Claim:
+def first_claims(contest: Contest) -> list[Claim]:
     """In how many single cases does the leader rank first, and would it beat the next in another?
 
     One value on each set cannot separate the set from chance: there nothing is unstable.
     """
+    if len(contest.detectors) == 1 or contest.main is None or contest.values.shape[1] < 2:
+        return []
     firsts = contest.order == contest.order.min(axis=0)
     leads, cases = firsts[0], firsts.shape[1]
     shared = leads & (firsts.sum(axis=0) > 1)
@@ -254,7 +256,7 @@ def _first_claim(contest: Contest) -> Claim:
     )
     if leads.all() and decided and cases < FEWEST:
         evidence += f"; {count(cases, contest.case)} are too few to say that it always does"
-    return Claim(f"{text}.", verdict, evidence)
+    return [Claim(f"{text}.", verdict, evidence)]
 
 
 def retraining_claim(contest: Contest) -> list[Claim]:

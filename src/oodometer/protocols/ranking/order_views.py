@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
-from oodometer.finding import Table, TableCell
+from oodometer.finding import Series, Table, TableCell
 from oodometer.metrics import Estimate
-from oodometer.protocols.common.views import rank_rows, span
+from oodometer.protocols.common.views import interval_series, rank_rows, span
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.standing import Contest, Standing
+
+MOST_LEADERS = 14  # rows of the first figure: a screen holds no more
 
 
 def shown(mean: Estimate) -> Estimate | float:
@@ -26,6 +28,31 @@ def leaderboard_tables(contest: Contest) -> list[Table]:
         tables += [ours_table(contest.ours, standing, number)] if contest.ours else []
         tables.append(leaderboard_table(standing, number))
     return tables
+
+
+def leaders(contest: Contest) -> list[Series]:
+    """The best means with their intervals: who can be the best, and who is behind."""
+    standing = contest.main
+    if standing is None or len(standing.detectors) < 2:
+        return []
+    named = standing.detectors[:MOST_LEADERS]
+    able = [f"can be the best {standing.scope}", "behind"]
+    subject = standing.subject
+    return [
+        interval_series(
+            "leaders",
+            f"Who can be the best {standing.scope}?",
+            f"Mean {subject.metric} {subject.over}, with 95% confidence intervals"
+            + (
+                f"; the first {len(named)} of {len(standing.detectors)} detectors."
+                if len(named) < len(standing.detectors)
+                else "."
+            ),
+            subject.metric,
+            [(name, able[name in standing.behind], shown(standing.means[name])) for name in named],
+            higher_is_better=subject.sign > 0,
+        )
+    ]
 
 
 def leaderboard_table(standing: Standing, number: int = 0) -> Table:

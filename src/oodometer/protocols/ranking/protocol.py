@@ -7,23 +7,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import unknown
-from oodometer.finding import Claim, Finding, Table
+from oodometer.finding import Claim, Finding, Table, themed
 from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.words import missing_lines
 from oodometer.protocols.ranking import notes, score_views, value_views
-from oodometer.protocols.ranking.claims import order_claims, retraining_claim
+from oodometer.protocols.ranking.answer import answer
+from oodometer.protocols.ranking.claims import first_claims, order_claims, retraining_claim
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
-from oodometer.protocols.ranking.order_views import leaderboard_tables, rank_table
+from oodometer.protocols.ranking.order_views import leaderboard_tables, leaders, rank_table
 from oodometer.protocols.ranking.power import power_claims, runs_for_ours
 from oodometer.protocols.ranking.sets import (
     OnSets,
+    Without,
     baseline_claims,
     chance_claims,
     left_out_claims,
     on_each_set,
     set_claims,
     set_table,
+    without_each_set,
 )
 from oodometer.protocols.ranking.shares import (
     range_claims,
@@ -53,7 +56,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     field = score_cases(table)
     contest = contest_of_scores(field, ours)
     values = _values_of(field)
-    on_sets = on_each_set(contest)
+    on_sets, without = on_each_set(contest), without_each_set(contest)
     shares = shares_of(values, rng)
     claims, tables = _explained(values, shares, contest, rng)
     many = len(field.training_runs) > 1
@@ -65,9 +68,9 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         + " agree?",
         claims=(
             *order_claims(contest, runs_for_ours(values, contest.ours)),
-            *retraining_claim(contest),
-            *_set_claims(contest, on_sets),
-            *score_factor_claims(field, decided=contest.is_decided),
+            *themed("missing", retraining_claim(contest)),
+            *_set_claims(contest, on_sets, without),
+            *themed("changes", score_factor_claims(field, decided=contest.is_decided)),
             *claims,
         ),
         tables=_present(
@@ -78,6 +81,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *tables,
         ),
         series=(
+            *leaders(contest),
             score_views.intervals(field, contest),
             *((score_views.rank_map(field),) if len(field.runs) > 1 else ()),
             *score_views.strips(field),
@@ -88,6 +92,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             len(table.runs),
         ),
         facts=notes.score_facts(field, ours),
+        answer=answer(contest, on_sets, without, is_trained_once=not many),
     )
 
 
@@ -97,7 +102,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
     scopes = scopes_of(table)
     field = scopes[0]
     contest = contest_of_values(scopes, ours)
-    on_sets = on_each_set(contest)
+    on_sets, without = on_each_set(contest), without_each_set(contest)
     shares = shares_of(field, rng)
     by_factor = value_factor_claims(field, contest.is_decided, rng)
     claims, tables = _explained(field, shares, contest, rng)
@@ -107,10 +112,10 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         question="Would other runs, or other sets, give the same order?",
         claims=(
             *order_claims(contest, runs_for_ours(field, contest.ours)),
-            *_set_claims(contest, on_sets),
-            *by_factor,
+            *_set_claims(contest, on_sets, without),
+            *themed("changes", by_factor),
             *claims,
-            *spread_claims(table),
+            *themed("missing", spread_claims(table)),
         ),
         tables=_present(
             value_views.mean_table(field, contest),
@@ -121,6 +126,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             *tables,
         ),
         series=(
+            *leaders(contest),
             *value_views.intervals(field, contest),
             value_views.rank_map(field),
             *value_views.strips(field),
@@ -128,6 +134,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),
         facts=notes.value_facts(field, ours),
+        answer=answer(contest, on_sets, without),
     )
 
 
@@ -145,14 +152,15 @@ def _values_of(field: ScoreCases) -> Cases:
     return cases_of(results(field.table), field.detectors)
 
 
-def _set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
-    """What single sets change."""
-    return [
-        *baseline_claims(contest, on_sets),
+def _set_claims(contest: Contest, on_sets: OnSets, without: Without) -> list[Claim]:
+    """What single cases and single sets change."""
+    changes = [
+        *first_claims(contest),
         *set_claims(contest, on_sets),
-        *left_out_claims(contest),
+        *left_out_claims(contest, without),
         *chance_claims(contest),
     ]
+    return [*baseline_claims(contest, on_sets), *themed("changes", changes)]
 
 
 def _explained(
@@ -164,10 +172,15 @@ def _explained(
     """What explains the variance over runs, and how many runs would decide what is open."""
     ranges = {} if shares else ranges_of(field)
     claims = [
-        *set_share_claims(field),
-        *share_claims(field, shares, rng),
-        *range_claims(ranges, are_shares=has_shares(field.results)),
-        *power_claims(field, () if contest.main is None else contest.main.tied),
+        *themed(
+            "explains",
+            [
+                *set_share_claims(field),
+                *share_claims(field, shares, rng),
+                *range_claims(ranges, are_shares=has_shares(field.results)),
+            ],
+        ),
+        *themed("missing", power_claims(field, () if contest.main is None else contest.main.tied)),
     ]
     tables = [
         value_views.share_table(field, shares),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from oodometer.finding import Claim, Table, TableCell
 from oodometer.metrics import Estimate
+from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -46,8 +48,8 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     if not on_sets:
         return []
     leader, word, metric = contest.leader, contest.set_word, contest.subject.metric
-    ahead = _ahead(on_sets, significant=False)
-    beaten = _ahead(on_sets, significant=True)
+    ahead = farthest_ahead(on_sets, significant=False)
+    beaten = farthest_ahead(on_sets, significant=True)
     if not ahead:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
@@ -60,14 +62,14 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     )
     if beaten:
         parts = [f"{other} beats it on {name}" for name, other in beaten.items()]
-        text = f"{leader}'s lead depends on the {word}: {_few(parts, word)}."
+        text = f"{leader}'s lead depends on the {word}: {few(parts, word)}."
         return [Claim(text, "flips", evidence)]
-    where = _few([f"{name} ({other})" for name, other in ahead.items()], word)
+    where = few([f"{name} ({other})" for name, other in ahead.items()], word)
     text = f"Another detector has a better mean {metric} than {leader} on {where}, but not "
     return [Claim(f"{text}significantly.", "undecided", evidence)]
 
 
-def _ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
+def farthest_ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
     """On each set, the detector that is farthest ahead of the leader, if one is."""
     found = {}
     for name, own in on_sets.items():
@@ -81,7 +83,7 @@ def _ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
     return found
 
 
-def _few(parts: Sequence[str], word: str, joined: str = "and") -> str:
+def few(parts: Sequence[str], word: str, joined: str = "and") -> str:
     """List some, and say how many more there are."""
     more = len(parts) - SHOWN
     shown = [*parts[:SHOWN], f"{more} more {word}s"] if more > 0 else list(parts)
@@ -100,8 +102,8 @@ def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     open_ = [name for name in found if name not in (*ahead, *behind)]
     where = in_all(len(ahead), len(found), contest.set_word, preposition="on")
     text = f"{contest.leader} is significantly ahead of {BASELINE} {where}"
-    text += f", and behind on {_few(behind, contest.set_word)}" if behind else ""
-    text += f"; not separable on {_few(open_, contest.set_word)}" if open_ else ""
+    text += f", and behind on {few(behind, contest.set_word)}" if behind else ""
+    text += f"; not separable on {few(open_, contest.set_word)}" if open_ else ""
     low, high = min(-d.value for d in found.values()), max(-d.value for d in found.values())
     return [
         Claim(
@@ -141,28 +143,58 @@ def _turned(difference: Difference) -> tuple[TableCell, float]:
     return Difference(-value, -high, -low, p_value).estimate, float(p_value)
 
 
-def left_out_claims(contest: Contest) -> list[Claim]:
+class Without(NamedTuple):
+    """Who leads if one set is left out, where that is another than with all sets."""
+
+    leaders: Mapping[str, str]  # by the set that is left out
+    ahead: Mapping[str, Difference]  # the same: how far it is then ahead of the leader
+
+    @property
+    def sure(self) -> dict[str, str]:
+        """Those that are then significantly ahead."""
+        return {s: own for s, own in self.leaders.items() if self.ahead[s].p_value < SIGNIFICANT}
+
+
+def without_each_set(contest: Contest) -> Without:
+    """Find who leads without each of the sets."""
+    if not _can_leave_out(contest):
+        return Without({}, {})
+    rest = _means_without(contest)
+    changed = {
+        name: contest.detectors[row]
+        for name, row, own in zip(
+            contest.set_means, rest.argmax(axis=1).tolist(), rest, strict=True
+        )
+        if own[row] > own[0]
+    }
+    ahead = {
+        name: contest.against(contest.without(name), contest.leader, len(rest))[other]
+        for name, other in changed.items()
+    }
+    return Without(changed, ahead)
+
+
+def _can_leave_out(contest: Contest) -> bool:
+    enough = len(contest.set_means) >= FEWEST_SETS and len(contest.detectors) > 1
+    return enough and contest.main is not None
+
+
+def _means_without(contest: Contest) -> Floats:
+    """(sets, detectors): means over all other sets, higher is better."""
+    means = contest.subject.sign * np.array(list(contest.set_means.values()))
+    return np.asarray((means.sum(axis=0) - means) / (len(means) - 1))
+
+
+def left_out_claims(contest: Contest, without: Without) -> list[Claim]:
     """Does another detector lead if one set is left out?
 
     The leader depends on a set if, without it, another is significantly ahead of the leader.
     """
-    if len(contest.set_means) < FEWEST_SETS or len(contest.detectors) < 2 or contest.main is None:
+    if not _can_leave_out(contest):
         return []
-    means = contest.subject.sign * np.array(list(contest.set_means.values()))
-    rest = (means.sum(axis=0) - means) / (len(means) - 1)  # (sets, detectors)
-    best = rest.argmax(axis=1)
-    changed = {
-        name: contest.detectors[row]
-        for name, row, own in zip(contest.set_means, best.tolist(), rest, strict=True)
-        if own[row] > own[0]
-    }
-    if not changed:  # of a leader that is not even decided with all sets, this says nothing new
-        return [_same_leader(contest, rest)] if contest.is_decided else []
-    found = {
-        name: contest.against(contest.without(name), contest.leader, len(means))[other]
-        for name, other in changed.items()
-    }
-    return [_other_leaders(contest, changed, found)]
+    if not without.leaders:  # of a leader that is not even decided, this says nothing new
+        return [_same_leader(contest)] if contest.is_decided else []
+    return [_other_leaders(contest, without.leaders, without.ahead)]
 
 
 def _other_leaders(
@@ -176,7 +208,7 @@ def _other_leaders(
     for name in shown:
         by_winner.setdefault(changed[name], []).append(name)
     parts = [
-        f"without {_few(names, word, 'or')}, {winner} leads"
+        f"without {few(names, word, 'or')}, {winner} leads"
         for winner, names in list(by_winner.items())[:SHOWN]
     ]
     told = "; ".join(parts)
@@ -191,9 +223,9 @@ def _other_leaders(
     return Claim(told, "undecided", evidence)
 
 
-def _same_leader(contest: Contest, rest: np.ndarray[tuple[int, int], np.dtype[np.float64]]
-                 ) -> Claim:  # fmt: skip
+def _same_leader(contest: Contest) -> Claim:
     """The leader leads whichever set is left out; is it significantly ahead each time?"""
+    rest = _means_without(contest)
     leads = rest[:, 0] - rest[:, 1:].max(axis=1)
     weakest = int(leads.argmin())
     # All must be significant: that allows for all of them.
@@ -225,7 +257,7 @@ def chance_claims(contest: Contest) -> list[Claim]:
             worse.append((name, below))
     claims = [_lost(lost, contest)] if lost else []
     if worse:
-        parts = [f"{_few(below, 'detector')} on {name}" for name, below in worse]
+        parts = [f"{few(below, 'detector')} on {name}" for name, below in worse]
         text = f"Worse than chance (AUROC below 0.5): {'; '.join(parts[:SHOWN])}"
         text += f" and more on {len(parts) - SHOWN} more sets" if len(parts) > SHOWN else ""
         evidence = f"intervals that allow for {many} detectors on {len(contest.on_sets)} "
@@ -238,7 +270,7 @@ def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
     below = all(estimate.high < CHANCE for estimate in lost.values())
     beats = "No detector beats" if below else "No detector is significantly better than"
     return Claim(
-        f"{beats} chance on {_few(list(lost), contest.set_word)}.",
+        f"{beats} chance on {few(list(lost), contest.set_word)}.",
         "holds" if below else "undecided",
         f"AUROC of the best there, with an interval that allows for {len(contest.detectors)} "
         f"detectors: {'; '.join(parts[:SHOWN])}",

@@ -15,6 +15,7 @@ from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.views import interval_series, span
 from oodometer.protocols.common.words import count, listing
+from oodometer.protocols.ranking.answer import choice
 from oodometer.protocols.ranking.claims import lead_claims, ours_claims
 from oodometer.protocols.ranking.notes import ADJUSTED
 from oodometer.protocols.ranking.order_views import leaderboard_table, ours_table, shown
@@ -277,6 +278,7 @@ def _finding(
             ("outlier sets", str(sets)),
             *([("declared in advance", ours)] if ours else []),
         ),
+        answer=choice(standing, "these runs") if len(known) > 1 else "",
     )
 
 

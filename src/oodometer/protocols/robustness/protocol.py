@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding, Table, Verdict
+from oodometer.finding import Claim, Finding, Table, Verdict, themed
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, judge
 from oodometer.protocols.common.words import (
@@ -143,9 +143,10 @@ def _claims(metrics: Sequence[ScoredMetric]) -> list[Claim]:
     found = [
         _claim_detectors(metric, own),
         *_claim_best_mean(metric, own),
-        *_claim_winners(metric),
-        *_claim_levels(metric),
-        *_claim_metrics(metrics),
+        *themed(
+            "changes",
+            [*_claim_winners(metric), *_claim_levels(metric), *_claim_metrics(metrics)],
+        ),
     ]
     return [replace(claim, text=_without(metric) + claim.text) for claim in found]
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Table
+from oodometer.finding import Claim, Finding, Table, themed
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, number, points, points_and_p
 from oodometer.scores import ScoreTable
@@ -44,7 +44,7 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         protocol="spread",
         title="How far do the training runs differ?",
         question="How much does it matter which of these training runs is used?",
-        claims=tuple(claims),
+        claims=tuple(themed("changes", claims)),
         tables=(_table(field),),
         caveats=(
             f"Differences between two {field.run_word}s are tested on the samples that both "

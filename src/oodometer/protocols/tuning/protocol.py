@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding
+from oodometer.finding import Claim, Finding, themed
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
@@ -61,10 +61,8 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
         title="What does tuning gain, and how much of it is optimism?",
         question="Does a setting that is good against some outliers stay good against others?",
         claims=(
-            _claim_gain(cases, differences),
-            _claim_optimism(cases),
-            *_claim_winner(cases, rng),
-            _claim_sensitivity(cases),
+            *themed("explains", [_claim_gain(cases, differences), _claim_optimism(cases)]),
+            *themed("changes", [*_claim_winner(cases, rng), _claim_sensitivity(cases)]),
         ),
         tables=(gain_table(cases, differences), choice_table(cases)),
         series=(gains(cases), *curves(cases), *setting_intervals(cases)),

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell
+from oodometer.finding import Claim, Finding, Series, Table, TableCell, themed
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
     count,
@@ -50,7 +50,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         protocol="worst_case",
         title="Worst case: outliers that were searched for",
         question="What is left of a detector if somebody searches for outliers that fool it?",
-        claims=tuple(claims),
+        claims=tuple(themed("changes", claims)),
         tables=tuple(_table(part) for part in searched)
         + tuple(_transfer_table(part) for part in searched if len(part.found) > 1),
         series=tuple(_intervals(part) for part in searched)

@@ -1,0 +1,72 @@
+"""The answer to a ranking in the words of somebody who was asked: which detector to use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, count, listing
+from oodometer.protocols.ranking.sets import OnSets, Without, farthest_ahead, few
+from oodometer.protocols.ranking.standing import Contest, Standing
+
+_WINNERS = 2  # on single sets, and without them; the claims name more
+
+
+def answer(
+    contest: Contest, on_sets: OnSets, without: Without, *, is_trained_once: bool = False
+) -> str:
+    """Say whom to use, where another one is better, and on what that rests."""
+    if len(contest.detectors) == 1:
+        return f"{contest.leader} is the only detector here: there is nothing to choose from."
+    if contest.main is None:
+        metric = contest.subject.metric
+        return f"{contest.leader} has the best {metric}, but nothing says how certain that is."
+    cases = contest.values.shape[1]
+    tried = count(cases, contest.case) if cases > 1 else "these test samples"
+    beaten = farthest_ahead(on_sets, significant=True)
+    parts = [
+        *(_declared(contest.ours, contest.main) if contest.ours else ()),
+        choice(contest.main, tried),
+        *_by_winner(beaten, contest.set_word, "On {sets}, {winner} is better."),
+        *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads."),
+    ]
+    if is_trained_once:
+        parts.append("One training run cannot say whether that survives retraining.")
+    return " ".join(parts)
+
+
+def choice(standing: Standing, tried: str) -> str:
+    """Say which detectors may be the best; `tried` is what does not separate them."""
+    leader, tied = standing.leader, standing.tied
+    others = len(standing.detectors) - 1
+    if not tied:
+        every = standing.detectors[1] if others == 1 else f"all {others} others"
+        return f"Use {leader}: significantly ahead of {every} {standing.scope}."
+    if not standing.behind and others >= SHOWN:
+        return f"No detector stands out: {tried} separate none of {others + 1} from {leader}."
+    named = [leader, *tied]
+    if len(named) > SHOWN:
+        named = [*named[: SHOWN - 1], f"one of {len(named) - SHOWN + 1} more"]
+    return f"Use {listing(named, 'or')}: not separable with {tried}."
+
+
+def _declared(ours: str, standing: Standing) -> list[str]:
+    """Whom the detector that was declared in advance is ahead of, and behind."""
+    sure = [d.value for d in standing.ours.values() if d.p_value < SIGNIFICANT]
+    ahead, behind = (sum(sign * value > 0 for value in sure) for sign in (1, -1))
+    open_ = len(standing.ours) - len(sure)
+    parts = [f"significantly ahead of {ahead}"] * bool(ahead)
+    parts += [f"behind {behind}"] * bool(behind)
+    parts += [f"not separable from {open_}"] * bool(open_)
+    return [f"{ours} is {listing(parts)} of {count(len(standing.ours), 'other')}."]
+
+
+def _by_winner(winners: Mapping[str, str], word: str, sentence: str) -> list[str]:
+    """Tell who wins on which sets, the most frequent winners first."""
+    sets: dict[str, list[str]] = {}
+    for name, winner in winners.items():
+        sets.setdefault(winner, []).append(name)
+    often = sorted(sets, key=lambda winner: -len(sets[winner]))
+    return [
+        sentence.format(sets=few(sets[winner], word, "or"), winner=winner)
+        for winner in often[:_WINNERS]
+    ]
