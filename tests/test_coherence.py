@@ -112,6 +112,27 @@ def check_words(finding: Finding, scope: str, names: list[str], excluded: set[st
     assert named == (set() if decided else excluded)
 
 
+def check_answer(finding: Finding) -> None:
+    """The answer names those that can be the best, as far as it names detectors."""
+    board = next(table for table in finding.tables if table.name == "leaderboard")
+    able = [str(row[0]) for row in board.rows if row[2] == "yes"]
+    sentence = finding.answer.split(". ")[0].rstrip(".")
+    if sentence.startswith("No detector stands out"):
+        assert len(able) == len(board.rows) > 4
+        assert sentence.endswith(f"none of {len(able)} from {able[0]}")
+        return
+    named, why = sentence.removeprefix("Use ").split(": ")
+    assert ("significantly ahead of" in why) == (len(able) == 1)
+    if len(able) <= 4:
+        assert re.split(", | or ", named) == able
+    else:
+        assert re.split(", | or ", named) == [*able[:3], f"one of {len(able) - 3} more"]
+    leaders = finding.series[0]
+    assert leaders.name == "leaders"
+    shown = [str(p["label"]) for p in leaders.points if str(p["group"]).startswith("can be")]
+    assert shown == able[: len(shown)] and len(shown) == min(len(able), 10)
+
+
 def check_differences(finding: Finding) -> None:
     """An interval beside an adjusted p-value excludes 0 exactly where p is below 5%."""
     for table in tables(finding, "ours", "by") + [t for t in finding.tables if t.name == "ours"]:
@@ -136,6 +157,8 @@ def test_a_page_of_scores_never_contradicts_itself(runs, gap):
             finding = ranking(table, np.random.default_rng(0), ours)
             check_means(finding)
             check_leaderboards(finding, scopes=1 if runs == 1 else 2)
+            if not ours:
+                check_answer(finding)
             check_differences(finding)
 
 
@@ -150,6 +173,8 @@ def test_a_page_of_values_never_contradicts_itself(shape):
             finding = ranking_of(measured(seed, **shape), np.random.default_rng(0), ours)
             check_means(finding)
             check_leaderboards(finding, scopes=2 if "data" in shape else 1)
+            if not ours:
+                check_answer(finding)
             check_differences(finding)
 
 
@@ -284,7 +309,13 @@ def left_out(values):
         for name, own in values.items() for place, mean in enumerate(own) for run in range(6)
     ]  # fmt: skip
     finding = ranking_of(Results(pd.DataFrame(lines), ("seed",)), np.random.default_rng(0))
-    return [c for c in finding.claims if "without s" in c.text.lower() or "left out" in c.text]
+    told = [c for c in finding.claims if "without s" in c.text.lower() or "left out" in c.text]
+    assert all(claim.theme == "changes" for claim in told)
+    is_told = any("without" in c.text and c.verdict == "flips" for c in told)
+    assert is_told == ("Without" in finding.answer)
+    if is_told:
+        assert finding.answer.endswith("On s0 or s1, b is better. Without s2, b leads.")
+    return told
 
 
 def test_a_leader_that_one_set_makes_is_named():

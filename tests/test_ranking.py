@@ -340,7 +340,7 @@ def test_one_training_never_speaks_of_another():
         assert "on this model" in finding.claims[0].text
         # Six pairs of looks at one training are one case, whatever they show.
         assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)
-    assert [series.name for series in finding.series] == ["auroc", "ranks", "factors"]
+    assert [series.name for series in finding.series] == ["leaders", "auroc", "ranks", "factors"]
 
 
 def test_weights_files_are_repeats_as_seeds_are():

@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from oodometer.analysis import analyze
 from oodometer.cli import app, main
-from oodometer.finding import Claim, Finding, Table, from_json, to_json
+from oodometer.errors import UserError
+from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
 from oodometer.reports import FORMATS, markdown, render, report, summary
+from oodometer.reports.verdicts import by_theme
 
 LONG = "n" * 5000
 BAD = "na\x1b[31mme\x07\nof\ta\rthing\x00"
@@ -44,7 +46,8 @@ def shown(findings: list[Finding], width: int, *, lines: int = 19, encoding: str
 @pytest.mark.parametrize("name", ["a", BAD, "wide 日本語 " * 20, LONG])
 def test_a_summary_keeps_within_its_lines_and_its_width(width, encoding, name):
     reading = (*READING, (name, name), *(("note", f"{n} {name}") for n in range(20)))
-    first = Finding("p", "t", "q", claims(9), reading=reading)
+    answer = f"Use {name}: " + "not separable from any other with these runs " * 9
+    first = Finding("p", "t", "q", claims(9), reading=reading, answer=answer)
     other = Finding("p", "t", "q", claims(5, f"beats {name}"))
     text = shown([first, other], width, encoding=encoding)
     lines = text.split("\n")
@@ -78,12 +81,51 @@ def test_what_is_decided_comes_before_what_is_open():
     assert "stable    Noise harms all." in shown(findings, 80, lines=4)
 
 
-def test_the_reading_follows_the_main_claims_on_the_page():
+def test_the_answer_comes_first_in_every_format():
+    finding = Finding("p", "The title", "q", claims(5), answer="Use vim: ahead of all others.")
+    lines = shown([finding], 80).split("\n")
+    assert lines[0] == finding.answer and not lines[1]
+    for text in (render([finding], title="t"), markdown(finding)):
+        assert text.index(finding.answer) < text.index("Detector 0")
+    assert from_json(to_json(finding)) == finding
+
+
+def test_claims_are_grouped_by_theme_and_what_is_open_is_folded():
+    def claim(name, theme, verdict="undecided"):
+        return Claim(f"Claim {name}.", verdict, f"evidence of {name}", theme)
+
+    given = (
+        claim("a", "leads"), claim("b", "changes", "flips"), claim("c", "leads", "holds"),
+        claim("d", "changes"), claim("e", "changes"), claim("f", "missing"),
+    )  # fmt: skip
+    leads, changes, missing = by_theme(given)
+    assert [view.title for view in (leads, changes, missing)] == [
+        "Who leads", "What changes it", "What is missing"
+    ]  # fmt: skip
+    assert leads.claims == (given[0], given[2]) and not leads.folded
+    assert changes.claims == (given[1],) and changes.folded == (given[3], given[4])
+    assert missing.claims == (given[5],)
+    page = render([Finding("p", "t", "q", given)], title="t")
+    order = ["Who leads", "Claim a", "Claim c", "What changes it", "Claim b", "2 more claims are"]
+    places = [page.index(words) for words in [*order, "Claim d", "What is missing", "Claim f"]]
+    assert places == sorted(places)
+    assert all(claim.evidence in page for claim in given)
+    with pytest.raises(UserError, match="theme of a claim"):
+        Claim("a", "holds", "", "who")
+
+
+def test_the_reading_stands_beside_the_answer_or_after_the_claims():
     finding = Finding("p", "t", "q", claims(5), reading=READING, caveats=("careful",))
     page, text = render([finding], title="t"), markdown(finding)
-    order = ["Detector 0", "Detector 1", "How the data were read", "a, b, c", "Detector 2"]
+    order = ["Detector 0", "Detector 2", "How the data were read", "a, b, c", "careful"]
     places = [page.index(words) for words in order]
     assert places == sorted(places) and page.count("Detector 2") == 1
+    points = ({"label": "a", "group": "", "value": 0.5, "low": None, "high": None},)
+    series = (Series("intervals", "s", "Leaders", "d", "AUROC", points),)
+    answered = render([replace(finding, answer="Use a.", series=series)], title="t")
+    order = ["Use a.", "<svg", "How the data were read", "a, b, c", "Detector 0", "careful"]
+    places = [answered.index(words) for words in order]
+    assert places == sorted(places)
     assert text.index("Detector 4") < text.index("How the data were read") < text.index("careful")
     assert from_json(to_json(finding)) == finding
 
@@ -107,7 +149,7 @@ def test_analyze_says_in_20_lines_what_it_read(tmp_path):
     assert ["repeats", "seed (4 levels)"] in said
     assert any(line.startswith("metric") and "higher is better" in line for line in lines)
     page = (tmp_path / "out" / "report.html").read_text()
-    assert page.index("3 (column method): msp, knn, vim") < page.index("<svg")
+    assert page.index("3 (column method): msp, knn, vim") < page.index('class="claim')
     more = ["analyze", str(path), "--out", str(tmp_path / "out"), "--verbose"]
     verbose = " ".join(CliRunner().invoke(app, more).stdout.split())
     assert "Caveats" in verbose and "How each column was read" in verbose

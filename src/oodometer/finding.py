@@ -122,6 +122,14 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where the numbers of a finding come from: its digest in a store, and what shows more."""
+
+    digest: str
+    command: str  # such as "oodometer show 8fa532d92597 --store STORE"
+
+
+@dataclass(frozen=True)
 class Finding:
     """What one protocol concludes from one table of scores or results."""
 
@@ -137,6 +145,7 @@ class Finding:
     reading: tuple[tuple[str, str], ...] = ()  # how its input was read: ("metric", "AUROC")
     galleries: tuple[Gallery, ...] = ()  # pictures; only the HTML report shows them
     answer: str = ""  # to the question, as one would say it; every report starts with it
+    origin: Origin | None = None  # where it is stored, if it is
 
 
 def to_json(finding: Finding) -> str:
@@ -165,6 +174,7 @@ def from_json(text: str) -> Finding:
         reading=tuple((name, value) for name, value in content.get("reading", ())),
         galleries=tuple(_gallery_from_json(gallery) for gallery in content.get("galleries", ())),
         answer=content.get("answer", ""),
+        origin=Origin(**origin) if (origin := content.get("origin")) else None,
     )
 
 

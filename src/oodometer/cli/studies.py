@@ -6,8 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -251,18 +253,24 @@ def _write_report(
     from oodometer import reports
     from oodometer.engine.lead.trained import training_finding
     from oodometer.engine.stores import open_store
+    from oodometer.finding import Origin
+    from oodometer.study import to_yaml
 
     trained = training_finding(outcome, open_store(address))
     provenance = [
         ("study", outcome.study.name),
         ("oodometer", oodometer.__version__),
         ("torch", version("torch")),
-        ("specification", outcome.study.model_dump_json(exclude_defaults=True)),
         ("score table", outcome.table_key),
+        ("study file (YAML)", to_yaml(outcome.study)),
     ]
     title = f"Oodometer: {outcome.study.name}"
+    stored = [
+        replace(finding, origin=Origin(key, f"oodometer show {key[:12]} --store {quote(address)}"))
+        for finding, key in zip(outcome.findings, outcome.finding_keys, strict=True)
+    ]
     return reports.report(
-        [*outcome.findings, *([] if trained is None else [trained])],
+        [*stored, *([] if trained is None else [trained])],
         out,
         title=title,
         provenance=provenance,

@@ -3,78 +3,29 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from oodometer.finding import POINT_KEYS, Finding, Series, Table, Verdict
+from oodometer.finding import Finding
 from oodometer.reports.drawing import palette
-from oodometer.reports.drawing.figures import NARROW, draw, figure_rules
+from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
-from oodometer.reports.words import Shown, clean, numeric_columns, points_table, show_rows
+from oodometer.reports.views import finding_views, names_in
+from oodometer.reports.words import clean
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
-_WIDE_TABLE = 4  # columns with intervals; in wider tables intervals go below their values
-_VAST_TABLE = 6
 _LONG_LIST = 40
-_HEADLINES = 2  # claims above the account of how the data were read
-
-
-@dataclass(frozen=True)
-class TableView:
-    """A table ready to be rendered: cells as text, and which columns are numeric."""
-
-    title: str
-    note: str
-    columns: tuple[str, ...]
-    numeric: list[bool]
-    rows: list[list[Shown]]
-    intervals: int  # number of columns with intervals
-
-    @property
-    def stacked(self) -> bool:
-        """Whether intervals are written below their values, to save width."""
-        return self.intervals > _WIDE_TABLE
-
-    @property
-    def vast(self) -> bool:
-        """Whether the table needs a landscape page when printed."""
-        return self.intervals > _VAST_TABLE or len(self.columns) > 2 * _VAST_TABLE
-
-    @property
-    def gaps(self) -> int:
-        """Number of missing cells."""
-        return sum(cell.missing for row in self.rows for cell in row)
-
-
-@dataclass(frozen=True)
-class FigureView:
-    """A figure in both layouts, and its numbers."""
-
-    identifier: str
-    series: Series
-    wide: str
-    narrow: str
-    data: TableView
-
-
-@dataclass(frozen=True)
-class FindingView:
-    """A finding with its figures drawn and its tables formatted."""
-
-    identifier: str
-    finding: Finding
-    figures: list[FigureView]
-    tables: list[TableView]
-    verdicts: list[tuple[Verdict, int]]
-
-
+_LARGE_PAGE = 1_500_000  # characters; of such a page, large parts are compressed until seen
+_LARGE = 60_000  # characters of such a part: a table or a figure
 _POLICY = "content-security-policy"  # stands in for the policy until the page is whole
 
 
@@ -82,19 +33,21 @@ def render(
     findings: Sequence[Finding], *, title: str, provenance: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Return the page; equal findings give equal text."""
-    views = [_finding_view(finding, index) for index, finding in enumerate(findings, start=1)]
-    page = _template().render(
-        policy=_POLICY,
-        title=title,
-        views=views,
-        provenance=list(provenance),
-        verdicts=tally(claim for finding in findings for claim in finding.claims),
-        badges=BADGES,
-        long_list=_LONG_LIST,
-        headline_count=_HEADLINES,
-        reading_title=READING_TITLE,
-    )
-    page = clean(page)
+    names = names_in(findings)
+    contents = {
+        "policy": _POLICY,
+        "title": title,
+        "views": finding_views(findings, names),
+        "names": names,
+        "provenance": list(provenance),
+        "verdicts": tally(claim for finding in findings for claim in finding.claims),
+        "badges": BADGES,
+        "long_list": _LONG_LIST,
+        "reading_title": READING_TITLE,
+    }
+    page = clean(_template().render(contents, longest=math.inf))
+    if len(page) > _LARGE_PAGE:
+        page = clean(_template().render(contents, longest=_LARGE))
     return page.replace(_POLICY, _policy(page), 1)
 
 
@@ -112,41 +65,21 @@ def _policy(page: str) -> str:
     )
 
 
-def _finding_view(finding: Finding, index: int) -> FindingView:
-    identifier = f"finding-{index}"
-    return FindingView(
-        identifier=identifier,
-        finding=finding,
-        figures=[
-            _figure_view(series, f"{identifier}-figure-{number}")
-            for number, series in enumerate(finding.series, start=1)
-        ],
-        tables=[_table_view(table) for table in finding.tables],
-        verdicts=tally(finding.claims),
+def _packed(markup: Markup | str, what: str, longest: float) -> Markup:
+    """Compress longer markup; the script of the page unpacks it when it comes into view."""
+    from markupsafe import Markup
+
+    text = clean(str(markup))
+    if len(text) <= longest:
+        return Markup(text)
+    content = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    note = (
+        f"This {what} is large and is shown by JavaScript, which is off or too old here. "
+        "A report in the format csv or md holds all numbers."
     )
-
-
-def _figure_view(series: Series, identifier: str) -> FigureView:
-    return FigureView(
-        identifier=identifier,
-        series=series,
-        wide=draw(series, identifier=f"{identifier}-wide"),
-        narrow=draw(series, width=NARROW, identifier=f"{identifier}-narrow"),
-        data=_table_view(points_table(series, POINT_KEYS[series.kind])),
-    )
-
-
-def _table_view(table: Table) -> TableView:
-    rows = show_rows(table.rows)
-    numeric = numeric_columns(rows, len(table.columns))
-    intervals = sum(any(row[index].interval for row in rows) for index in range(len(table.columns)))
-    return TableView(
-        title=table.title,
-        note=table.note,
-        columns=table.columns,
-        numeric=numeric,
-        rows=rows,
-        intervals=intervals,
+    return Markup(
+        f'<div class="packed"><script type="application/gzip">{content}</script>'
+        f'<p class="packed-note" hidden>{note}</p><noscript><p>{note}</p></noscript></div>'
     )
 
 
@@ -163,9 +96,11 @@ def _template() -> Template:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    environment.filters["packed"] = _packed
     environment.globals["style"] = Markup(
         palette.stylesheet() + _resource("report.css") + figure_rules()
     )
+    environment.globals["script"] = Markup(_resource("report.js"))
     return environment.get_template("report.html.j2")
 
 

@@ -80,7 +80,12 @@
       add("tr[data-set]:not([data-set=" + quoted(state.set) + "]) { display: none; }");
       columns();
     }
-    if (state.level) only("data-level", state.level);
+    var level = all("#filter-level option").find(function (option) { return state.level && option.value === state.level; });
+    if (level) {
+      var own = "[data-factor=" + quoted(level.dataset.factor) + "]:not([data-level=" + quoted(level.dataset.level) + "])";
+      add("svg.figure " + own + " { opacity: .13; }");
+      add("tr" + own + " { display: none; }");
+    }
     if (state.name) {
       var without = ":not([data-detector*=" + quoted(state.name) + " i])";
       add("tr[data-detector]" + without + " { display: none; }");

@@ -50,6 +50,12 @@ def load_study(path: str | Path) -> Study:
     return parse_study(content, f"Study file '{path}'", path.parent.resolve())
 
 
+def to_yaml(study: Study) -> str:
+    """Write a study as the text of a file that `load_study` reads; defaults are left out."""
+    content = study.model_dump(mode="json", exclude_defaults=True)
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
+
+
 def _yaml_error(problem: Exception) -> str:
     """Where a text is not valid YAML, and why."""
     if isinstance(problem, ReaderError):

@@ -10,7 +10,7 @@ from oodometer.protocols.common.views import interval_series, rank_rows, span
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.standing import Contest, Standing
 
-MOST_LEADERS = 14  # rows of the first figure: a screen holds no more
+MOST_LEADERS = 10  # rows of the first figure: a screen holds no more
 
 
 def shown(mean: Estimate) -> Estimate | float:
