@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import DetectorModel, answers_of
+from oodometer.lab.training.task import Task
 from oodometer.lab.training.train import Training
 from oodometer.needs import Need
 from oodometer.outputs import Outputs
@@ -76,36 +77,51 @@ def train_models(
     for number, (card, need) in enumerate(wanted, 1):
         recipe = card.recipe(spec, shape, need.member, seed=spec.seed)
         title = f"{card.name} {need.member} of {card.members}" if need.member else card.name
-        left = _Progress(title, recipe.epochs, len(wanted) - number, notify)
-        made[need] = _train(card, recipe, images, auxiliary, device, left)
+        left = Progress(title, recipe.epochs, len(wanted) - number, notify)
+        trained = train_network(card.task, recipe, images, left, auxiliary=auxiliary, device=device)
+        made[need] = FittedModel(
+            card, recipe, trained.network, trained.epoch, trained.curve, trained.seconds
+        )
     return made
 
 
-def _train(
-    card: DetectorModel,
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """A network as training left it, in eval mode."""
+
+    network: nn.Module
+    epoch: int
+    curve: dict[str, tuple[float, ...]]
+    seconds: float
+
+
+def train_network(
+    task: Task,
     spec: TrainSpec,
     images: Images,
-    auxiliary: Images | None,
-    device: str,
-    progress: _Progress,
-) -> FittedModel:
+    progress: Progress,
+    *,
+    auxiliary: Images | None = None,
+    device: str = "cpu",
+) -> TrainedNetwork:
+    """Train one network, to the epoch that the specification names."""
     classes = max(1, int(images.labels.max()) + 1)
     started = time.monotonic()
-    training = Training(spec, images, classes, task=card.task, auxiliary=auxiliary, device=device)
+    training = Training(spec, images, classes, task=task, auxiliary=auxiliary, device=device)
     until = spec.epoch if isinstance(spec.epoch, int) else spec.epochs
     while training.epoch < until and not training.finished:
         training.run_epoch()
         progress.passed(training.epoch, training.curve["train_loss"][-1])
     weights = training.finished_weights(spec.checkpoint)
-    network = card.task.fresh_network(spec, images.shape, classes)
+    network = task.fresh_network(spec, images.shape, classes)
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     seconds = time.monotonic() - started
     epoch = training.used_epoch(spec.checkpoint)
     curve = {name: tuple(values) for name, values in training.curve.items()}
-    return FittedModel(card, spec, network.to(device).eval(), epoch, curve, seconds)
+    return TrainedNetwork(network.to(device).eval(), epoch, curve, seconds)
 
 
-class _Progress:
+class Progress:
     """Says now and then how far a training is and how long it will take."""
 
     def __init__(self, title: str, epochs: int, more: int, notify: Notify) -> None:
