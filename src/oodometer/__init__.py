@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from oodometer.errors import UserError
     from oodometer.evaluation import evaluate, evaluate_outputs
     from oodometer.finding import Finding
-    from oodometer.fitted import Certificate, FittedDetector, certify, fit_detector, load_detector
+    from oodometer.fitted import (
+        Certificate,
+        FittedDetector,
+        FittedGenerator,
+        certify,
+        fit_detector,
+        fit_generator,
+        load_detector,
+        load_generator,
+    )
     from oodometer.lab.asking.extract import extract
     from oodometer.lab.asking.session import Session
     from oodometer.lab.detector_models import detector_model
@@ -42,6 +51,7 @@ _HOME = {
     "Factor": "study",
     "Finding": "finding",
     "FittedDetector": "fitted",
+    "FittedGenerator": "fitted",
     "Head": "outputs",
     "Outputs": "outputs",
     "ScoreRow": "scores",
@@ -68,7 +78,9 @@ _HOME = {
     "evaluate_outputs": "evaluation",
     "extract": "lab.asking.extract",
     "fit_detector": "fitted",
+    "fit_generator": "fitted",
     "load_detector": "fitted",
+    "load_generator": "fitted",
     "load_scores": "score_files",
     "load_study": "study",
     "needs_of": "scoring",
@@ -88,6 +100,7 @@ __all__ = [
     "Factor",
     "Finding",
     "FittedDetector",
+    "FittedGenerator",
     "Head",
     "Outputs",
     "ScoreRow",
@@ -114,7 +127,9 @@ __all__ = [
     "evaluate_outputs",
     "extract",
     "fit_detector",
+    "fit_generator",
     "load_detector",
+    "load_generator",
     "load_scores",
     "load_study",
     "metrics",

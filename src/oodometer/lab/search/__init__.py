@@ -4,8 +4,10 @@ from oodometer.lab.search.energy import Energy, Standard
 from oodometer.lab.search.run import METHODS, SearchResult, search
 from oodometer.lab.search.variations import (
     VARIATIONS,
+    HasVariation,
     Variation,
     affine,
+    as_variation,
     color,
     generated,
     linf,
@@ -16,10 +18,12 @@ __all__ = [
     "METHODS",
     "VARIATIONS",
     "Energy",
+    "HasVariation",
     "SearchResult",
     "Standard",
     "Variation",
     "affine",
+    "as_variation",
     "color",
     "generated",
     "linf",

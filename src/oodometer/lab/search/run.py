@@ -20,7 +20,7 @@ from oodometer.lab.search.chains import Arrays, Chains, draw, effective_samples
 from oodometer.lab.search.energy import Energy, Score, Standard
 from oodometer.lab.search.kept import load_search, save_search, search_key
 from oodometer.lab.search.methods import METHODS
-from oodometer.lab.search.variations import Variation, make_variation
+from oodometer.lab.search.variations import HasVariation, Variation, as_variation
 
 __all__ = ["METHODS", "SearchResult", "search"]
 
@@ -57,7 +57,7 @@ class SearchResult:
 
 def search(
     score: Score,
-    variation: Variation | str,
+    variation: Variation | HasVariation | str,
     images: Tensor | NDArray[np.generic] | None = None,
     *,
     method: str = "metropolis",
@@ -76,7 +76,8 @@ def search(
 
     `score` is any function from images, (n, channels, height, width) in [0, 1], to n scores, higher
     = more out-of-distribution. `variation` says how the given images may vary ("affine", "color",
-    "linf", or a `Variation`); a generator takes no images, but the number of `chains`.
+    "linf", or a `Variation`); a generator, such as one of `fit_generator`, takes no images, but the
+    number of `chains`.
     `known_scores` are scores of known validation data, by which energies are standardized: without
     them, they are the scores themselves. The search ends after `steps`, or earlier after
     `seconds`. ``start="random"`` begins at random points, as published; by default chains begin
@@ -84,12 +85,9 @@ def search(
     shorter search with the same arguments. In `folder` the search is kept every half minute and at
     its end: the same search is resumed there, also with more steps.
     """
-    given = _given(images, variation, chains)
-    made = (
-        make_variation(variation, tuple(given.shape[1:]))
-        if isinstance(variation, str)
-        else variation
-    )
+    asked = variation if isinstance(variation, str) else as_variation(variation)
+    given = _given(images, asked, chains)
+    made = as_variation(asked, tuple(given.shape[1:]) if images is not None else None)
     for name, value in (("steps", steps), ("batch_size", batch_size)):
         if type(value) is not int or value < 1:
             raise UserError(f"{name} must be a whole number of at least 1, got {value!r}.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -44,6 +44,7 @@ class Variation:
     conditional: bool = True  # whether it varies given images
     scale: float = 1.0  # how far a pixel moves per unit of a coordinate, if that is fixed
     note: str = ""  # what a reader of results has to know
+    shape: tuple[int, ...] | None = None  # of its images, if it makes only these
 
     def images(self, given: Tensor, latent: Tensor) -> Tensor:
         """Return the image of each latent point; refuse anything else."""
@@ -55,6 +56,33 @@ class Variation:
                 f"width) of as many points, got {what}."
             )
         return made.clamp(0, 1)
+
+
+@runtime_checkable
+class HasVariation(Protocol):
+    """What makes images of points, such as a fitted generator."""
+
+    @property
+    def variation(self) -> Variation:
+        """Its images, to search among."""
+
+
+def as_variation(given: object, shape: tuple[int, ...] | None = None) -> Variation:
+    """The variation that is given, by its text, or as part of something else.
+
+    `shape` is that of the images to vary, or of those that detectors take.
+    """
+    if isinstance(given, str):
+        return make_variation(given, shape or ())
+    made = given.variation if isinstance(given, HasVariation) else given
+    if not isinstance(made, Variation):
+        raise UserError(
+            f"A variation must be a name such as affine, a Variation or a fitted generator, got "
+            f"{type(given).__name__}."
+        )
+    if shape and made.shape and made.shape != shape:
+        raise UserError(f"Variation '{made.name}' makes images of shape {made.shape}, not {shape}.")
+    return made
 
 
 def affine(
