@@ -171,3 +171,54 @@ def test_files_that_are_no_generators_are_refused(generator, tmp_path):
             om.load_generator(rewritten(**changes))
     with pytest.raises(UserError, match="is not a file that FittedDetector.save wrote"):
         om.load_detector(file)
+
+
+@pytest.mark.parametrize(
+    ("detector", "space"),
+    [
+        ("vae", "sphere"),
+        ("reconstruction_error", "box"),
+        ("normalized_autoencoder", "sphere"),
+    ],
+)
+def test_decoders_of_fitted_detectors_are_variations(detector, space):
+    pictures = bars(64).pixels
+    fitted = om.fit_detector(detector, pictures, size="tiny")
+    decoder = fitted.decoder()
+    assert (decoder.name, decoder.space, decoder.shape) == (
+        f"decoder of {detector}", space, (1, 8, 8),
+    )  # fmt: skip
+    found = om.search(lambda x: x.mean((1, 2, 3)), decoder, chains=8, steps=20)
+    assert found.images.shape == (8, 1, 8, 8) and found.scores.mean() < found.clean_scores.mean()
+    assert decoder.note in found.notes
+    again = om.search(lambda x: x.mean((1, 2, 3)), fitted.decoder(), chains=8, steps=20)
+    assert torch.equal(again.images, found.images)
+
+
+def test_codes_in_the_box_are_those_of_training_images():
+    fitted = om.fit_detector("reconstruction_error", bars(64).pixels, size="tiny")
+    (need,) = fitted.models
+    codes = fitted.trained_on[need][:, 1:]
+    low, high = (torch.quantile(codes, q, dim=0) for q in (0.01, 0.99))
+    point = (codes[:3] - low) / (high - low)  # where the codes of three images are in the box
+    network = fitted.models[need].network
+    pictures = torch.from_numpy(bars(64).floats(np.arange(3)))
+    with torch.no_grad():
+        wanted = network(pictures)[1].sigmoid()
+        made = fitted.decoder().images(torch.zeros(3, 0), point)
+    torch.testing.assert_close(made, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_the_published_autoencoder_has_codes_from_minus_one_to_one():
+    random = np.random.default_rng(0)
+    pictures = random.integers(0, 255, (32, 3, 32, 32), np.uint8)
+    fitted = om.fit_detector("reconstruction_error(architecture=evg)", pictures, size="tiny")
+    decoder = fitted.decoder()
+    made = decoder.images(torch.zeros(2, 0), torch.rand(2, decoder.dimensions))
+    assert decoder.space == "box" and made.shape == (2, 3, 32, 32)
+
+
+def test_detectors_without_a_decoder_say_so():
+    fitted = om.fit_detector("pixelcnn", bars(32).pixels, size="tiny")
+    with pytest.raises(UserError, match="Detector 'pixelcnn' has no decoder"):
+        fitted.decoder()

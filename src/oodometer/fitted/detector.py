@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from oodometer.fitted.images import as_images
 from oodometer.fitted.models import FittedModel, training_outputs
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import draw_samples
+from oodometer.lab.search.variations import Variation, generated
 from oodometer.needs import Need
 from oodometer.outputs import Outputs
 from oodometer.registry import Choice, ScoreOutputs
@@ -83,6 +84,20 @@ class FittedDetector:
                 ).numpy()
                 return drawn
         raise UserError(f"Detector '{self.name}' has no generative model, so it draws no samples.")
+
+    def decoder(self) -> Variation:
+        """The images that its network decodes from codes, for `search`, if it has a decoder."""
+        for need, model in self.models.items():
+            if model.card.codes is not None:
+                codes = model.card.codes(model.network, self.trained_on.get(need))
+                made = generated(
+                    codes.decode,
+                    codes.dimensions,
+                    space=codes.space,
+                    name=f"decoder of {self.name}",
+                )
+                return replace(made, note=codes.note, shape=self.shape)
+        raise UserError(f"Detector '{self.name}' has no decoder, so it makes no images of codes.")
 
     def save(self, file: str | os.PathLike[str]) -> Path:
         """Write weights and settings to one file, which `load_detector` reads."""

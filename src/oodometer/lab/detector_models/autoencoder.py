@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from oodometer.errors import UserError
-from oodometer.lab.detector_models.cards import detector_model
+from oodometer.lab.detector_models.cards import Codes, detector_model
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
@@ -106,7 +106,8 @@ class Decoder(nn.Module):
         reverse = [code, *reversed(widths)]
         self.layers = nn.ModuleList(map(_layer, reverse, reverse[1:]))
         self.last = nn.Conv2d(reverse[-1], channels, 3, padding=1)
-        self._sizes = pooled_sizes(size)[-2::-1]
+        last, *self._sizes = reversed(pooled_sizes(size))
+        self.code_shape = (code, *last)
 
     def forward(self, code: Tensor) -> Tensor:
         """Return images, before their sigmoid."""
@@ -264,6 +265,39 @@ def _answer(errors: Errors, model: nn.Module, images: Tensor) -> Tensor:
 
 
 COLUMNS = 1 + SMALL.code  # of the answers of the small size
+_MIDDLE = 0.98  # of the training codes, the share that the box spans
+
+
+def _spanned(model: nn.Module, answers: Tensor | None) -> Codes:
+    """The box that most training codes lie in, coordinate by coordinate."""
+    assert isinstance(model, Autoencoder) and isinstance(model.decoder, Decoder)
+    assert answers is not None, "answers about training data are kept"
+    outside = (1 - _MIDDLE) / 2
+    codes = answers[:, 1:]
+    low, high = (codes.quantile(q, dim=0) for q in (outside, 1 - outside))
+    note = f"Each coordinate of a code spans {_MIDDLE:.0%} of the training images' codes."
+    return _decoding(model, low, high, model.decoder.code_shape, note)
+
+
+def _hyperbolic(model: nn.Module, answers: Tensor | None) -> Codes:
+    """The box from -1 to 1, which a hyperbolic tangent maps all images into."""
+    assert isinstance(model, Autoencoder) and isinstance(model.decoder, nn.Sequential)
+    first = model.decoder[0]
+    assert isinstance(first, nn.ConvTranspose2d)
+    ends = torch.ones(first.in_channels)
+    note = "Each coordinate of a code is from -1 to 1."
+    return _decoding(model, -ends, ends, (first.in_channels, 1, 1), note)
+
+
+def _decoding(
+    model: Autoencoder, low: Tensor, high: Tensor, shape: tuple[int, ...], note: str
+) -> Codes:
+    def decode(points: Tensor) -> Tensor:
+        values = low.to(points) + points * (high - low).to(points)
+        images: Tensor = model.decoder(values.view(-1, *shape)).sigmoid()
+        return images
+
+    return Codes(decode, len(low), "box", note)
 
 
 @detector_model(
@@ -271,6 +305,7 @@ COLUMNS = 1 + SMALL.code  # of the answers of the small size
     spec=od_test_recipe,
     of_training=True,
     columns=COLUMNS,
+    codes=_spanned,
 )
 def autoencoder_mse(model: nn.Module, images: Tensor) -> Tensor:
     """Mean squared error of the reconstruction, and the code."""
@@ -282,6 +317,7 @@ def autoencoder_mse(model: nn.Module, images: Tensor) -> Tensor:
     spec=od_test_recipe,
     of_training=True,
     columns=COLUMNS,
+    codes=_spanned,
 )
 def autoencoder_bce(model: nn.Module, images: Tensor) -> Tensor:
     """Mean cross-entropy of the reconstruction, and the code."""
@@ -292,6 +328,7 @@ def autoencoder_bce(model: nn.Module, images: Tensor) -> Tensor:
     task=_task(evg_autoencoder, "autoencoder_evg_mse", squared_error, filled=True),
     spec=evg_recipe,
     columns=COLUMNS,
+    codes=_hyperbolic,
 )
 def autoencoder_evg_mse(model: nn.Module, images: Tensor) -> Tensor:
     """Mean squared error of the reconstruction, and the code, by EvG's network."""
@@ -302,6 +339,7 @@ def autoencoder_evg_mse(model: nn.Module, images: Tensor) -> Tensor:
     task=_task(evg_autoencoder, "autoencoder_evg_bce", cross_entropy, filled=True),
     spec=evg_recipe,
     columns=COLUMNS,
+    codes=_hyperbolic,
 )
 def autoencoder_evg_bce(model: nn.Module, images: Tensor) -> Tensor:
     """Mean cross-entropy of the reconstruction, and the code, by EvG's network."""

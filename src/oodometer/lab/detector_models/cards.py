@@ -26,6 +26,19 @@ Answer = Callable[[nn.Module, Tensor], Tensor]
 Recipe = Callable[[TrainSpec, tuple[int, ...]], TrainSpec]  # (spec of the run, shape of an input)
 Draw = Callable[[nn.Module, int, torch.Generator], Tensor]  # (model, count, generator) -> images
 
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The points that a model decodes: in the box [0, 1]^D, or on the unit sphere."""
+
+    decode: Callable[[Tensor], Tensor]  # points (n, dimensions) -> images in [0, 1]
+    dimensions: int
+    space: Literal["box", "sphere"]
+    note: str  # what the points are
+
+
+Decode = Callable[[nn.Module, "Tensor | None"], Codes]  # (model, its answers about training data)
+
 # The fields of a specification that say which samples there are; the others say what is done.
 # So do those that say how large models are and what they learn from.
 _OF_DATA = (
@@ -62,6 +75,7 @@ class DetectorModel:
     members: int = 1  # networks, each with a seed of its own; answers of several are stacked
     gradients: bool = False  # whether answering takes gradients with respect to the inputs
     samples: Draw | None = None  # of a generative model: images that it draws, for the report
+    codes: Decode | None = None  # of a model with a decoder: what this makes images of
     code: tuple[Callable[..., object], ...] = ()  # of somebody else's that it runs
 
     def __post_init__(self) -> None:
@@ -158,6 +172,7 @@ def detector_model(
     members: int = 1,
     gradients: bool = False,
     samples: Draw | None = None,
+    codes: Decode | None = None,
 ) -> Callable[[Answer], Answer]:
     """Register the decorated function as what a detector model answers, under its own name.
 
@@ -166,7 +181,8 @@ def detector_model(
     how many networks there are ("data", "run" or "outliers"), `spec` its recipe, such as the number
     of epochs, from the specification of the run and the shape of an input. `source` changes what it
     is trained on. With `members` an ensemble is trained, whose answers are stacked. `gradients`
-    allows the function to take gradients. `samples(model, count, generator)` draws images.
+    allows the function to take gradients. `samples(model, count, generator)` draws images, and
+    `codes(model, answers)` says which points its decoder makes images of.
     """
 
     def add(answer: Answer) -> Answer:
@@ -191,6 +207,7 @@ def detector_model(
             members,
             gradients,
             samples,
+            codes,
         )
         return answer
 

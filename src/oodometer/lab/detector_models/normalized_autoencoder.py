@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from oodometer.errors import UserError
 from oodometer.lab.detector_models.autoencoder import MIRRORED, dequantized, image_size
-from oodometer.lab.detector_models.cards import detector_model
+from oodometer.lab.detector_models.cards import Codes, detector_model
 from oodometer.lab.detector_models.normalized_networks import (
     WIDTHS,
     plain_networks,
@@ -272,14 +272,19 @@ def _samples(model: nn.Module, count: int, generator: torch.Generator) -> Tensor
     return model.negatives(count, sampling_of("paper", channels), clip_rows, generator)[0]
 
 
-@detector_model(task=_task(clip_rows), spec=recipe, samples=_samples)
+def _codes(model: nn.Module, answers: Tensor | None) -> Codes:
+    assert isinstance(model, NormalizedAutoencoder)
+    return Codes(model.decode, model.latents.shape[1], "sphere", "Codes lie on the unit sphere.")
+
+
+@detector_model(task=_task(clip_rows), spec=recipe, samples=_samples, codes=_codes)
 def nae(model: nn.Module, images: Tensor) -> Tensor:
     """Energy: mean squared error of the reconstruction."""
     energy: Tensor = model(images)
     return energy
 
 
-@detector_model(task=_task(clip_pixels), spec=recipe, samples=_samples)
+@detector_model(task=_task(clip_pixels), spec=recipe, samples=_samples, codes=_codes)
 def nae_by_pixel(model: nn.Module, images: Tensor) -> Tensor:
     """Energy, by a network whose samples were drawn with the other clipping of gradients."""
     energy: Tensor = model(images)

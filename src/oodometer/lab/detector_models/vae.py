@@ -5,6 +5,8 @@ Kingma and Welling 2014, arXiv:1312.6114, with a Bernoulli decoder and a standar
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -16,10 +18,9 @@ from oodometer.lab.detector_models.autoencoder import (
     image_size,
     layer_widths,
     od_test_recipe,
-    pooled_sizes,
     widths_of,
 )
-from oodometer.lab.detector_models.cards import detector_model
+from oodometer.lab.detector_models.cards import Codes, detector_model
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.outputs import View
 from oodometer.registry import Scorer, detector
@@ -39,7 +40,7 @@ class VariationalAutoencoder(nn.Module):
         self.mean = nn.Conv2d(2 * widths.code, widths.code, 1)
         self.log_variance = nn.Conv2d(2 * widths.code, widths.code, 1)
         self.decoder = Decoder(widths.code, layers, channels, size)
-        self.code_shape = (widths.code, *pooled_sizes(size)[-1])
+        self.code_shape = self.decoder.code_shape
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean and log variance of the code, and the reconstruction before its sigmoid.
@@ -91,12 +92,27 @@ def _samples(model: nn.Module, count: int, generator: torch.Generator) -> Tensor
     return images.sigmoid()
 
 
+def _codes(model: nn.Module, answers: Tensor | None) -> Codes:
+    """The sphere that most codes of the prior are near: its radius is the root of D."""
+    assert isinstance(model, VariationalAutoencoder)
+    dimensions = math.prod(model.code_shape)
+
+    def decode(points: Tensor) -> Tensor:
+        code = math.sqrt(dimensions) * points
+        images: Tensor = model.decoder(code.view(-1, *model.code_shape)).sigmoid()
+        return images
+
+    note = f"Codes lie at distance {math.sqrt(dimensions):.3g} from the mean of the normal prior."
+    return Codes(decode, dimensions, "sphere", note)
+
+
 @detector_model(
     task=Task(_network, bound_loss),
     spec=_recipe,
     of_training=True,
     columns=COLUMNS,
     samples=_samples,
+    codes=_codes,
 )
 def variational_autoencoder(model: nn.Module, images: Tensor) -> Tensor:
     """Minus the evidence lower bound in nats, and the mean of the code."""
