@@ -9,8 +9,10 @@ import pytest
 import safetensors.numpy
 import torch
 from test_generators import bars
+from typer.testing import CliRunner
 
 import oodometer as om
+from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.lab.generators.quality import frechet_distance, measure_quality, nearest_distances
 
@@ -222,3 +224,26 @@ def test_detectors_without_a_decoder_say_so():
     fitted = om.fit_detector("pixelcnn", bars(32).pixels, size="tiny")
     with pytest.raises(UserError, match="Detector 'pixelcnn' has no decoder"):
         fitted.decoder()
+
+
+def test_attack_takes_the_file_of_a_generator_or_of_a_detector(generator, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    generator.save("bars.safetensors")
+    om.fit_detector("vae", bars(64).pixels, size="tiny").save("vae.safetensors")
+    known = 255 - bars(60, 1).pixels
+    np.savez("known.npz", train_images=known, test_images=known[:40])
+    np.savez("outliers.npz", images=bars(20, 2).pixels)
+    arguments = [
+        "attack", "--train", "known.npz", "--id", "known.npz", "--ood", "bars=outliers.npz",
+        "--detectors", "reconstruction_error", "--size", "tiny", "--steps", "4", "--images", "6",
+        "--variation", "bars.safetensors,vae.safetensors",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "oodometer-attack" / "report.html").read_text()
+    assert "stylegan2 bars of bars" in page and "decoder of vae vae of bars" in page
+    wrong = CliRunner().invoke(app, [*arguments, "--variation", "none.safetensors"])
+    assert "Generator file 'none.safetensors'" in str(wrong.exception)
+    with pytest.raises(UserError, match=r"makes images of shape \(1, 8, 8\), not \(1, 4, 4\)"):
+        dark = torch.zeros(4, 1, 4, 4)
+        om.attack_scores({"mean": lambda x: x.mean((1, 2, 3))}, dark, {"dark": dark}, variations=generator, steps=1)

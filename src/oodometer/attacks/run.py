@@ -22,14 +22,16 @@ from oodometer.evaluation import (
     models_of,
     require_no_classifier,
 )
-from oodometer.fitted import fit_detector
+from oodometer.fitted import fit_detector, load_variation
 from oodometer.fitted.images import Pictures
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import load_own_data
-from oodometer.lab.search import SearchResult, Variation, make_variation, search
+from oodometer.lab.search import HasVariation, SearchResult, Variation, as_variation, search
 from oodometer.protocols import score_protocol
 from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo, join_runs, validation_half
 from oodometer.scoring import choices
+
+Varied = str | Variation | HasVariation
 
 _SECONDS_BETWEEN_NOTES = 10.0
 
@@ -45,7 +47,7 @@ class Attack(Evaluation):
 class _Plan:
     """What to search, and how long."""
 
-    variations: tuple[str | Variation, ...]
+    variations: tuple[Varied, ...]
     method: str
     steps: int
     seconds: float | None
@@ -61,7 +63,7 @@ def attack(
     ood: str | Sequence[str] | Mapping[str, str | Data],
     *,
     detectors: str | Sequence[str],
-    variations: str | Variation | Sequence[str | Variation] = ("affine", "color"),
+    variations: Varied | Sequence[Varied] = ("affine", "color"),
     method: str = "metropolis",
     steps: int = 300,
     seconds: float | None = None,
@@ -82,11 +84,12 @@ def attack(
 
     The data are those of `evaluate`, but images in [0, 1] before they are normalized. The first
     `images` of each outlier set are varied, one chain each, by `variations` ("affine", "color",
-    "linf", or a `Variation`). Half of the ID data standardizes the scores, the other half is
-    what outliers are compared with. `steps` and `seconds` limit each search; `method` and `seed`
-    are those of `search`, and so is `folder`, in which an interrupted attack is resumed. Detectors
-    with networks of their own are trained on `train`, of this `size` and with these `auxiliary`
-    outliers, as by `fit_detector`; if there are no others, `model` may be None.
+    "linf", a `Variation`, a fitted generator or the file of one). Half of the ID data standardizes
+    the scores, the other half is what outliers are compared with. `steps` and `seconds` limit each
+    search; `method` and `seed` are those of `search`, and so is `folder`, in which an interrupted
+    attack is resumed. Detectors with networks of their own are trained on `train`, of this `size`
+    and with these `auxiliary` outliers, as by `fit_detector`; if there are no others, `model` may
+    be None.
     """
     chosen = choices(detectors)
     plan = _planned(variations, method, steps, seconds, seed, batch_size, folder)
@@ -131,7 +134,7 @@ def attack_scores(
     id: Tensor | NDArray[np.generic],
     ood: Mapping[str, Tensor | NDArray[np.generic]],
     *,
-    variations: str | Variation | Sequence[str | Variation] = ("affine", "color"),
+    variations: Varied | Sequence[Varied] = ("affine", "color"),
     method: str = "metropolis",
     steps: int = 300,
     seconds: float | None = None,
@@ -158,7 +161,7 @@ def _tensor(images: Tensor | NDArray[np.generic]) -> Tensor:
 
 
 def _planned(
-    variations: str | Variation | Sequence[str | Variation],
+    variations: Varied | Sequence[Varied],
     method: str,
     steps: int,
     seconds: float | None,
@@ -166,7 +169,9 @@ def _planned(
     batch_size: int,
     folder: PathLike | None,
 ) -> _Plan:
-    listed = (variations,) if isinstance(variations, str | Variation) else tuple(variations)
+    if isinstance(variations, str | Variation | HasVariation):
+        variations = (variations,)
+    listed = tuple(map(_loaded, variations))
     if not listed:
         raise UserError("variations is empty: name at least one, such as affine.")
     return _Plan(listed, method, steps, seconds, seed, batch_size, folder)
@@ -192,7 +197,7 @@ def _searched(
             known_scores = scores_of(scorer, standard, plan.batch_size)
             for name, images in outliers.items():
                 for asked in plan.variations:
-                    made = _variation(asked, images)
+                    made = as_variation(asked, tuple(images.shape[1:]))
                     title = f"{made.name} of {name} against {label}"
                     found[title] = search(
                         scorer, made, images if made.conditional else None, method=plan.method,
@@ -237,8 +242,11 @@ class _Progress:
             self._note(f"{self._title}: step {done} of {steps}, about {left:.0f} s left")
 
 
-def _variation(asked: str | Variation, images: Tensor) -> Variation:
-    return make_variation(asked, tuple(images.shape[1:])) if isinstance(asked, str) else asked
+def _loaded(asked: Varied) -> Varied:
+    """The variation of a saved generator, where a file is named."""
+    if isinstance(asked, str) and asked.endswith(".safetensors"):
+        return load_variation(asked)
+    return asked
 
 
 def _concluded(

@@ -35,7 +35,10 @@ def attack(
     ],
     model: Model = None,
     variation: Annotated[
-        str, typer.Option(help="Comma-separated: affine, color, linf(radius=0.01).")
+        str,
+        typer.Option(
+            help="Comma-separated: affine, color, linf(radius=0.01), or a saved generator."
+        ),
     ] = "affine,color",
     method: Annotated[
         str, typer.Option(help="metropolis, tempering, random_search, coordinate_descent, ...")

@@ -3,7 +3,12 @@
 from oodometer.fitted.detector import FittedDetector
 from oodometer.fitted.files import load_detector
 from oodometer.fitted.fit import fit_detector
-from oodometer.fitted.generator import FittedGenerator, fit_generator, load_generator
+from oodometer.fitted.generator import (
+    FittedGenerator,
+    fit_generator,
+    load_generator,
+    load_variation,
+)
 from oodometer.fitted.guarantees import certify
 from oodometer.lab.detector_models.with_outliers.certificates import Certificate
 
@@ -16,4 +21,5 @@ __all__ = [
     "fit_generator",
     "load_detector",
     "load_generator",
+    "load_variation",
 ]

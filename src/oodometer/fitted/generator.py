@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from oodometer.errors import UserError
+from oodometer.fitted.files import load_detector
 from oodometer.fitted.fit import training_spec
 from oodometer.fitted.images import Pictures, as_images
 from oodometer.fitted.models import Notify, Progress, train_network
@@ -209,6 +210,15 @@ def load_generator(file: str | os.PathLike[str]) -> FittedGenerator:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, ValidationError) as why:
         raise does_not_fit(path, "generator", said, why) from why
+
+
+def load_variation(file: str | os.PathLike[str]) -> Variation:
+    """The images that a saved generator makes, or that the decoder of a saved detector does."""
+    path = Path(file)
+    _, said = read_file(path, "generator", "detector")
+    is_generator = "generator" in said
+    made = load_generator(path).variation if is_generator else load_detector(path).decoder()
+    return replace(made, name=f"{made.name} {path.stem}")
 
 
 def _tensor(images: Images) -> Tensor:

@@ -37,9 +37,9 @@ def write_file(path: Path, arrays: Arrays, said: Mapping[str, object]) -> Path:
     return path
 
 
-def read_file(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays of a file and what is said beside them; `kind` is "detector" or "generator"."""
-    what = f"{kind.capitalize()} file"
+def read_file(path: Path, *kinds: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays of a file and what is said beside them; a kind is "detector" or "generator"."""
+    what = f"{kinds[0].capitalize()} file"
     refuse_special(path, what)
     try:
         with safetensors.safe_open(path, framework="numpy") as opened:
@@ -54,8 +54,9 @@ def read_file(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str,
             f"'{path}' is damaged, or is not a file that save wrote: "
             f"{' '.join(str(problem).split())[:200]}."
         ) from None
-    if not isinstance(said, dict) or kind not in said:
-        raise UserError(f"'{path}' is not a file that Fitted{kind.capitalize()}.save wrote.")
+    if not isinstance(said, dict) or not set(kinds) & set(said):
+        wanted = " or ".join(f"Fitted{kind.capitalize()}.save" for kind in kinds)
+        raise UserError(f"'{path}' is not a file that {wanted} wrote.")
     if said.get("format") != _FORMAT:
         raise UserError(
             f"'{path}' was written by another version of oodometer ({said.get('version')}), whose "
