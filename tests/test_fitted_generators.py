@@ -246,4 +246,10 @@ def test_attack_takes_the_file_of_a_generator_or_of_a_detector(generator, tmp_pa
     assert "Generator file 'none.safetensors'" in str(wrong.exception)
     with pytest.raises(UserError, match=r"makes images of shape \(1, 8, 8\), not \(1, 4, 4\)"):
         dark = torch.zeros(4, 1, 4, 4)
-        om.attack_scores({"mean": lambda x: x.mean((1, 2, 3))}, dark, {"dark": dark}, variations=generator, steps=1)
+        om.attack_scores(
+            {"mean": lambda x: x.mean((1, 2, 3))},
+            dark,
+            {"dark": dark},
+            variations=generator,
+            steps=1,
+        )

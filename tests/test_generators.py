@@ -232,6 +232,9 @@ def test_parts_learn_in_turn_by_their_own_losses():
 
 def test_adam_of_parts_that_also_take_turns_with_a_penalty():
     spec = recipe(TrainSpec(data="x", model_size="tiny"), (40, 1, 8, 8))
+    published = recipe(TrainSpec(data="x", model_size="paper"), (50_000, 3, 32, 32))
+    assert (published.epochs - 1) * 782 < 200_000 <= published.epochs * 782  # batches of 64
+    spec = spec.model_copy(update={"learning_rate": published.learning_rate})
     pictures = Images("grey", np.full((40, 1, 8, 8), 99, np.uint8), np.full(40, -1))
     training = Training(spec, pictures, 1, task=TASK)
     training.run_epoch()
