@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 import oodometer.builtin  # noqa: F401 - importing registers the built-in detectors
-from oodometer.attacks.scorers import opened, scores_of
 from oodometer.lab.search import Energy, Variation, affine, color
 from oodometer.lab.search.chains import Chains
 from oodometer.lab.search.methods import metropolis
 from oodometer.lab.training.networks import build_network
 from oodometer.scoring import choices
+from oodometer.searches.scorers import opened, scores_of
 
 IMAGES = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 SHAPE, BATCH = (3, 32, 32), 500

@@ -84,6 +84,17 @@ MAY_IMPORT = {
         "registry",
         "study",
     },
+    "searches": {
+        "errors",
+        "finding",
+        "lab",
+        "needs",
+        "outputs",
+        "pictures",
+        "registry",
+        "scores",
+        "scoring",
+    },
     "testing": {"builtin", "errors", "calls", "fitted", "lab", "needs", "outputs", "registry"},
     "protocols": {
         "errors",
@@ -144,6 +155,7 @@ MAY_IMPORT["attacks"] = {
     "registry",
     "scores",
     "scoring",
+    "searches",
 }
 MAY_IMPORT["web"] = {
     "builtin",

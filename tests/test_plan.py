@@ -100,7 +100,7 @@ def test_the_plan_of_a_study_is_recorded_once_and_read_back():
     assert record.failures == {
         (run.label, label): failure_key(run, label)
         for run in made.runs
-        for label in ("", *run.scores)
+        for label in ("", *run.units)
     }
     assert record_plan(planned(ood=["noise"]), store) != key
 

@@ -81,7 +81,7 @@ def test_the_longest_comes_first_and_one_trains_for_all():
     schedule = Schedule(jobs, Durations(), slots=3)
     picked = [schedule.pick("", lambda job: True) for _ in range(4)]
     assert [piece and piece.job.run.label for piece in picked] == ["long", "c", "short", None]
-    assert all(piece.trains and not piece.detectors for piece in picked[:3])
+    assert all(piece.trains and not piece.units for piece in picked[:3])
     jobs[2].trained = True  # a checkpoint in mid-training
     follower = schedule.pick("", lambda job: True)
     assert follower is not None and follower.job is jobs[2] and not follower.trains
@@ -96,12 +96,12 @@ def test_a_worker_goes_on_with_its_run_and_the_last_pieces_are_shared():
     jobs[0].trained = jobs[0].prepared = True
     jobs[2].prepared = True  # nothing left to prepare: detectors are handed out in small pieces
     piece = schedule.pick("one", lambda job: True)
-    assert piece.job is jobs[0] and len(piece.detectors) == 2
+    assert piece.job is jobs[0] and len(piece.units) == 2
     thief = schedule.pick("", lambda job: True)
-    assert thief.job is jobs[2] and len(thief.detectors) == 2
+    assert thief.job is jobs[2] and len(thief.units) == 2
     sizes = []
     while (more := schedule.pick("one", lambda job: True)) is not None and more.job is jobs[0]:
-        sizes.append(len(more.detectors))
+        sizes.append(len(more.units))
     assert sizes == sorted(sizes, reverse=True) and sum(sizes) == 6 and sizes[-1] == 1
 
 
@@ -205,7 +205,7 @@ def simulated(jobs: list[Job], true, slots: int) -> list[tuple[float, float | No
         for (stage, which), seconds in true(piece).items():
             units = piece.job.cost.training if stage == "train" else 1.0
             schedule.durations.note(stage, which, units, seconds)
-        if not piece.detectors:
+        if not piece.units:
             piece.job.trained = piece.job.prepared = True
         schedule.close_done()
     return [*said, (now, 0.0)]
@@ -213,8 +213,8 @@ def simulated(jobs: list[Job], true, slots: int) -> list[tuple[float, float | No
 
 def takes(seconds_per_unit, extract: float = 5.0, score: float = 2.0):
     def true(piece):
-        if piece.detectors:
-            return {("score", label): score for label in piece.detectors}
+        if piece.units:
+            return {("score", label): score for label in piece.units}
         label, units = piece.job.run.label, piece.job.cost.training
         train = {("train", "mlp"): seconds_per_unit(label) * units} if piece.trains else {}
         return {**train, ("extract", ""): extract}

@@ -85,8 +85,8 @@ class SetInfo:
     - **id**: held-out in-distribution data, one set per table.
     - **ood**: an outlier set, which every protocol reads.
     - **search**: outliers that a search has found, `against` a detector, among variations `of`
-      another set, `by` which variation. They were chosen by their scores, so that comparisons do
-      not read them.
+      another set, the first of its samples in order, `by` which variation. They were chosen by
+      their scores, so that comparisons do not read them.
     """
 
     role: Role = "ood"

@@ -11,9 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from oodometer.attacks.gallery import galleries
 from oodometer.attacks.images import images_of, in_unit_range, labels_of
-from oodometer.attacks.scorers import Scorer, is_trained, opened, scores_of
 from oodometer.comparison import Evaluation
 from oodometer.errors import UserError
 from oodometer.evaluation import (
@@ -30,6 +28,8 @@ from oodometer.lab.search import HasVariation, SearchResult, Variation, as_varia
 from oodometer.protocols import score_protocol
 from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo, join_runs, validation_half
 from oodometer.scoring import choices
+from oodometer.searches.gallery import SHOWN, Found, galleries, searches_table
+from oodometer.searches.scorers import Scorer, is_trained, opened, scores_of
 
 Varied = str | Variation | HasVariation
 
@@ -274,10 +274,34 @@ def _concluded(
             ),
             ("images scored by searches", f"{asked:,}"),
         )
+    shown = [_shown(table, *parts, outliers) for parts in found if parts[1] in table.sets]
     noted = replace(
         finding,
         facts=facts,
         caveats=(*finding.caveats, *texts),
-        galleries=galleries(table, found, outliers),
+        tables=(*finding.tables, searches_table(table, shown)),
+        galleries=galleries(table, shown),
     )
     return Attack(table, (noted,), texts, searches=tuple(found))
+
+
+def _shown(
+    table: ScoreTable, run: str, name: str, made: SearchResult, outliers: Mapping[str, Tensor]
+) -> Found:
+    """What a report shows of a search."""
+    lowest = np.argsort(made.scores, kind="stable")[:SHOWN]
+    clean = outliers[table.sets[name].of]
+    came_from = clean[lowest] if made.varied else clean[:0]
+    return Found(
+        run,
+        name,
+        lowest,
+        came_from.numpy(),
+        made.images[lowest].numpy(),
+        made.clean_scores,
+        made.scores,
+        made.latent,
+        float(made.acceptance.mean()),
+        float(made.effective.mean()),
+        made.asked,
+    )

@@ -251,12 +251,14 @@ def _write_report(
     outcome: Outcome, address: str, out: Path, formats: Sequence[str] = ("html",)
 ) -> list[Path]:
     from oodometer import reports
+    from oodometer.engine.lead.searched import with_searches
     from oodometer.engine.lead.trained import training_finding
     from oodometer.engine.stores import open_store
     from oodometer.finding import Origin
     from oodometer.study import to_yaml
 
-    trained = training_finding(outcome, open_store(address))
+    store = open_store(address)
+    trained = training_finding(outcome, store)
     provenance = [
         ("study", outcome.study.name),
         ("oodometer", oodometer.__version__),
@@ -270,7 +272,7 @@ def _write_report(
         for finding, key in zip(outcome.findings, outcome.finding_keys, strict=True)
     ]
     return reports.report(
-        [*stored, *([] if trained is None else [trained])],
+        [*with_searches(stored, outcome, store), *([] if trained is None else [trained])],
         out,
         title=title,
         provenance=provenance,

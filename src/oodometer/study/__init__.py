@@ -1,7 +1,17 @@
 """A study: what is trained, varied and analyzed. One YAML file whose keys are fields."""
 
-from oodometer.study.fields import Factor, Level, Scale, TrainSpec
+from oodometer.study.fields import Factor, Level, Scale, Searches, TrainSpec
 from oodometer.study.files import load_study, parse_study, to_yaml
 from oodometer.study.study import Study
 
-__all__ = ["Factor", "Level", "Scale", "Study", "TrainSpec", "load_study", "parse_study", "to_yaml"]
+__all__ = [
+    "Factor",
+    "Level",
+    "Scale",
+    "Searches",
+    "Study",
+    "TrainSpec",
+    "load_study",
+    "parse_study",
+    "to_yaml",
+]

@@ -8,7 +8,7 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 
 from oodometer.errors import UserError, unknown
-from oodometer.study.fields import Factor, Scale, TrainSpec
+from oodometer.study.fields import Factor, Scale, Searches, TrainSpec
 
 # Replaces pydantic's messages where they would puzzle someone who writes YAML.
 _ALLOWED = {
@@ -78,5 +78,7 @@ def _model_at(model: type[BaseModel], path: list[int | str]) -> type[BaseModel]:
             return Scale
         case ["base"]:
             return TrainSpec
+        case ["searches"]:
+            return Searches
         case _:
             return model

@@ -145,6 +145,19 @@ class Factor(BaseModel):
     levels: tuple[StrictInt | float | bool | str | tuple[StrictInt, ...], ...] = Field(min_length=1)
 
 
+class Searches(BaseModel):
+    """A search for outliers that fool each detector, around images of every outlier set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variations: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    method: str = "metropolis"
+    steps: Annotated[StrictInt, Field(ge=1)] = 300  # of each chain
+    images: Annotated[StrictInt, Field(ge=2)] = 200  # the first of each set, one chain each
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 0
+    detectors: Literal["all"] | tuple[str, ...] = "all"  # of the study, that can be searched
+
+
 class Scale(BaseModel):
     """What a smaller version of a study changes; everything else is unchanged."""
 
@@ -154,5 +167,6 @@ class Scale(BaseModel):
     factors: tuple[Factor, ...] = ()  # other levels of the same factors
     detectors: Literal["all"] | tuple[str, ...] | None = None
     ood: tuple[str, ...] | None = None
+    searches: Mapping[str, object] = Field(default_factory=dict)  # fields of Searches
     accuracy: Annotated[Number, Field(ge=0, le=1)] = 0.0  # not that of the whole study
     keep_unlearned: bool = False

@@ -11,7 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from oodometer.errors import UserError, unknown
 from oodometer.study.complaints import explain
-from oodometer.study.fields import FILE_IN_A_FIELD, Factor, Level, Number, Scale, TrainSpec
+from oodometer.study.fields import (
+    FILE_IN_A_FIELD,
+    Factor,
+    Level,
+    Number,
+    Scale,
+    Searches,
+    TrainSpec,
+)
 
 
 class Study(BaseModel):
@@ -26,6 +34,7 @@ class Study(BaseModel):
     detectors: Literal["all"] | tuple[str, ...] = "all"
     ood: tuple[str, ...] = Field(min_length=1)
     protocols: tuple[str, ...] = ("ranking",)
+    searches: Searches | None = None  # for outliers that fool the detectors
     ours: str = ""  # the detector whose comparisons are declared in advance
     accuracy: Annotated[Number, Field(ge=0, le=1)] = 0.0  # which every classifier should reach
     keep_unlearned: bool = False  # also classifiers no better than chance, or than their siblings
@@ -52,6 +61,8 @@ class Study(BaseModel):
             _refuse_repeats("detectors", self.detectors)
             if not self.detectors:
                 raise UserError("detectors must be 'all' or a list with at least one detector.")
+        if self.searches is not None:
+            _refuse_repeats("searches.variations", self.searches.variations)
         for name in self.scales:
             self.at_scale(name)  # report errors in a scale now
 
@@ -69,6 +80,13 @@ class Study(BaseModel):
             base = TrainSpec.model_validate(self.base.model_dump() | dict(scale.base))
         except ValidationError as problem:
             raise explain(problem, TrainSpec, f"scale '{name}', base") from None
+        searches = self.searches
+        if scale.searches:
+            known = {} if searches is None else searches.model_dump()
+            try:
+                searches = Searches.model_validate(known | dict(scale.searches))
+            except ValidationError as problem:
+                raise explain(problem, Searches, f"scale '{name}', searches") from None
         return Study(
             name=f"{self.name}-{name}",
             base=base,
@@ -77,6 +95,7 @@ class Study(BaseModel):
             detectors=self.detectors if scale.detectors is None else scale.detectors,
             ood=self.ood if scale.ood is None else scale.ood,
             protocols=self.protocols,
+            searches=searches,
             ours=self.ours,
             accuracy=scale.accuracy,
             keep_unlearned=self.keep_unlearned or scale.keep_unlearned,

@@ -45,6 +45,7 @@ from oodometer.study.fields import factor_of
 # Where a table comes from and what is made of it later do not change what is in it.
 _BESIDE = ("errors", "engine/plan", "engine/stores",
            "finding", "metrics", "protocols", "study")  # fmt: skip
+_SCORES = ("scores", "found")  # kinds that the rows of a table are read from
 _PROTOCOL_SEED = 0  # protocols that draw random numbers draw the same ones every time
 
 
@@ -70,9 +71,10 @@ def collect_plan(
 ) -> tuple[str, ScoreTable] | None:
     """Collect the scores of a plan record, and those that were imported for it."""
     plan = with_imports(plan, store)
-    has = present((part for part in plan.artefacts if part.kind == "scores"), store)
-    cells = [part for part in plan.artefacts if part.kind == "scores" and has(part)]
-    if not cells:
+    scored = [part for part in plan.artefacts if part.kind in _SCORES]
+    has = present(scored, store)
+    cells = [part for part in scored if has(part)]
+    if not any(part.kind == "scores" for part in cells):
         raise _nothing_scored(plan, failed)
     # Settings of the grid that failed, and what is refused for good, stand with the scores.
     parts = [replace(p, traceback="") for p in failed if p.failure]
@@ -112,7 +114,7 @@ def _made_from(record: Mapping[str, object]) -> dict[str, Any]:
 
 def _table_key(plan: PlanRecord, cells: list[Artefact], failed: list[Missing]) -> str:
     """What failed, and why, belongs to the key: repaired, it is another table."""
-    reasons = sorted((part.run, part.detector, part.reason) for part in failed)
+    reasons = sorted((part.run, part.detector, part.dataset, part.reason) for part in failed)
     code = code_version("engine/work/codecs", "engine/lead/collect", apart_from=_BESIDE)
     named = [(c.about.run, c.about.name, c.about.dataset, c.key) for c in cells]
     factors = [vars(factor) for factor in _factors(plan)]
@@ -134,7 +136,7 @@ def _read(
 ) -> tuple[ScoreTable, list[Artefact]]:
     """Read all scores that are there; return what is damaged, too, and note their origins."""
     rows: list[ScoreRow] = []
-    missing = {(part.run, part.detector, part.setting): part for part in failed}
+    missing = {(p.run, p.detector, p.setting, p.dataset): p for p in failed}
     correct: dict[str, NDArray[np.bool_]] = {}
     chance: dict[str, float] = {}
     damaged: list[Artefact] = []
@@ -142,7 +144,7 @@ def _read(
     has = present(wanted, store)
     for artefact in filter(has, wanted):
         try:
-            if artefact.kind == "scores":
+            if artefact.kind in _SCORES:
                 rows += _read_rows(artefact, plan, store, missing, origins)
                 continue
             if (known := _read_correct(artefact, store)) is not None:
@@ -163,7 +165,7 @@ def _read(
         plan.same_samples,
         _factors(plan),
         chance=chance,
-        sets=_sets(plan),
+        sets=_sets(plan) | _found_sets(plan, rows),
     )
     return table, damaged
 
@@ -181,6 +183,11 @@ def _sets(plan: PlanRecord) -> dict[str, SetInfo]:
     }
 
 
+def _found_sets(plan: PlanRecord, rows: Iterable[ScoreRow]) -> dict[str, SetInfo]:
+    scored = {row.dataset for row in rows}
+    return {name: info for name, info in plan.found_sets.items() if name in scored}
+
+
 def _factors(plan: PlanRecord) -> tuple[Factor, ...]:
     return tuple(factor_of(factor.field) for factor in plan.study.factors)
 
@@ -188,18 +195,18 @@ def _factors(plan: PlanRecord) -> tuple[Factor, ...]:
 def _is_read(artefact: Artefact, plan: PlanRecord) -> bool:
     """Whether the table is made of it: scores, and outputs on the ID set."""
     of_id = artefact.kind == "outputs" and artefact.about.dataset == plan.id
-    return artefact.about.run in plan.runs and (artefact.kind == "scores" or of_id)
+    return artefact.about.run in plan.runs and (artefact.kind in _SCORES or of_id)
 
 
 def _read_rows(
     cell: Artefact,
     plan: PlanRecord,
     store: Store,
-    missing: dict[tuple[str, str, str], Missing],
+    missing: dict[tuple[str, str, str, str], Missing],
     origins: _Origins,
 ) -> Iterator[ScoreRow]:
     """The rows of one artefact; settings that it lacks are added to what is missing."""
-    payload, record = store.read("scores", cell.key)
+    payload, record = store.read(cell.kind, cell.key)
     arrays, about = bytes_to_arrays(payload), _made_from(record)
     if source := about.get("imported"):
         origins.imported[cell.about.name] = str(source)
@@ -209,7 +216,7 @@ def _read_rows(
     run, label = cell.about.run, cell.about.name
     if REFUSED in arrays:
         reason = array_to_text(arrays.pop(REFUSED))
-        missing[run, label, ""] = Missing(reason, run, label, lasting=True)
+        missing[run, label, "", ""] = Missing(reason, run, label, lasting=True)
     for setting, scores in arrays.items():
         text = "" if setting == "-" else setting
         default = text == plan.settings[label][0]
@@ -224,7 +231,7 @@ def _read_rows(
             settings.get(text, {}),
         )
     for setting, reason in about.get("missing", ()):
-        missing[run, label, setting] = Missing(reason, run, label, setting)
+        missing[run, label, setting, ""] = Missing(reason, run, label, setting)
 
 
 def _read_correct(outputs: Artefact, store: Store) -> tuple[NDArray[np.bool_], float] | None:

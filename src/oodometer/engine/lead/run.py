@@ -23,6 +23,7 @@ from oodometer.engine.lead.tasks import forget, lend, warm_up
 from oodometer.engine.plan.artefacts import Stage, count_present, present
 from oodometer.engine.plan.models import ModelPlan
 from oodometer.engine.plan.plan import Plan, fits_loss, plan
+from oodometer.engine.plan.searches import check_searches
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.plan.trainings import DataContent
 from oodometer.engine.stores import MemoryStore, Store
@@ -147,6 +148,8 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
     _check_losses(study, chosen)
     if study.ours and study.ours not in labels:
         raise unknown("detector of this study, named by 'ours':", study.ours, labels)
+    specs = {label: spec for label, (spec, _) in study.runs().items()}
+    check_searches(study, specs, contents)
     made = plan(study, contents, chosen)
     for run in made.runs:
         for model in run.models.values():

@@ -18,7 +18,7 @@ from oodometer.engine.plan.artefacts import (
     Artefact,
     Has,
     Stage,
-    lacking_detectors,
+    lacking_units,
     made_by_scoring,
     present,
 )
@@ -139,8 +139,7 @@ class Runner:
         """Hand out what waited for other runs, once these are extracted or have failed."""
         for job in self._schedule.open:
             if job.blocked and all(self._jobs[m.label].prepared for m in job.run.companions):
-                job.waiting += job.blocked
-                job.blocked = []
+                self._schedule.release(job)
 
     def _task(self, piece: Piece) -> Task:
         run, settings = piece.job.run, self.settings
@@ -148,8 +147,8 @@ class Runner:
             run, self.plan.study.ood, self.plan.named_detectors, self.store.address, settings.device
         )
         needs = Resources(memory=piece.job.cost.memory)
-        if piece.detectors:
-            arguments: tuple[object, ...] = (work, piece.detectors)
+        if piece.units:
+            arguments: tuple[object, ...] = (work, piece.units)
             return Task(piece.name, tasks.score, arguments, needs, run.label)
         if settings.device.startswith("cuda"):
             needs = replace(needs, gpus=settings.gpu_share)
@@ -207,20 +206,21 @@ class Runner:
             raise StoreError(report.store_error)
         self.missing += report.missing
         self._timing.note(piece, report)
-        failed = {p.detector for p in report.missing if p.failure}
-        for label in set(piece.detectors or ("",)) - failed:
-            self._mend(job.run, label)
-        if piece.detectors:
-            self._mark(made_by_scoring(job.run, set(piece.detectors) - failed))
+        for unit in set(piece.units or ("",)) - set(report.failed):
+            self._mend(job.run, unit)
+        if piece.units:
+            made = made_by_scoring(job.run, set(piece.units) - set(report.failed))
+            # What was not found cannot be scored, and that is no failure of the detector.
+            self._mark(part for part in made if part.kind != "found" or self._has(part))
         elif report.missing:
             job.give_up()
         else:
             job.trained = job.prepared = True
             self._mark(part for part in job.run.artefacts if part.stage != "score")
 
-    def _mend(self, run: TrainingPlan, label: str) -> None:
+    def _mend(self, run: TrainingPlan, unit: str) -> None:
         """Forget an earlier failure of what is done now."""
-        key = failure_key(run, label)
+        key = failure_key(run, unit)
         if key in self._failures:
             self._failures.remove(key)
             self.store.discard("failures", key)
@@ -238,16 +238,16 @@ class Runner:
         """Put a lost piece back, what its worker had not done of it; or give it up."""
         job = piece.job
         limit = ATTEMPTS_IF_KILLED if ended.outside else ATTEMPTS
-        if not piece.detectors:
+        if not piece.units:
             job.losses[""] += 1
             if job.losses[""] >= limit:
                 self._fail(piece, _died(job.losses[""], ended))
             else:
                 self._refresh(job)
             return
-        lacking = set(lacking_detectors(job.run, self._has))
-        left = [label for label in piece.detectors if label in lacking]
-        self._mark(made_by_scoring(job.run, set(piece.detectors) - set(left)))
+        lacking = set(lacking_units(job.run, self._has))
+        left = [unit for unit in piece.units if unit in lacking]
+        self._mark(made_by_scoring(job.run, set(piece.units) - set(left)))
         job.waiting += left
         if left:  # they are done in order: the first that is not there was at work
             suspect = left[0]
@@ -259,11 +259,12 @@ class Runner:
     def _fail(self, piece: Piece, reason: str, traceback: str = "") -> None:
         """Record that a piece could not be done."""
         run = piece.job.run
-        if not piece.detectors:
+        if not piece.units:
             piece.job.give_up()
-        for label in piece.detectors or ("",):
-            failure = Missing(reason, run=run.label, detector=label, traceback=traceback)
-            remember_failure(self.store, run, failure)
+        for unit in piece.units or ("",):
+            detector = run.units[unit][0].about.name if unit else ""
+            failure = Missing(reason, run=run.label, detector=detector, traceback=traceback)
+            remember_failure(self.store, run, failure, unit)
             self.missing.append(failure)
 
     # ---- what the store tells ------------------------------------------------------------------
@@ -282,8 +283,8 @@ class Runner:
         self._mark(part for part in job.run.artefacts if part.key in there)
 
     def _may_be_mine(self, part: Artefact, run: TrainingPlan) -> bool:
-        """Whether it is a checkpoint in mid-training, or what the runs of a group say together."""
-        together = part.kind == "probes" and part.stage == "score"
+        """Whether it is a checkpoint in mid-training, or what several runs share."""
+        together = part.stage == "score" and part.kind != "scores"
         return together or (part.kind == "models" and run.training in self._trained)
 
     def _look_around(self) -> None:
@@ -318,7 +319,7 @@ class Runner:
                 self.executor.cancel(piece.name)
                 self._schedule.end(piece.name)
                 self._timing.stop(piece.name)
-                job.waiting += piece.detectors
+                job.waiting += piece.units
             self._release(job)
             job.elsewhere = True
 
@@ -351,7 +352,7 @@ class Runner:
         elapsed = self._timing.elapsed()
         for name, piece in self._schedule.under_way.items():
             seconds = round(elapsed.get(name, 0.0), 1)
-            yield CurrentTask(piece.job.run.label, piece.stage, piece.detectors, seconds)
+            yield CurrentTask(piece.job.run.label, piece.stage, piece.units, seconds)
 
     def _progress(self) -> Progress:
         stages = {stage: (len(self._there[stage]), len(self._wanted[stage])) for stage in STAGES}
@@ -378,16 +379,16 @@ def _known_failures(plan: Plan, store: Store) -> set[str]:
     """Keys of what failed in earlier executions of this plan."""
     if not any(True for _ in store.keys("failures")):
         return set()
-    wanted = {failure_key(run, label) for run in plan.trainings for label in ("", *run.scores)}
+    wanted = {failure_key(run, unit) for run in plan.trainings for unit in ("", *run.units)}
     return store.present("failures", wanted)
 
 
 def _look_up(job: Job, has: Has) -> Job:
     """See what the store lacks of a run."""
     run = job.run
-    lacking = lacking_detectors(run, has)
-    job.waiting = [label for label in lacking if not run.waits(label)]
-    job.blocked = [label for label in lacking if run.waits(label)]
+    lacking = lacking_units(run, has)
+    job.waiting = [unit for unit in lacking if not run.waits(unit)]
+    job.blocked = [unit for unit in lacking if run.waits(unit)]
     job.trained = all(has(part) for part in run.artefacts if part.stage == "train")
     job.prepared = job.trained and all(has(p) for p in run.artefacts if p.stage == "extract")
     return job

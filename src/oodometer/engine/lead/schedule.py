@@ -28,11 +28,11 @@ class Job:
     cost: Cost
     trained: bool = False  # its model is in the store
     prepared: bool = False  # what the model says about all data sets, too
-    waiting: list[str] = field(default_factory=list)  # detectors that nobody works on, nor has
-    blocked: list[str] = field(default_factory=list)  # detectors that wait for other runs
+    waiting: list[str] = field(default_factory=list)  # units that nobody works on, nor has
+    blocked: list[str] = field(default_factory=list)  # units that wait for other runs, or units
     working: int = 0  # tasks under way
     elsewhere: bool = False  # another runner has it
-    losses: Counter[str] = field(default_factory=Counter)  # detector, or "" for the preparation
+    losses: Counter[str] = field(default_factory=Counter)  # unit, or "" for the preparation
 
     @cached_property
     def claim(self) -> str:
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def left(self) -> int:
-        """How many detectors are still to be handed out."""
+        """How many units are still to be handed out."""
         return len(self.waiting) + len(self.blocked)
 
     def give_up(self) -> None:
@@ -58,21 +58,21 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A part of a job for one worker: some of its detectors; none means to prepare it."""
+    """A part of a job for one worker: some units of scoring; none means to prepare it."""
 
     job: Job
-    detectors: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
     trains: bool = False  # and not only extracts
 
     @property
     def stage(self) -> Stage:
         """What it is about."""
-        return "score" if self.detectors else "train" if self.trains else "extract"
+        return "score" if self.units else "train" if self.trains else "extract"
 
     @property
     def name(self) -> str:
         """A name that no other piece under way has."""
-        return "/".join((self.job.run.label, *self.detectors[:1]))
+        return "/".join((self.job.run.label, *self.units[:1]))
 
 
 class Schedule:
@@ -117,6 +117,16 @@ class Schedule:
         piece.job.working -= 1
         return piece
 
+    def release(self, job: Job) -> None:
+        """Let units of a job be handed out, except those that come after others that are left."""
+        under_way = (
+            u for piece in self.under_way.values() if piece.job is job for u in piece.units
+        )
+        left = {*job.waiting, *job.blocked, *under_way}
+        free = [unit for unit in job.blocked if left.isdisjoint(job.run.before(unit))]
+        job.waiting += free
+        job.blocked = [unit for unit in job.blocked if unit not in free]
+
     def close_done(self) -> list[Job]:
         """Take out and return the jobs that are done."""
         done = [job for job in self.open if job.done]
@@ -141,7 +151,7 @@ class Schedule:
                 for name, piece in self.under_way.items()
             }
             free = [*rests.values(), *[0.0] * (self._workers() - len(rests))]
-            prepared = {piece.job: rest for piece, rest in rests.items() if not piece.detectors}
+            prepared = {piece.job: rest for piece, rest in rests.items() if not piece.units}
             self._prepare_others(free, prepared, known)
             scoring = {job: known.scoring(job) for job in self.open}
         except _NeverSeenError:
@@ -203,8 +213,8 @@ class Schedule:
         return tuple(job.waiting[: math.ceil(len(job.waiting) / (2 * self.slots))])
 
     def _start(self, piece: Piece) -> Piece:
-        for label in piece.detectors:
-            piece.job.waiting.remove(label)
+        for unit in piece.units:
+            piece.job.waiting.remove(unit)
         piece.job.working += 1
         self.under_way[piece.name] = piece
         return piece
@@ -243,14 +253,14 @@ class _Seconds:
 
     def __init__(self, durations: Durations) -> None:
         self._durations = durations
-        self._detectors: dict[str, float] = {}
+        self._units: dict[str, float] = {}
 
     def rest(self, piece: Piece, elapsed: float, training: float | None) -> float:
         """What is left of a piece under way: of one that takes longer than others, more."""
         if training is not None:
             return max(0.0, training) + self.extracting(piece.job)
-        if piece.detectors:
-            whole = sum(map(self._detector, piece.detectors))
+        if piece.units:
+            whole = sum(map(self._unit, piece.units))
         else:
             whole = self.preparing(piece.job) if piece.trains else self.extracting(piece.job)
         return max(whole - elapsed, elapsed * _OVERRUN)
@@ -266,13 +276,13 @@ class _Seconds:
         return self._guess("extract", "", job.cost.extraction)
 
     def scoring(self, job: Job) -> float:
-        """To score with all detectors that nobody works on yet."""
-        return sum(map(self._detector, (*job.waiting, *job.blocked)))
+        """To score all units that nobody works on yet."""
+        return sum(map(self._unit, (*job.waiting, *job.blocked)))
 
-    def _detector(self, label: str) -> float:
-        if label not in self._detectors:
-            self._detectors[label] = self._guess("score", label, 1.0)
-        return self._detectors[label]
+    def _unit(self, name: str) -> float:
+        if name not in self._units:
+            self._units[name] = self._guess("score", name, 1.0)
+        return self._units[name]
 
     def _guess(self, stage: Stage, name: str, units: float) -> float:
         seconds = self._durations.guess(stage, name, units)

@@ -32,8 +32,9 @@ class Report:
     """What a task could not do; and what is wrong with the store, if it cannot be used."""
 
     missing: tuple[Missing, ...] = ()
-    # spent on a stage, and on which detector of it
+    # spent on a stage, and on which unit of scoring
     seconds: Mapping[tuple[Stage, str], float] = field(default_factory=dict)
+    failed: tuple[str, ...] = ()  # units of scoring
     trained: float = 0.0  # the share of the wanted epochs that were trained in these seconds
     store_error: str = ""
 
@@ -48,20 +49,21 @@ def prepare(work: Work) -> Report:
     return _report(work, lambda worker: worker.prepare())
 
 
-def score(work: Work, labels: tuple[str, ...]) -> Report:
-    """Score a run with these detectors."""
-    return _report(work, lambda worker: worker.score(labels))
+def score(work: Work, units: tuple[str, ...]) -> Report:
+    """Make these units of scoring of a run."""
+    return _report(work, lambda worker: worker.score(units))
 
 
 def _report(work: Work, do: Callable[[NetworkWorker], list[Missing]]) -> Report:
     try:
         worker = _worker(work)
         worker.seconds.clear()
+        worker.failed.clear()
         worker.trained = 0.0
         missing = do(worker)
     except StoreError as problem:
         return Report(store_error=str(problem))
-    return Report(tuple(missing), dict(worker.seconds), worker.trained)
+    return Report(tuple(missing), dict(worker.seconds), tuple(worker.failed), worker.trained)
 
 
 # A process keeps the worker of the run that it did last: what was just extracted is scored from

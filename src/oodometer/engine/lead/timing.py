@@ -56,7 +56,7 @@ class Timing:
             if stage == "train":
                 units = cost.training * report.trained
                 self.durations.note(stage, piece.job.run.network, units, seconds)
-            elif stage == piece.stage or not piece.detectors:
+            elif stage == piece.stage or not piece.units:
                 units = cost.extraction if stage == "extract" else 1.0
                 self.durations.note(stage, detector, units, seconds)
 

@@ -16,18 +16,28 @@ if TYPE_CHECKING:
 Stage = Literal["train", "extract", "score"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 # What is counted wherever progress is shown: artefacts. Outputs are those of a run on a data set,
-# probes among them; scores those of a detector on a data set in a run.
+# probes among them; scores those of a detector on a data set in a run, searches among them.
 UNITS: Mapping[Stage, str] = {"train": "models", "extract": "outputs", "score": "scores"}
 Has = Callable[["Artefact"], bool]
 
 # What `About.name` is in the records of each kind, and the phrase that names the artefact.
-_NAMES: Mapping[Kind, str] = {"models": "checkpoint", "probes": "probe", "scores": "detector"}
+_NAMES: Mapping[Kind, str] = {
+    "models": "checkpoint", "probes": "probe", "scores": "detector", "searches": "detector",
+    "found": "detector",
+}  # fmt: skip
 _PHRASES: Mapping[Kind, str] = {
     "models": "model of run {run}",
     "outputs": "outputs of run {run} on {dataset}",
     "probes": "{name} of run {run} on {dataset}",
     "scores": "scores of {name} on {dataset}, run {run}",
+    "searches": "search for {dataset}, run {run}",
+    "found": "scores of {name} on {dataset}, run {run}",
 }
+# What is scored together, by one worker: with a detector the data sets, a search against it, and
+# with it what all searches have found.
+_UNITS_OF_WORK: Mapping[Kind, str] = {
+    "scores": "{name}", "searches": "search against {name}", "found": "{name} on found images",
+}  # fmt: skip
 MADE_BY_RUNS: tuple[Kind, ...] = tuple(_PHRASES)
 
 
@@ -56,6 +66,11 @@ class Artefact:
         return _PHRASES[self.kind].format(**asdict(self.about))
 
     @property
+    def unit(self) -> str:
+        """The unit of scoring that makes it; empty if none does."""
+        return unit_of(self.kind, self.about.name)
+
+    @property
     def record(self) -> dict[str, object]:
         """What its record in a store says about it."""
         fields: dict[str, object] = {"run": self.about.run}
@@ -64,6 +79,15 @@ class Artefact:
         if self.about.dataset:
             fields["data set"] = self.about.dataset
         return {**fields, "parents": list(self.parents)}
+
+
+def unit_of(kind: Kind, name: str) -> str:
+    """What is scored together, in words.
+
+    >>> unit_of("searches", "knn")
+    'search against knn'
+    """
+    return _UNITS_OF_WORK.get(kind, "").format(name=name)
 
 
 def artefacts_of(run: RunPlan) -> Iterator[Artefact]:
@@ -91,6 +115,13 @@ def artefacts_of(run: RunPlan) -> Iterator[Artefact]:
             read = [by_set[each] for by_set in probes for each in ("", dataset) if each in by_set]
             parents = (run.train_outputs, run.outputs[dataset], *read)
             yield Artefact("scores", key, "score", about(detector, dataset), parents)
+    for search in run.searches.values():
+        found = about(search.detector, search.title)
+        yield Artefact("searches", search.key, "score", found, search.parents)
+    for detector, keys in run.found.items():
+        for title, key in keys.items():
+            parents = (run.train_outputs, run.searches[title].key)
+            yield Artefact("found", key, "score", about(detector, title), parents)
 
 
 def model_of(run: TrainingPlan, checkpoint: int | str, key: str) -> Artefact:
@@ -113,14 +144,14 @@ def present(artefacts: Iterable[Artefact], store: Store) -> Has:
     return lambda artefact: artefact.key in there[artefact.kind]
 
 
-def made_by_scoring(run: TrainingPlan, detectors: Iterable[str]) -> Iterator[Artefact]:
-    """The scores of detectors, and what only their scoring makes."""
-    labels = set(detectors)
+def made_by_scoring(run: TrainingPlan, units: Iterable[str]) -> Iterator[Artefact]:
+    """What units of scoring make, and what is made for them alone."""
+    wanted = set(units)
     parts = [part for part in run.artefacts if part.stage == "score"]
-    scores = [part for part in parts if part.kind == "scores" and part.about.name in labels]
-    read = {key for part in scores for key in part.parents}
-    yield from scores
-    yield from (part for part in parts if part.key in read)
+    own = [part for part in parts if part.unit in wanted]
+    read = {key for part in own for key in part.parents}
+    yield from own
+    yield from (part for part in parts if part.key in read and not part.unit)
 
 
 def count_present(artefacts: Iterable[Artefact], has: Has) -> dict[Stage, tuple[int, int]]:
@@ -131,12 +162,11 @@ def count_present(artefacts: Iterable[Artefact], has: Has) -> dict[Stage, tuple[
     return {stage: (sum(there.values()), len(there)) for stage, there in counted.items()}
 
 
-def lacking_detectors(run: TrainingPlan, has: Has) -> list[str]:
-    """Detectors that lack scores, or something else that only scoring makes."""
+def lacking_units(run: TrainingPlan, has: Has) -> list[str]:
+    """Units of scoring that lack something, or something else that only scoring makes."""
     lacking = {a.key for a in run.artefacts if a.stage == "score" and not has(a)}
-    detectors = {
-        a.about.name
-        for a in run.artefacts
-        if a.kind == "scores" and (a.key in lacking or lacking.intersection(a.parents))
-    }
-    return [detector for detector in run.scores if detector in detectors]
+    return [
+        unit
+        for unit, parts in run.units.items()
+        if any(a.key in lacking or lacking.intersection(a.parents) for a in parts)
+    ]

@@ -11,6 +11,7 @@ from oodometer.calls import setting_text
 from oodometer.engine.plan.artefacts import Artefact, artefacts_of
 from oodometer.engine.plan.keys import code_version, content_version, digest, function_version
 from oodometer.engine.plan.models import ModelPlan, plan_models
+from oodometer.engine.plan.searches import SearchPlan, plan_searches
 from oodometer.engine.plan.trainings import (
     READING,
     STEPS,
@@ -23,6 +24,7 @@ from oodometer.engine.plan.trainings import (
 from oodometer.engine.versions import SCORING, minor_versions
 from oodometer.errors import unknown
 from oodometer.needs import ENSEMBLE, LAYERS, Need
+from oodometer.scores import SetInfo
 from oodometer.study import Level, Study
 
 _PROBING = (
@@ -54,6 +56,11 @@ class RunPlan(TrainingPlan):
     # need beyond plain outputs -> data set ("" = what detectors are fitted to) -> key
     probes: Mapping[Need, Mapping[str, str]] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)  # detector -> those of it
+    scores: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # detector label -> scored data set -> key
+    searches: Mapping[str, SearchPlan] = field(default_factory=dict)  # by what they find
+    found: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # detector label -> what a search finds -> key of its scores
     ensemble: tuple[RunPlan, ...] = ()  # runs that differ from this one in the seed only, and it
     models: Mapping[Need, ModelPlan] = field(default_factory=dict)  # that detectors need
 
@@ -78,9 +85,26 @@ class RunPlan(TrainingPlan):
         """All results of the run, each after those that it is made from."""
         return tuple(artefacts_of(self))
 
-    def waits(self, detector: str) -> bool:
-        """Whether a detector can be scored only when other networks have been asked."""
-        needs = self.needs.get(detector, ())
+    @cached_property
+    def units(self) -> Mapping[str, tuple[Artefact, ...]]:
+        """What is scored together, in order."""
+        units: dict[str, list[Artefact]] = {}
+        for artefact in self.artefacts:
+            if artefact.unit:
+                units.setdefault(artefact.unit, []).append(artefact)
+        return {unit: tuple(parts) for unit, parts in units.items()}
+
+    def before(self, unit: str) -> tuple[str, ...]:
+        """Units of the same run that come before a unit: what is found is scored at the end."""
+        if self.units[unit][0].kind != "found":
+            return ()
+        return tuple(name for name, parts in self.units.items() if parts[0].kind == "searches")
+
+    def waits(self, unit: str) -> bool:
+        """Whether a unit can be scored only when other networks, or searches, are done."""
+        if self.before(unit):
+            return True
+        needs = self.needs.get(self.units[unit][0].about.name, ())
         together = ENSEMBLE in needs and len(self.ensemble) > 1
         return together or any(need in self.models for need in needs)
 
@@ -102,6 +126,11 @@ class Plan:
         """The runs of the study, and the detector models that their detectors need."""
         models = {model.label: model for run in self.runs for model in run.models.values()}
         return (*self.runs, *models.values())
+
+    @property
+    def found_sets(self) -> dict[str, SetInfo]:
+        """What the searches find, by name."""
+        return {title: search.info for run in self.runs for title, search in run.searches.items()}
 
     @property
     def artefacts(self) -> Iterator[Artefact]:
@@ -159,6 +188,8 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for place, run in enumerate(runs):
         fitting = [choice for choice in choices if fits_loss(choice, run.spec.loss)]
         runs[place] = _with_scores(run, fitting, recipes, groups.get(run.label, ()))
+        if study.searches is not None:
+            runs[place] = plan_searches(runs[place], study.searches, fitting, recipes)
     first = next(iter(contents.values()))
     return Plan(
         study=study,

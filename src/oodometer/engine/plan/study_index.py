@@ -17,7 +17,7 @@ from oodometer.engine.stores import DamagedError, Kind, Store, StoreError
 from oodometer.engine.versions import SCORING, minor_versions
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding, from_json
-from oodometer.scores import Missing
+from oodometer.scores import Missing, SetInfo
 from oodometer.study import Level, Study
 
 _MOST_FILES = 20_000  # of one kind
@@ -47,18 +47,19 @@ class PlanRecord:
     trainings: Mapping[str, tuple[str, ...]]  # key of its unfinished state -> its models
     # run -> data set -> digest of the samples that are scored; older plans lack it
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    found_sets: Mapping[str, SetInfo] = field(default_factory=dict)  # what searches find
+    searches: Mapping[str, str] = field(default_factory=dict)  # unfinished state -> its search
 
     @property
     def failures(self) -> dict[tuple[str, str], str]:
-        """Under which key the failure of a run ("" for no detector) or a detector is kept."""
+        """Under which key the failure of a run ("" for no unit) or a unit of scoring is kept."""
         keys: dict[tuple[str, str], list[str]] = {}
         for artefact in self.artefacts:
-            if artefact.kind in ("models", "scores"):
-                detector = artefact.about.name if artefact.kind == "scores" else ""
-                keys.setdefault((artefact.about.run, detector), []).append(artefact.key)
+            if artefact.kind == "models" or artefact.unit:
+                keys.setdefault((artefact.about.run, artefact.unit), []).append(artefact.key)
         return {
-            (run, detector): failure_key(those) if detector else those[0]
-            for (run, detector), those in keys.items()
+            (run, unit): failure_key(those) if unit else those[0]
+            for (run, unit), those in keys.items()
         }
 
 
@@ -73,6 +74,8 @@ def plan_record(made: Plan) -> PlanRecord:
         tuple(made.artefacts),
         {run.progress: tuple(sorted(run.checkpoints.values())) for run in made.trainings},
         {run.label: run.content.scored for run in made.runs},
+        made.found_sets,
+        {search.progress: search.key for run in made.runs for search in run.searches.values()},
     )
 
 
@@ -101,6 +104,8 @@ def record_plan(made: Plan, store: Store) -> str:
         "runs": runs,
         "trainings": record.trainings,
         "sets": record.sets,
+        "found_sets": {name: vars(info) for name, info in record.found_sets.items()},
+        "searches": record.searches,
     }
     key = digest("plan", content)
     try:
@@ -132,6 +137,8 @@ def read_plan(key: str, store: Store) -> PlanRecord:
             tuple(artefacts),
             {key: tuple(models) for key, models in content["trainings"].items()},
             content.get("sets", {}),
+            {name: SetInfo(**info) for name, info in content.get("found_sets", {}).items()},
+            content.get("searches", {}),
         )
 
 

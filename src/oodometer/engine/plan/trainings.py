@@ -63,8 +63,6 @@ class TrainingPlan:
     content: DataContent
     training: str  # key of the training run that the model is a checkpoint of
     checkpoints: Mapping[int | str, str]  # all that the study wants of the training run -> key
-    scores: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # detector label -> scored data set -> key; detectors score no network but that of a run
 
     @property
     def model(self) -> str:
@@ -102,9 +100,18 @@ class TrainingPlan:
         """Other networks that some of its detectors wait for."""
         return ()
 
-    def waits(self, detector: str) -> bool:
-        """Whether a detector can be scored only when other networks have been asked."""
+    @property
+    def units(self) -> Mapping[str, tuple[Artefact, ...]]:
+        """What is scored together, in order; there are no scores but of the network of a run."""
+        return {}
+
+    def waits(self, unit: str) -> bool:
+        """Whether a unit can be scored only when other networks have been asked."""
         return False
+
+    def before(self, unit: str) -> tuple[str, ...]:
+        """Units of the same run that come before a unit."""
+        return ()
 
 
 def fitted_content(spec: TrainSpec, content: DataContent) -> str:

@@ -24,6 +24,8 @@ Kind = Literal[
     "outputs",
     "probes",
     "scores",
+    "searches",
+    "found",
     "imports",
     "tables",
     "findings",

@@ -184,6 +184,9 @@ def _add_needed(
     for progress, models in record.trainings.items():
         if not all(model in sizes["models"] for model in models):
             needed["progress"].add(progress)
+    needed["progress"].update(
+        p for p, key in record.searches.items() if key not in sizes["searches"]
+    )
     return True
 
 

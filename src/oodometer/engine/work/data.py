@@ -88,9 +88,14 @@ def read_data(spec: TrainSpec, ood: Sequence[str], content: DataContent) -> RunD
 
 def fitted_samples(spec: TrainSpec, source: Source) -> Samples:
     """What detectors are fitted to: what was trained on, as labelled, or what validates."""
-    trained, aside = split_portions(spec, source.train, source.classes)
-    if spec.fitted_on == "train":
-        return trained
+    if spec.fitted_on == "validation":
+        return validation_samples(spec, source)
+    return split_portions(spec, source.train, source.classes)[0]
+
+
+def validation_samples(spec: TrainSpec, source: Source) -> Samples:
+    """What the run, or the split of its data, sets aside for validation."""
+    _, aside = split_portions(spec, source.train, source.classes)
     validating = source.validation if aside is None else aside
     assert validating is not None, "a plan without validation samples is refused"
     return validating

@@ -10,15 +10,14 @@ from oodometer.engine.stores import Store
 from oodometer.scores import Missing
 
 
-def failure_key(run: TrainingPlan, detector: str = "") -> str:
-    """Return the key under which the failure of a run, or of a detector on it, is kept."""
-    return artefacts.failure_key(run.scores[detector].values()) if detector else run.model
+def failure_key(run: TrainingPlan, unit: str = "") -> str:
+    """Return the key under which the failure of a run, or of a unit of scoring, is kept."""
+    return artefacts.failure_key(part.key for part in run.units[unit]) if unit else run.model
 
 
-def remember_failure(store: Store, run: TrainingPlan, failure: Missing) -> None:
+def remember_failure(store: Store, run: TrainingPlan, failure: Missing, unit: str = "") -> None:
     """Keep a failure with its traceback."""
     payload = json.dumps(vars(failure), indent=1).encode()
-    key = failure_key(run, failure.detector)
-    wanted = run.scores[failure.detector].values() if failure.detector else [run.model]
-    about = {"run": failure.run, "detector": failure.detector, "parents": [*wanted]}
-    store.save("failures", key, payload, about)
+    wanted = [part.key for part in run.units[unit]] if unit else [run.model]
+    about = {"run": failure.run, "detector": failure.detector, "parents": wanted}
+    store.save("failures", failure_key(run, unit), payload, about)

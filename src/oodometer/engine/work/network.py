@@ -41,7 +41,8 @@ class NetworkWorker(ABC):
         device: str = "cpu",
     ) -> None:
         self.plan, self.ood, self.store, self.device = plan, ood, store, device
-        self.seconds: dict[tuple[Stage, str], float] = {}  # spent on a stage, by detector
+        self.seconds: dict[tuple[Stage, str], float] = {}  # spent on a stage, by unit of scoring
+        self.failed: list[str] = []  # units of scoring
         self.trained = 0.0  # the share of the wanted epochs that were trained in these seconds
         self._detectors = detectors
         self._artefacts = {(part.kind, part.key): part for part in plan.artefacts}
@@ -71,9 +72,9 @@ class NetworkWorker(ABC):
         If `lenient`, what the network does not allow is left to the detectors: they say why.
         """
 
-    def score(self, labels: Sequence[str]) -> list[Missing]:
-        """Score with detectors; return what could not be done."""
-        assert not labels, "detectors score no network but that of a run"
+    def score(self, units: Sequence[str]) -> list[Missing]:
+        """Make units of scoring; return what could not be done."""
+        assert not units, "detectors score no network but that of a run"
         return []
 
     def prepare(self) -> list[Missing]:
@@ -104,7 +105,7 @@ class NetworkWorker(ABC):
             keys = [part.key for part in parts if part.kind in ("outputs", "probes")]
             self.ask(keys, lenient=False)
         self._let_go()
-        return self.score(list({p.about.name: p for p in parts if p.kind == "scores"}))
+        return self.score(list(dict.fromkeys(part.unit for part in parts if part.unit)))
 
     def _has(self, artefact: Artefact) -> bool:
         return self.store.has(artefact.kind, artefact.key)
@@ -113,9 +114,9 @@ class NetworkWorker(ABC):
         """Forget the network: scoring does not need it."""
         self._model = None
 
-    def spent(self, stage: Stage, since: float, detector: str = "") -> None:
+    def spent(self, stage: Stage, since: float, unit: str = "") -> None:
         """Note how long something took."""
-        key = stage, detector
+        key = stage, unit
         self.seconds[key] = self.seconds.get(key, 0.0) + time.monotonic() - since
 
     def model(self) -> nn.Module:

@@ -60,7 +60,7 @@ class Scorer:
                 missing.append(part)
         whole = next((part for part in missing if not part.setting), None)
         if whole is not None and not whole.lasting:
-            remember_failure(self._worker.store, self._run, whole)
+            remember_failure(self._worker.store, self._run, whole, choice.label)
             return missing
         refused: dict[str, NDArray[Any]] = {}
         if whole is not None:  # what is refused is refused at every setting

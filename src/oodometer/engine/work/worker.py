@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
-from oodometer.engine.plan.artefacts import lacking_detectors
+from oodometer.engine.plan.artefacts import lacking_units
 from oodometer.engine.plan.models import ModelPlan
 from oodometer.engine.plan.plan import RunPlan
 from oodometer.engine.plan.trainings import TrainingPlan
@@ -17,6 +18,7 @@ from oodometer.engine.work.data import fitted_samples
 from oodometer.engine.work.model import ModelWorker
 from oodometer.engine.work.network import NetworkWorker, reproducible
 from oodometer.engine.work.score import Scorer
+from oodometer.engine.work.search import Searcher
 from oodometer.errors import UserError
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
@@ -57,6 +59,7 @@ class RunWorker(NetworkWorker):
         self._companions: dict[str, RunWorker] = {}  # of other runs that it reads
         self.asker = Asker(self)
         self._scorer = Scorer(self, detectors)
+        self._searcher = Searcher(self, detectors)
 
     def source(self) -> Source:
         """What the classifier learns from."""
@@ -70,16 +73,29 @@ class RunWorker(NetworkWorker):
         """Ask the classifier for outputs and probes."""
         (self.asker.prepare if lenient else self.asker.make)(keys)
 
-    def score(self, labels: Sequence[str]) -> list[Missing]:
-        """Make what the store lacks of these detectors; return what could not be made."""
-        lacking = set(lacking_detectors(self.run, self._has))
+    def score(self, units: Sequence[str]) -> list[Missing]:
+        """Make what the store lacks of these units; return what could not be made."""
+        lacking = set(lacking_units(self.run, self._has))
         missing: list[Missing] = []
         with reproducible(self.device):
-            for label in labels:
-                if label in lacking:
-                    self.asker.prepare_for(label)
-                    missing += self._scorer.score(label)
+            for unit in units:
+                if unit in lacking:
+                    lacks = self._score(unit)
+                    self.failed += [unit] if any(part.failure for part in lacks) else []
+                    missing += lacks
         self._let_go()
+        return missing
+
+    def _score(self, unit: str) -> list[Missing]:
+        part = self.run.units[unit][0]
+        label = part.about.name
+        if part.kind == "scores":
+            self.asker.prepare_for(label)
+            return self._scorer.score(label)
+        started = time.monotonic()
+        work = self._searcher.search if part.kind == "searches" else self._searcher.score_found
+        missing = work(label)
+        self.spent("score", started, unit)
         return missing
 
     def _let_go(self) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -22,19 +24,10 @@ def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tenso
 
     Whatever it draws, it draws from the same seed, and the global random state is left alone.
     """
-    rows = []
-    with (
-        evaluation_mode(model, None) as (place, dtype),
-        fast_layout(model),
-        torch.random.fork_rng(devices=[]),
-        torch.set_grad_enabled(card.gradients),
-    ):
+    with opened_model(card, model) as ask, torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for values, _ in samples.batches(rows_at_once(samples.shape)):
-            # A copy: a model may work in place, and the data belong to other runs, too.
-            inputs = copied(moved(samples.name, torch.from_numpy(values), place, dtype))
-            assert isinstance(inputs, Tensor)
-            rows.append(_checked(card, _answer(card, model, inputs), len(values), samples.name))
+        batches = samples.batches(rows_at_once(samples.shape))
+        rows = [ask(torch.from_numpy(values), samples.name) for values, _ in batches]
     shapes = {tuple(part.shape[1:]) for part in rows}
     if len(shapes) > 1:
         raise UserError(
@@ -42,6 +35,26 @@ def answers_of(card: DetectorModel, model: nn.Module, samples: Samples) -> Tenso
             f"shape, got {' and '.join(map(str, sorted(shapes)))}."
         )
     return torch.cat(rows)
+
+
+@contextmanager
+def opened_model(
+    card: DetectorModel, model: nn.Module
+) -> Iterator[Callable[[Tensor, str], Tensor]]:
+    """A model that stays open, in eval mode: a function of inputs and the name of their data set.
+
+    What it draws depends on the global random state.
+    """
+    with evaluation_mode(model, None) as (place, dtype), fast_layout(model):
+
+        def ask(inputs: Tensor, name: str) -> Tensor:
+            # A copy: a model may work in place, and the data belong to other runs, too.
+            own = copied(moved(name, inputs, place, dtype))
+            assert isinstance(own, Tensor)
+            with torch.set_grad_enabled(card.gradients):
+                return _checked(card, _answer(card, model, own), len(inputs), name)
+
+        yield ask
 
 
 def rows_at_once(shape: tuple[int, ...]) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import safetensors
@@ -14,6 +16,32 @@ from oodometer.errors import UserError
 from oodometer.lab.search.chains import Arrays
 
 _KEY = "oodometer search"
+
+
+class Kept(Protocol):
+    """Where one search is kept while it goes on."""
+
+    def load(self) -> Arrays | None:
+        """The arrays that were kept last, if there are some."""
+
+    def save(self, arrays: Arrays) -> None:
+        """Keep arrays in place of those before."""
+
+
+@dataclass(frozen=True)
+class InFolder:
+    """A search that is kept as a file of a folder."""
+
+    folder: Path
+    key: str
+
+    def load(self) -> Arrays | None:
+        """The arrays of the file, if there is one and it is whole."""
+        return load_search(self.folder, self.key)
+
+    def save(self, arrays: Arrays) -> None:
+        """Write the file."""
+        save_search(self.folder, self.key, arrays)
 
 
 def search_key(*parts: object) -> str:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from oodometer.errors import UserError
 from oodometer.lab.options import choose
 from oodometer.lab.search.chains import Arrays, Chains, draw, effective_samples
 from oodometer.lab.search.energy import Energy, Score, Standard
-from oodometer.lab.search.kept import load_search, save_search, search_key
+from oodometer.lab.search.kept import InFolder, Kept, search_key
 from oodometer.lab.search.methods import METHODS
 from oodometer.lab.search.variations import HasVariation, Variation, as_variation
 
@@ -46,6 +45,7 @@ class SearchResult:
     acceptance: Scores  # share of the steps at which a chain moved
     effective: Scores  # effective sample size of each trace
     asked: int  # images that were scored
+    varied: bool  # whether these are variations of given images
     notes: tuple[str, ...]  # what a reader has to know
     state: Arrays  # by which the search can be resumed
 
@@ -70,6 +70,7 @@ def search(
     batch_size: int = 1000,
     resume: SearchResult | None = None,
     folder: str | os.PathLike[str] | None = None,
+    kept: Kept | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
     """Search for the images that `score` takes for known data; there is one chain per image.
@@ -83,7 +84,8 @@ def search(
     `seconds`. ``start="random"`` begins at random points, as published; by default chains begin
     at the given images, so that what is found is never worse. `resume` goes on with the result of a
     shorter search with the same arguments. In `folder` the search is kept every half minute and at
-    its end: the same search is resumed there, also with more steps.
+    its end: the same search is resumed there, also with more steps. `kept` does so in any other
+    place that holds this search alone.
     """
     asked = variation if isinstance(variation, str) else as_variation(variation)
     given = _given(images, asked, chains)
@@ -96,15 +98,16 @@ def search(
     step = choose("search method", method, METHODS)().step
     standard = Standard() if known_scores is None else Standard.of(known_scores)
     energy = Energy(score, made, given, standard, batch_size)
-    state = _begun(energy, made, len(given), seed, start, resume)
-    keep: Callable[[Arrays], None] | None = None
-    if folder is not None:
-        place, key = Path(folder), _key(energy, state, method, seed)
-        keep = partial(save_search, place, key)
-        kept = load_search(place, key) if resume is None else None
-        state = state if kept is None else Chains.restore(made, kept)
-    notes = _run(energy, state, step, steps, seconds, progress, keep)
-    return _result(energy, state, method, seed, notes, resume)
+    earlier = kept.load() if kept is not None and resume is None else None
+    if earlier is None:
+        state = _begun(energy, made, len(given), seed, start, resume)
+        if folder is not None:
+            kept = InFolder(Path(folder), _key(energy, state, method, seed))
+            earlier = kept.load() if resume is None else None
+    if earlier is not None:
+        state = _restored(energy, earlier)
+    notes = _run(energy, state, step, steps, seconds, progress, kept)
+    return _result(energy, state, method, seed, notes)
 
 
 def _given(
@@ -152,7 +155,19 @@ def _begun(
             f"The search to resume has {resume.latent.shape[0]} chains in "
             f"{resume.latent.shape[1]} dimensions, not {count} in {variation.dimensions}."
         )
-    return Chains.restore(variation, resume.state)
+    return _restored(energy, resume.state)
+
+
+def _restored(energy: Energy, arrays: Arrays) -> Chains:
+    """Go on where a search was kept, and count from there."""
+    energy.asked, energy.not_finite = (int(arrays[name].item()) for name in ("asked", "not_finite"))
+    return Chains.restore(energy.variation, arrays)
+
+
+def _snapshot(energy: Energy, chains: Chains) -> Arrays:
+    """All that the next step and the notes depend on."""
+    counted = {"asked": np.array([energy.asked]), "not_finite": np.array([energy.not_finite])}
+    return chains.snapshot() | counted
 
 
 def _key(energy: Energy, begun: Chains, method: str, seed: int) -> str:
@@ -174,15 +189,15 @@ def _run(
     steps: int,
     seconds: float | None,
     progress: Progress | None,
-    keep: Callable[[Arrays], None] | None,
+    kept: Kept | None,
 ) -> list[str]:
     """Move the chains; return what a reader has to know. A detector that fails ends the search."""
     deadline = None if seconds is None else time.monotonic() + seconds
     saved = time.monotonic()
     while chains.steps < steps:
         now = time.monotonic()
-        if keep is not None and now - saved >= _SECONDS_BETWEEN_SAVES:
-            keep(chains.snapshot())
+        if kept is not None and now - saved >= _SECONDS_BETWEEN_SAVES:
+            kept.save(_snapshot(energy, chains))
             saved = now
         if deadline is not None and now >= deadline:
             return [f"The search stopped after {chains.steps} of {steps} steps: its time was over."]
@@ -195,8 +210,8 @@ def _run(
         chains.trace.append(chains.energy.to(torch.float32))
         if progress is not None:
             progress(chains.steps, steps)
-    if keep is not None:
-        keep(chains.snapshot())
+    if kept is not None:
+        kept.save(_snapshot(energy, chains))
     return []
 
 
@@ -206,8 +221,8 @@ def _result(
     method: str,
     seed: int,
     notes: list[str],
-    resumed: SearchResult | None,
 ) -> SearchResult:
+    state = _snapshot(energy, chains)
     variation, count = chains.variation, len(chains.latent)
     with torch.no_grad():
         images = torch.cat(
@@ -221,8 +236,6 @@ def _result(
         again = energy.of_images(images)
         if variation.conditional:
             clean = energy.of_images(energy.given)
-        elif resumed is not None:
-            clean = chains.trace[0]
     except UserError as problem:
         stopped = True
         notes.append(f"The images that were found could not be scored once more. {problem}")
@@ -255,9 +268,10 @@ def _result(
         trace=trace.numpy(),
         acceptance=(chains.accepted / max(chains.steps, 1)).double().numpy(),
         effective=effective_samples(trace).numpy(),
-        asked=energy.asked + (0 if resumed is None else resumed.asked),
+        asked=energy.asked,
+        varied=variation.conditional,
         notes=tuple(notes),
-        state=chains.snapshot(),
+        state=state,
     )
 
 

@@ -104,11 +104,19 @@ class Searched:
         return min(len(self._pair(run, some, self.outliers)[0]) for run in self.runs)
 
     def _pair(self, run: str, detector: str, dataset: str) -> tuple[Scores, Scores]:
+        """Scores of known data and of outliers; of clean ones, those that the search began at."""
         known, outliers = (
             self.table.scores(run, detector, name) for name in (self.table.id, dataset)
         )
         assert known is not None and outliers is not None, "complete, or the run is left out"
-        return known, outliers
+        return known, outliers[: self._varied[run]]
+
+    @cached_property
+    def _varied(self) -> dict[str, int]:
+        """Per run, how many images were varied: the first of the clean set."""
+        detector, found = next(iter(self.found.items()))
+        scores = {run: self.table.scores(run, detector, found) for run in self.runs}
+        return {run: len(part) for run, part in scores.items() if part is not None}
 
     @cached_property
     def _placed(self) -> dict[tuple[str, str], Placements]:

@@ -1,9 +1,10 @@
-"""Detectors as functions of images: of an open classifier, or of anybody's."""
+"""Detectors as functions of images: of open networks, or of anybody's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,6 +15,9 @@ from torch import Tensor, nn
 from oodometer.errors import UserError, describe
 from oodometer.lab.asking.session import Session
 from oodometer.lab.data.inputs import Data
+from oodometer.lab.detector_models import DetectorModel
+from oodometer.lab.detector_models.answers import opened_model
+from oodometer.needs import Need, in_text
 from oodometer.outputs import Outputs
 from oodometer.registry import Choice
 from oodometer.scores import Missing
@@ -58,6 +62,43 @@ def opened(
                 continue
             scorers[choice.label] = _asking(session, fitted, shift, scale)
         yield scorers, missing
+
+
+@contextmanager
+def opened_detector(
+    choice: Choice,
+    learned: Outputs,
+    classifier: nn.Module | None,
+    data: Data,
+    models: Mapping[Need, tuple[DetectorModel, nn.Module]],
+    batch_size: int,
+) -> Iterator[Scorer]:
+    """A detector with its networks, which are opened once; fitted to the outputs `learned`.
+
+    Without a classifier it must read none. `data` are what its probes learn from, if any do.
+    """
+    with ExitStack() as stack:
+        session = None
+        if classifier is not None:
+            needs = [need for need in choice.needs(grid=False) if need.of_classifier]
+            session = stack.enter_context(
+                Session(classifier, needs=in_text(needs), train=data, batch_size=batch_size)
+            )
+        asks = {need: stack.enter_context(opened_model(*pair)) for need, pair in models.items()}
+        with torch.no_grad():
+            fitted = choice.detector.fit(learned, validation=None, **choice.settings)
+
+        def score(images: Tensor) -> Tensor:
+            # What networks draw, they draw from the same seed: a score is a function of the batch.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                answers = {need: ask(images, "batch") for need, ask in asks.items()}
+            if session is None:
+                return fitted(Outputs(answers=answers))
+            asked = session.ask(images, gradients=images.requires_grad)
+            return fitted(replace(asked, answers=answers) if answers else asked)
+
+        yield score
 
 
 def is_trained(choice: Choice) -> bool:

@@ -1,0 +1,194 @@
+"""Search for outliers that fool the detectors of a run, and score what was found with all."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from oodometer.engine.plan.artefacts import About, Artefact, unit_of
+from oodometer.engine.plan.searches import SearchPlan, needs_of_default, reads_classifier
+from oodometer.engine.stores import Kind, StoreError
+from oodometer.engine.work.codecs import text_to_array
+from oodometer.engine.work.data import validation_samples
+from oodometer.engine.work.failures import remember_failure
+from oodometer.engine.work.model import ModelWorker
+from oodometer.errors import UserError, describe
+from oodometer.lab.data.samples import Images, Samples
+from oodometer.lab.detector_models import find_model
+from oodometer.lab.detector_models.answers import rows_at_once
+from oodometer.lab.search import SearchResult, make_variation, search
+from oodometer.registry import Choice
+from oodometer.scores import Missing
+from oodometer.scoring import choices
+from oodometer.searches.gallery import SHOWN
+from oodometer.searches.scorers import Scorer, opened_detector, scores_of
+
+if TYPE_CHECKING:
+    from oodometer.engine.work.worker import RunWorker
+
+_KNOWN = 1000  # validation images, at most, that standardize scores
+_TRACED = 200  # points of a chain's trace that are kept, at most
+
+
+class Searcher:
+    """Searches against the detectors of the run that a worker does."""
+
+    def __init__(self, worker: RunWorker, detectors: Sequence[str]) -> None:
+        self._worker, self._run, self._detectors = worker, worker.run, detectors
+
+    def search(self, label: str) -> list[Missing]:
+        """Do the searches against a detector that the store lacks; return what failed."""
+        store = self._worker.store
+        wanted = [s for s in self._run.searches.values() if s.detector == label]
+        lacking = [plan for plan in wanted if not store.has("searches", plan.key)]
+        missing: list[Missing] = []
+        with self._telling(label, "searches", missing), self._opened(label) as scorer:
+            known = validation_samples(self._run.spec, self._worker.source())
+            known_scores = scores_of(scorer, _floats(known, _KNOWN), self._batch)
+            for plan in lacking:
+                with self._telling(label, "searches", missing, plan.title):
+                    self._search(plan, scorer, known_scores)
+        return missing
+
+    def score_found(self, label: str) -> list[Missing]:
+        """Score what all searches of the run have found with a detector."""
+        store, missing = self._worker.store, list[Missing]()
+        keys = self._run.found[label]
+        lacking = [title for title, key in keys.items() if not store.has("found", key)]
+        with self._telling(label, "found", missing), self._opened(label) as scorer:
+            for title in lacking:
+                plan, started = self._run.searches[title], time.monotonic()
+                arrays = self._worker.load("searches", plan.key)
+                if arrays is None:  # that search failed, and said why
+                    continue
+                with self._telling(label, "found", missing, title):
+                    scores = scores_of(scorer, self._found(plan, arrays), self._batch)
+                    setting = self._choice(label).setting or "-"
+                    artefact = self._worker.artefact("found", keys[title])
+                    self._worker.save(artefact, {setting: scores}, started)
+        return missing
+
+    @property
+    def _batch(self) -> int:
+        return rows_at_once(self._run.content.train_shape[1:])
+
+    def _choice(self, label: str) -> Choice:
+        return next(choice for choice in choices(self._detectors) if choice.label == label)
+
+    @contextmanager
+    def _opened(self, label: str) -> Iterator[Scorer]:
+        """A detector as a function of images, with its networks open."""
+        run, worker, choice = self._run, self._worker, self._choice(label)
+        models = {}
+        for need in needs_of_default(choice, run):
+            if need in run.models:
+                own = ModelWorker(
+                    run.models[need], worker.ood, self._detectors, worker.store, worker.device
+                )
+                models[need] = find_model(need.name), own.model()
+        classifier = worker.model() if reads_classifier(choice) else None
+        data = worker.fitted_on().batches()
+        learned = worker.asker.outputs("", label)
+        with opened_detector(choice, learned, classifier, data, models, self._batch) as scorer:
+            yield scorer
+
+    @contextmanager
+    def _telling(
+        self, label: str, kind: Kind, missing: list[Missing], title: str = ""
+    ) -> Iterator[None]:
+        """Keep a failure, and let the rest go on."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - the others continue
+            trace = "".join(traceback.format_exception(problem))
+            failure = Missing(
+                describe(problem), self._run.label, label, dataset=title, traceback=trace
+            )
+            remember_failure(self._worker.store, self._run, failure, unit_of(kind, label))
+            missing.append(failure)
+
+    def _given(self, plan: SearchPlan) -> Tensor:
+        return _floats(self._worker.samples(plan.outliers), plan.settings.images)
+
+    def _found(self, plan: SearchPlan, arrays: Mapping[str, NDArray[Any]]) -> Tensor:
+        """The images that a search has found, made again from their latent points."""
+        given, latent = self._given(plan), torch.from_numpy(arrays["latent"])
+        variation = make_variation(plan.variation, tuple(given.shape[1:]))
+        parts = zip(torch.split(given, self._batch), torch.split(latent, self._batch), strict=True)
+        with torch.no_grad():
+            return torch.cat([variation.images(*part) for part in parts])
+
+    def _search(self, plan: SearchPlan, scorer: Scorer, known: NDArray[np.float64]) -> None:
+        started, given, wanted = time.monotonic(), self._given(plan), plan.settings
+        made = search(
+            scorer, plan.variation, given, method=wanted.method, steps=wanted.steps,
+            seed=wanted.seed, known_scores=known, batch_size=self._batch,
+            kept=_InStore(self._worker, plan),
+        )  # fmt: skip
+        if made.steps < wanted.steps:  # resumed at the next attempt
+            raise UserError(made.notes[0])
+        self._worker.save(
+            self._worker.artefact("searches", plan.key),
+            _arrays(made, given),
+            started,
+            parameters=list(made.parameters),
+        )
+        self._worker.store.discard("progress", plan.progress)
+
+
+@dataclass(frozen=True)
+class _InStore:
+    """An unfinished search that is kept in the store."""
+
+    worker: RunWorker
+    plan: SearchPlan
+
+    def load(self) -> dict[str, NDArray[Any]] | None:
+        """What was kept last."""
+        return self.worker.load("progress", self.plan.progress)
+
+    def save(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Keep it in place of what was kept before."""
+        about = About(self.worker.run.label)
+        state = Artefact("progress", self.plan.progress, "score", about)
+        self.worker.save(state, arrays, time.monotonic(), search=self.plan.title)
+
+
+def _floats(samples: Samples, most: int) -> Tensor:
+    """The first samples as images in [0, 1]."""
+    assert isinstance(samples, Images), "a study that searches among texts is refused"
+    return torch.from_numpy(samples.floats(slice(0, most)))
+
+
+def _arrays(made: SearchResult, given: Tensor) -> dict[str, NDArray[Any]]:
+    """What is kept of a search: points, scores, traces, and the worst images to show."""
+    lowest = np.argsort(made.scores, kind="stable")[:SHOWN]
+    every = -(-len(made.trace) // _TRACED)
+    bytes_of = {"clean": given[lowest], "found": made.images[lowest]}
+    pictures = {
+        f"shown/{name}": (images * 255).round().to(torch.uint8).numpy()
+        for name, images in bytes_of.items()
+    }
+    return {
+        "latent": made.latent,
+        "scores": made.scores,
+        "clean_scores": made.clean_scores,
+        "trace": made.trace[::every],
+        "acceptance": made.acceptance,
+        "effective": made.effective,
+        "asked": np.array(made.asked),
+        "notes": text_to_array("\n".join(made.notes)),
+        "shown/rows": lowest,
+        **pictures,
+    }

@@ -1,0 +1,1 @@
+"""Detectors as functions of images, and pictures of what fools them."""
