@@ -152,10 +152,15 @@ class Searches(BaseModel):
 
     variations: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     method: str = "metropolis"
+    methods: Mapping[str, str] = Field(default_factory=dict)  # variation -> another method
     steps: Annotated[StrictInt, Field(ge=1)] = 300  # of each chain
     images: Annotated[StrictInt, Field(ge=2)] = 200  # the first of each set, one chain each
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 0
     detectors: Literal["all"] | tuple[str, ...] = "all"  # of the study, that can be searched
+
+    def method_of(self, variation: str) -> str:
+        """How a variation is searched."""
+        return self.methods.get(variation, self.method)
 
 
 class Scale(BaseModel):

@@ -63,6 +63,9 @@ class Study(BaseModel):
                 raise UserError("detectors must be 'all' or a list with at least one detector.")
         if self.searches is not None:
             _refuse_repeats("searches.variations", self.searches.variations)
+            for name in self.searches.methods:
+                if name not in self.searches.variations:
+                    raise unknown("variation in searches.methods", name, self.searches.variations)
         for name in self.scales:
             self.at_scale(name)  # report errors in a scale now
 

@@ -54,7 +54,7 @@ def plan_searches(
     """Add the searches of a run, and the scores of its detectors on what is found."""
     code = code_version("lab/search/run", apart_from=(*READING, "lab/training/train"))
     asking = code_version("lab/asking/session", apart_from=READING)
-    settings = wanted.model_dump(exclude={"variations", "detectors"})
+    settings = wanted.model_dump(include={"steps", "images", "seed"})
     searches: dict[str, SearchPlan] = {}
     fitted = {c.label: _fitted(c, run) for c in choices if c.label in run.scores}
     for choice in searched(choices, wanted):
@@ -64,7 +64,7 @@ def plan_searches(
         for outliers, content in run.content.ood.items():
             for variation in wanted.variations:
                 known = validation_content(run)
-                made = [variation, settings, content, known]
+                made = [variation, wanted.method_of(variation), settings, content, known]
                 key = digest("search", _STEP, code, asking, recipes[choice.label], parents, made)
                 plan = SearchPlan(choice.label, outliers, variation, key, parents, wanted)
                 searches[plan.title] = plan
@@ -137,7 +137,8 @@ def check_searches(
     from oodometer.lab.options import choose
     from oodometer.lab.search import METHODS, make_variation
 
-    choose("search method", study.searches.method, METHODS)()
+    for text in (study.searches.method, *study.searches.methods.values()):
+        choose("search method", text, METHODS)()
     for label, content in contents.items():
         if len(content.train_shape) != 4:
             raise UserError(f"Data set '{content.id}' holds no images, so there is none to vary.")
