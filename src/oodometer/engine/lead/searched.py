@@ -14,9 +14,7 @@ from oodometer.finding import Finding
 from oodometer.searches.gallery import Found, galleries, searches_table
 
 
-def with_searches(
-    findings: Sequence[Finding], outcome: Outcome, store: Store
-) -> Sequence[Finding]:
+def with_searches(findings: Sequence[Finding], outcome: Outcome, store: Store) -> Sequence[Finding]:
     """The findings of a study; that of the worst case with what the searches have found.
 
     Pictures are not stored with the findings: they are in the results of the searches.

@@ -132,8 +132,8 @@ class Searcher:
     def _search(self, plan: SearchPlan, scorer: Scorer, known: NDArray[np.float64]) -> None:
         started, given, wanted = time.monotonic(), self._given(plan), plan.settings
         made = search(
-            scorer, plan.variation, given, method=wanted.method_of(plan.variation), steps=wanted.steps,
-            seed=wanted.seed, known_scores=known, batch_size=self._batch,
+            scorer, plan.variation, given, method=wanted.method_of(plan.variation),
+            steps=wanted.steps, seed=wanted.seed, known_scores=known, batch_size=self._batch,
             kept=_InStore(self._worker, plan),
         )  # fmt: skip
         if made.steps < wanted.steps:  # resumed at the next attempt
