@@ -126,6 +126,8 @@ def test_a_leader_that_falls_is_said_to_change() -> None:
         "On this model, a leads on clean far, but under affine of far b has the highest AUROC (0."
     )
     assert first.text.startswith(text)
+    assert finding.answer.startswith("a falls from an AUROC of 0.")
+    assert finding.answer.endswith(" under affine of far. Against such a search, use b.")
 
 
 def test_a_leader_that_stays_ahead_holds_and_losses_are_counted() -> None:
@@ -140,6 +142,9 @@ def test_equal_detectors_are_not_separable() -> None:
     table = scores_table({"a": 2.0, "b": 2.0}, {"a": 1.0, "b": 1.0})
     finding = worst_case(table, np.random.default_rng(0))
     assert finding.claims[0].verdict == "undecided"
+    assert finding.answer.endswith(
+        "b or a, which are not separable there."
+    ) or finding.answer.endswith("a or b, which are not separable there.")
 
 
 def test_scores_without_a_search_are_refused() -> None:

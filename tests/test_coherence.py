@@ -121,12 +121,16 @@ def check_answer(finding: Finding) -> None:
         assert len(able) == len(board.rows) > 4
         assert sentence.endswith(f"none of {len(able)} from {able[0]}")
         return
-    named, why = sentence.removeprefix("Use ").split(": ")
-    assert ("significantly ahead of" in why) == (len(able) == 1)
-    if len(able) <= 4:
-        assert re.split(", | or ", named) == able
+    if sentence.startswith("No clear winner"):
+        named = re.fullmatch(
+            r"No clear winner: (.*) has the best mean, but (.*) are not .*", sentence
+        )
+        assert len(able) > 4 and named[1] == able[0]
+        assert re.split(", | and ", named[2]) == [*able[1:4], f"{len(able) - 4} more"]
     else:
-        assert re.split(", | or ", named) == [*able[:3], f"one of {len(able) - 3} more"]
+        named, why = sentence.removeprefix("Use ").split(": ")
+        assert ("significantly ahead of" in why) == (len(able) == 1)
+        assert re.split(", | or ", named) == able
     leaders = finding.series[0]
     assert leaders.name == "leaders"
     shown = [str(p["label"]) for p in leaders.points if str(p["group"]).startswith("can be")]
@@ -194,6 +198,15 @@ def test_all_findings_of_one_study_show_the_same_means():
                     assert min(abs(value - own) for own in known[row[0]]) < 1e-9, (shown.name, row)
                     seen += 1
     assert seen
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.2, 1.0])
+def test_the_answer_of_an_od_test_is_that_of_its_first_claim(gap):
+    finding = score_protocol("od_test")(scored(0, gap=gap, runs=3), np.random.default_rng(0))
+    best = finding.claims[0].text.split()[0]
+    assert re.match(rf"(Use|No clear winner:) {best}\b", finding.answer)
+    is_sure = "significantly more than every other" in finding.answer
+    assert is_sure == (finding.claims[0].verdict == "holds")
 
 
 def test_what_one_model_decides_is_told_apart_from_retraining():

@@ -151,6 +151,7 @@ def test_blocks_of_jpeg_are_seen():
         assert (coded > plain).mean() > least
     finding = diagnose(pictures(300, 1), jpeg(images, 30), ood_name="compressed")
     assert claims(finding)["shortcut"].verdict == "warning"
+    assert finding.answer.startswith("compressed is a doubtful outlier set for ")
 
 
 def test_statistics_of_known_images():
@@ -211,6 +212,7 @@ def test_claims_on_classes(ours, theirs, verdict, words):
 def test_what_could_not_be_asked_is_said():
     finding = diagnose(pictures(10, 0), pictures(10, 1))
     assert len(finding.missing) == 2
+    assert finding.answer.endswith("no check warns.")
     assert "25 images per set" in finding.missing[1]
     assert not finding.series
 

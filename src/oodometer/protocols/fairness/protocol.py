@@ -39,6 +39,7 @@ def fairness(overlap: Overlap) -> Finding:
         claims.append(_shortcut_claim(ranked, id_name, ood_name))
         tables.append(_shortcut_table(ranked, id_name, ood_name))
         series.append(_shortcut_series(ranked))
+    warnings = sum(claim.verdict == "warning" for claim in claims)
     return Finding(
         protocol="fairness",
         title=f"{ood_name} as outliers for {id_name}",
@@ -59,6 +60,10 @@ def fairness(overlap: Overlap) -> Finding:
             (f"images of {id_name}", str(overlap.id_count)),
             (f"images of {ood_name}", str(overlap.ood_count)),
         ),
+        answer=f"{ood_name} is a doubtful outlier set for {id_name}: {warnings} of "
+        f"{len(claims)} checks warn."
+        if warnings
+        else f"Nothing speaks against {ood_name} as outliers for {id_name}: no check warns.",
     )
 
 

@@ -85,6 +85,20 @@ def _claim_best(accuracies: Accuracies) -> Claim:
     return Claim(f"{text}.", verdict, evidence)
 
 
+def answer(accuracies: Accuracies) -> str:
+    """Say which method to use on outliers that nobody tuned on."""
+    (comparison,) = _compared(accuracies, {"all": accuracies.three})
+    best, tied = comparison.first, comparison.tied
+    where = f"{accuracies.three[best].value:.0%} accurate on outliers that nobody tuned on"
+    if len(comparison.order) == 1:
+        return f"{best}, the only method, is {where}."
+    if judge([comparison]) == "holds":
+        return f"Use {best}: {where}, significantly more than every other method."
+    if len(tied) < SHOWN:
+        return f"Use {listing([best, *tied], 'or')}: not separable; {best} is {where}."
+    return f"No clear winner: {best} is {where}, but {len(tied)} others are not separable from it."
+
+
 def _first_in_runs(accuracies: Accuracies, best: str) -> str:
     """In how many training runs the best is best, where one source has several."""
     if len(accuracies.sources) > 1 or len(accuracies.sources[0].runs) < 2:

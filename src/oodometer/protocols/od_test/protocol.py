@@ -9,7 +9,7 @@ import numpy as np
 
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Claim, Finding
-from oodometer.protocols.od_test.claims import claims
+from oodometer.protocols.od_test.claims import answer, claims
 from oodometer.protocols.od_test.effects import Accuracies
 from oodometer.protocols.od_test.experiments import Experiment, Source, experiment
 from oodometer.protocols.od_test.notes import caveats, facts, missing
@@ -67,6 +67,7 @@ def od_test_over_sources(
         caveats=caveats(tables, accuracies, threshold) if comparable else (),
         missing=(*absent, *missing(tables, sources)),
         facts=facts(tables, accuracies) if comparable else (),
+        answer=answer(accuracies) if comparable else "",
     )
 
 

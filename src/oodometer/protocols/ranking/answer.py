@@ -18,8 +18,10 @@ def answer(
     if len(contest.detectors) == 1:
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
     if contest.main is None:
-        metric = contest.subject.metric
-        return f"{contest.leader} has the best {metric}, but nothing says how certain that is."
+        return (
+            f"{contest.leader} has the best {contest.subject.metric}, but a single value of each "
+            "detector cannot say how certain that is."
+        )
     cases = contest.values.shape[1]
     tried = count(cases, contest.case) if cases > 1 else "these test samples"
     beaten = farthest_ahead(on_sets, significant=True)
@@ -43,10 +45,13 @@ def choice(standing: Standing, tried: str) -> str:
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
     if not standing.behind and others >= SHOWN:
         return f"No detector stands out: {tried} separate none of {others + 1} from {leader}."
-    named = [leader, *tied]
-    if len(named) > SHOWN:
-        named = [*named[: SHOWN - 1], f"one of {len(named) - SHOWN + 1} more"]
-    return f"Use {listing(named, 'or')}: not separable with {tried}."
+    if len(tied) < SHOWN:
+        return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
+    near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
+    return (
+        f"No clear winner: {leader} has the best mean, but {near} are not separable from it with "
+        f"{tried}."
+    )
 
 
 def _declared(ours: str, standing: Standing) -> list[str]:

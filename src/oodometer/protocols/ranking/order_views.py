@@ -32,24 +32,30 @@ def leaderboard_tables(contest: Contest) -> list[Table]:
 
 def leaders(contest: Contest) -> list[Series]:
     """The best means with their intervals: who can be the best, and who is behind."""
-    standing = contest.main
-    if standing is None or len(standing.detectors) < 2:
+    standing, subject = contest.main, contest.subject
+    if len(contest.detectors) < 2:
         return []
-    named = standing.detectors[:MOST_LEADERS]
-    able = [f"can be the best {standing.scope}", "behind"]
-    subject = standing.subject
+    if standing is None:  # a single value of each
+        title, intervals = f"{subject.metric} of each detector", "without intervals"
+        values = contest.values.mean(axis=1).tolist()
+        rows: list[tuple[str, str, Estimate | float]] = [
+            (name, "", value) for name, value in zip(contest.detectors, values, strict=True)
+        ]
+    else:
+        title, intervals = f"Who can be the best {standing.scope}?", "with 95% confidence intervals"
+        able = [f"can be the best {standing.scope}", "behind"]
+        rows = [
+            (name, able[name in standing.behind], shown(mean))
+            for name, mean in standing.means.items()
+        ]
+    first = f"; the first {MOST_LEADERS} of {len(rows)} detectors" * (len(rows) > MOST_LEADERS)
     return [
         interval_series(
             "leaders",
-            f"Who can be the best {standing.scope}?",
-            f"Mean {subject.metric} {subject.over}, with 95% confidence intervals"
-            + (
-                f"; the first {len(named)} of {len(standing.detectors)} detectors."
-                if len(named) < len(standing.detectors)
-                else "."
-            ),
+            title,
+            f"Mean {subject.metric} {subject.over}, {intervals}{first}.",
             subject.metric,
-            [(name, able[name in standing.behind], shown(standing.means[name])) for name in named],
+            rows[:MOST_LEADERS],
             higher_is_better=subject.sign > 0,
         )
     ]

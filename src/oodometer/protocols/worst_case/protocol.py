@@ -62,7 +62,23 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
             ("searches", str(sum(len(part.found) for part in searched))),
             ("training runs", str(runs)),
         ),
+        answer=_answer(searched[0]),
     )
+
+
+def _answer(part: Searched) -> str:
+    """Say which detector to use against the first search, and what it costs the weakest."""
+    most = max(part.losses, key=lambda name: part.losses[name].value)
+    loss = (
+        f"{most} falls from an AUROC of {number(part.clean(most).value)} to "
+        f"{number(part.worst(most).value)} under {part.name}."
+    )
+    if len(part.found) < 2:
+        return loss
+    first, second = part.detectors[:2]
+    is_decided = part.lead(first, second).p_value < SIGNIFICANT
+    use = first if is_decided else f"{first} or {second}, which are not separable there"
+    return f"{loss} Against such a search, use {use}."
 
 
 def _scoped(claim: Claim, part: Searched) -> Claim:
