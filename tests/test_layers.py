@@ -157,6 +157,7 @@ MAY_IMPORT["attacks"] = {
     "scoring",
     "searches",
 }
+MAY_IMPORT["suites"] = {"engine", "errors", "files", "score_files", "scores", "study"}
 MAY_IMPORT["web"] = {
     "builtin",
     "engine",
@@ -169,9 +170,9 @@ MAY_IMPORT["web"] = {
     "registry",
     "reports",
     "results",
-    "score_files",
     "scores",
     "study",
+    "suites",
 }
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 SHELL = {"__init__", "__main__"}  # the public face: refers to everything, when asked

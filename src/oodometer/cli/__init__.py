@@ -15,6 +15,7 @@ from oodometer.cli import (
     serve,
     stores,
     studies,
+    suites,
 )
 from oodometer.cli.common import app, main
 
@@ -32,4 +33,5 @@ __all__ = [
     "serve",
     "stores",
     "studies",
+    "suites",
 ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ORDER = (
     *("demo", "evaluate", "compare", "analyze", "diagnose", "run", "report", "od-test"),
-    *("serve", "export"),
+    *("serve", "export", "suite"),
     *("list", "check", "data", "import", "status", "show", "verify", "prune"),
 )
 _SEVERAL = ("--outputs", "--ood", "--weights")

@@ -110,7 +110,7 @@ def run(
     from oodometer.engine.lead.run import check_device
     from oodometer.engine.lead.runner import Settings
 
-    loaded = _at_scale(_find_study(study), scale)
+    loaded = at_scale(find_study(study), scale)
     limit = None if memory is None else read_memory(memory)
     settings = Settings(device, gpu_share, limit)
     if dry_run:
@@ -152,7 +152,8 @@ def report(
         typer.echo(path)
 
 
-def _find_study(name: str) -> Study:
+def find_study(name: str) -> Study:
+    """Load a study by its file, or by its name if it is included."""
     from oodometer.study import load_study
 
     known = {path.stem: path for path in sorted(STUDIES.glob("*.yaml"))}
@@ -165,7 +166,7 @@ def _find_study(name: str) -> Study:
     return load_study(name)
 
 
-def _at_scale(study: Study, scale: str | None) -> Study:
+def at_scale(study: Study, scale: str | None) -> Study:
     """Return the study at a scale; days of training (the paper's scale) are never the default."""
     if scale is None and "small" in study.scales:
         scale = "small"

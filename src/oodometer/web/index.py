@@ -15,11 +15,12 @@ from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.stores import Store
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 1  # of the tables below
+_VERSION = 2  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
 _BUSY = 30_000  # milliseconds to wait for another writer
+_REALS = ", ".join(f"{name} real" for name in METRICS)
 _TABLES = f"""
 create table if not exists studies (
   id integer primary key, store integer not null, name text not null, plan text not null,
@@ -35,8 +36,9 @@ create index if not exists cells_by_run on cells (study, run, name);
 create index if not exists cells_by_state on cells (study, stage, state);
 create index if not exists cells_to_read on cells (study) where state = {PRESENT} and role <> '';
 create table if not exists results (
-  key text not null, reference text not null, {", ".join(f"{name} real" for name in METRICS)},
-  problem text not null default '', primary key (key, reference)) without rowid;
+  key text not null, reference text not null, {_REALS},
+  inside integer not null, outside integer not null, problem text not null default '',
+  primary key (key, reference)) without rowid;
 create table if not exists accuracies (
   key text primary key, correct integer not null, samples integer not null, chance real not null);
 create table if not exists folders (

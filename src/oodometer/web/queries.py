@@ -68,6 +68,11 @@ class StudyEntry:
         """Detectors, each with its grid, the default setting first."""
         return self._content["settings"]  # type: ignore[return-value]  # as it was written
 
+    @cached_property
+    def sets(self) -> dict[str, dict[str, str]]:
+        """What each run scores, by digest; empty if the plan does not say so."""
+        return self._content["sets"]  # type: ignore[return-value]  # as it was written
+
     @property
     def route(self) -> str:
         """The part of an address that names it."""
@@ -189,3 +194,15 @@ def detectors(connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
         "where kind = 'scores' group by name order by name"
     )
     return {row["name"]: (row["studies"], row["mark"]) for row in rows}
+
+
+def sizes_of(connection: sqlite3.Connection, entry: StudyEntry) -> dict[tuple[str, str], int]:
+    """How many samples of each data set were scored in each run."""
+    rows = connection.execute(
+        "select c.run, c.dataset, max(r.inside) as inside, max(r.outside) as outside from cells c "
+        "join results r on r.key = c.key where c.study = ? and c.kind = 'scores' "
+        "and c.role = 'ood' and r.problem = '' group by c.run, c.dataset",
+        (entry.number,),
+    ).fetchall()
+    found = {(row["run"], row["dataset"]): int(row["outside"]) for row in rows}
+    return found | {(row["run"], entry.data): int(row["inside"]) for row in rows}

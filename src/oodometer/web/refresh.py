@@ -33,7 +33,9 @@ from oodometer.web.index import (
 _KINDS: tuple[Kind, ...] = (*MADE_BY_RUNS, "failures")
 _BATCH = 500  # cells that are read between two commits
 _SETTLED = 2.0  # seconds after which another file in a folder surely has another time
-_PUT_RESULT = f"insert or replace into results values (?, ?, {', '.join('?' * len(METRICS))}, ?)"
+_PUT_RESULT = (
+    f"insert or replace into results values (?, ?, {', '.join('?' * len(METRICS))}, ?, ?, ?)"
+)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) 
         "study": plan.study.model_dump(mode="json"),
         "runs": plan.runs,
         "settings": plan.settings,
+        "sets": plan.sets,
     }
     added = connection.execute(
         "insert into studies (store, name, plan, saved, data, outcome, content) "
@@ -305,10 +308,11 @@ def _read_group(
                     inside = read_scores(store, reference["key"], setting)
                 counts = Counts.of_scores(inside, read_scores(store, cell["key"], setting))
                 values = [float(metrics.METRICS[name].of_counts(counts)) for name in METRICS]
-                connection.execute(_PUT_RESULT, (*pair, *values, ""))
+                sizes = counts.id_total, counts.ood_total
+                connection.execute(_PUT_RESULT, (*pair, *values, *sizes, ""))
             except (DamagedError, ValueError) as problem:
                 empty = [None] * len(METRICS)
-                connection.execute(_PUT_RESULT, (*pair, *empty, str(problem)[:300]))
+                connection.execute(_PUT_RESULT, (*pair, *empty, 0, 0, str(problem)[:300]))
     _set_state(connection, outliers, READ)
 
 

@@ -21,7 +21,7 @@ from oodometer.web.board import Board, board_of
 from oodometer.web.caching import Cache
 from oodometer.web.cards import Card
 from oodometer.web.index import METRICS, Index, slug_of
-from oodometer.web.queries import StudyEntry
+from oodometer.web.queries import Result, StudyEntry
 from oodometer.web.submissions import Submissions
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Site:
 
     def label(self, connection: sqlite3.Connection, slug: str, kind: str) -> str:
         """The run, detector or data set that a part of a route names."""
-        found = queries.label_of(connection, slug)
+        found = queries.label_of(connection, slug) or self.submissions.label_of(slug)
         if found is None:
             raise NotFoundError(f"There is no {kind} '{_shortened(slug)}'.")
         return found
@@ -125,12 +125,19 @@ class Site:
             without = queries.unlearned_runs(entry, known)
             found = [
                 *queries.results(connection, entry.number),
-                *self.submissions.results_for(entry),
+                *self.submitted(connection, entry),
             ]
             return board_of(entry, found, metric, ood=ood, without=sorted(without))
 
         state = entry.generation, self.submissions.state()
         return self._boards.get((entry.number, metric, ood), state, make)
+
+    def submitted(self, connection: sqlite3.Connection, entry: StudyEntry) -> list[Result]:
+        """The results that others have submitted for a study."""
+        if self.submissions.folder is None:
+            return []
+        sizes = queries.sizes_of(connection, entry)
+        return list(self.submissions.results_for(entry, sizes))
 
     def error(self, title: str, sentence: str) -> str:
         """The page that says what is wrong."""

@@ -9,6 +9,7 @@ from oodometer.web.cards import card_of, family_of
 from oodometer.web.index import METRICS
 from oodometer.web.pages.paging import paged
 from oodometer.web.site import Shown, Site
+from oodometer.web.submissions import SUBMITTED
 
 _PER_PAGE = 500
 
@@ -18,6 +19,9 @@ def detectors(site: Site, connection: sqlite3.Connection, parts: list[str]) -> S
     if parts and not parts[0].startswith("page-"):
         return _detector(site, connection, parts)
     cards, known = site.cards(), queries.detectors(connection)
+    for entry in queries.studies(site.index, connection):
+        for name in {result.detector for result in site.submitted(connection, entry)}:
+            known[name] = known.get(name, (0, ""))[0] + 1, SUBMITTED
     names, pager = paged(list(known), parts, _PER_PAGE, "detectors")
     listed = [
         {
@@ -36,7 +40,8 @@ def _detector(site: Site, connection: sqlite3.Connection, parts: list[str]) -> S
     name = site.label(connection, parts[0], "detector")
     standings, lines = [], []
     for entry in queries.studies(site.index, connection):
-        if name not in entry.settings:
+        submitted = [r for r in site.submitted(connection, entry) if r.detector == name]
+        if name not in entry.settings and not submitted:
             continue
         rows = site.board(connection, entry, "auroc").rows
         standings += [
@@ -44,9 +49,8 @@ def _detector(site: Site, connection: sqlite3.Connection, parts: list[str]) -> S
             for rank, row in enumerate(rows, start=1)
             if row.detector == name
         ]
-        lines += [
-            (entry, result) for result in queries.results(connection, entry.number, name=name)
-        ]
+        found = queries.results(connection, entry.number, name=name)
+        lines += [(entry, result) for result in (*found, *submitted)]
     shown, pager = paged(lines, parts[1:], _PER_PAGE, f"detectors/{parts[0]}")
     cards = site.cards()
     return Shown(

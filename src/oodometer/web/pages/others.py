@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from oodometer.engine.stores import KINDS, DamagedError, Kind
 from oodometer.engine.upkeep.find import parents_of
+from oodometer.web import queries
 from oodometer.web.index import Place
 from oodometer.web.site import NotFoundError, Shown, Site
 
@@ -97,7 +98,10 @@ def submissions(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
     """Which submissions were read, and why others were refused."""
     if parts:
         raise NotFoundError("There is only one page of submissions.")
-    return Shown("submissions.html.j2", "Submissions", {"checked": site.submissions.checked()})
+    entries = queries.studies(site.index, connection) if site.submissions.folder else []
+    sizes = [queries.sizes_of(connection, entry) for entry in entries]
+    checked = site.submissions.checked(entries, sizes)
+    return Shown("submissions.html.j2", "Submissions", {"checked": checked})
 
 
 def api(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:

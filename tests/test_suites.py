@@ -1,0 +1,205 @@
+"""Suites and submissions: what is the same is compared, whatever differs is refused and said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from engine_studies import make_study, run_inside
+from typer.testing import CliRunner
+
+from oodometer import metrics
+from oodometer.cli import app as cli
+from oodometer.engine.executors.in_process import InProcess
+from oodometer.engine.stores import FolderStore
+from oodometer.errors import UserError
+from oodometer.scores import ScoreTable
+from oodometer.suites import submission as submitting
+from oodometer.suites.submission import read_submission, score_suite, write_submission
+from oodometer.suites.suite import differences, load_suite, make_suite, suite_key
+from oodometer.web import queries
+from oodometer.web.refresh import Refresher
+from oodometer.web.server import index_of
+from oodometer.web.site import Site
+from oodometer.web.submissions import SUBMITTED, Submissions
+
+
+@pytest.fixture(scope="module")
+def store(stripes, tmp_path_factory) -> FolderStore:
+    """A store with the study that the suite is made of."""
+    store = FolderStore(tmp_path_factory.mktemp("suite") / "ours")
+    run_inside(make_study(stripes, detectors=["max_softmax", "energy"]), store)
+    return store
+
+
+@pytest.fixture(scope="module")
+def suite(stripes):
+    return make_suite(make_study(stripes, detectors=["max_softmax", "energy"]))
+
+
+@pytest.fixture(scope="module")
+def made(suite, store):
+    """A submission of a detector that the study has not; classifiers come from the store."""
+    with pytest.MonkeyPatch.context() as patch:
+        inside = submitting.run_study
+
+        def here(study, place, **given):
+            return inside(study, place, executor=InProcess())
+
+        patch.setattr(submitting, "run_study", here)
+        return score_suite(suite, "max_logit", store)
+
+
+@pytest.fixture
+def site(store, tmp_path):
+    folder = tmp_path / "submissions"
+    folder.mkdir()
+    index = index_of([str(store.folder)], tmp_path / "index")
+    Refresher(index).refresh()
+    return Site(index, dict, Submissions(folder))
+
+
+def shown(site: Site):
+    """The page about submissions, as data, and the leaderboard of the suite's study."""
+    with site.index.reading() as connection:
+        (checked,) = site.shown("submissions", connection).content["checked"]
+        (entry,) = [e for e in queries.studies(site.index, connection) if e.name == "tiny"]
+        return checked, site.board(connection, entry, "auroc")
+
+
+def test_a_suite_is_read_back(suite, tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(suite.to_yaml())
+    again = load_suite(path)
+    assert again.key == suite.key and again.sets == suite.sets
+
+
+def test_the_key_of_a_suite_is_about_training_and_data_alone(suite):
+    same = suite.study.model_copy(update={"name": "other", "detectors": ("knn",)})
+    assert suite_key(same, suite.sets) == suite.key
+    base = suite.study.base.model_copy(update={"epochs": 9})
+    assert suite_key(suite.study.model_copy(update={"base": base}), suite.sets) != suite.key
+    changed = {run: {**own, "inverted": "0"} for run, own in suite.sets.items()}
+    assert suite_key(suite.study, changed) != suite.key
+
+
+def test_a_submission_is_shown_beside_ours_and_marked(site, made):
+    path = write_submission(made, site.submissions.folder / "mine.parquet")
+    again = read_submission(path)
+    assert again.detector == "max_logit" and again.versions["oodometer"]
+    assert all(
+        np.array_equal(a.scores, b.scores)
+        for a, b in zip(made.table.rows, again.table.rows, strict=True)
+    )
+    checked, board = shown(site)
+    assert not checked.problem
+    row = next(row for row in board.rows if row.detector == f"max_logit ({SUBMITTED})")
+    values = [metrics.auroc(inside.scores, row.scores) for inside, row in made.table.pairs()]
+    assert row.mark == SUBMITTED and row.value == pytest.approx(np.mean(values))
+    assert {r.detector for r in board.rows} > {"max_softmax", "energy"}
+    assert "max_logit (submitted)" in site.page("leaderboard")
+    assert "max_logit (submitted)" in site.page("detectors")
+    assert "inverted" in site.page("detectors/max_logit-submitted-" + _ending(site))
+
+
+def _ending(site: Site) -> str:
+    page = site.page("detectors")
+    return page.partition("/detectors/max_logit-submitted-")[2].partition('"')[0]
+
+
+def _shorter(table: ScoreTable) -> ScoreTable:
+    rows = tuple(
+        replace(row, scores=row.scores[:-1]) if row.dataset.startswith("inverted") else row
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+def _without_a_run(table: ScoreTable) -> ScoreTable:
+    rows = tuple(row for row in table.rows if row.run != "seed=1")
+    return replace(table, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda m: replace(m, suite="other"), "No study here is called 'other'"),
+        (lambda m: replace(m, key="0" * 40), "classifiers are not trained"),
+        (
+            lambda m: replace(
+                m, sets={run: {**own, "uniform noise": "0" * 40} for run, own in m.sets.items()}
+            ),
+            "has digest 000000000000",
+        ),
+        (lambda m: replace(m, sets={}), "is missing"),
+        (lambda m: replace(m, table=_shorter(m.table)), "but there are"),
+        (lambda m: replace(m, table=_without_a_run(m.table)), "no scores"),
+        (lambda m: replace(m, detector="energy"), "scores of others"),
+    ],
+)
+def test_what_differs_is_refused_and_said(site, made, change, problem):
+    write_submission(change(made), site.submissions.folder / "mine.parquet")
+    checked, board = shown(site)
+    assert problem in checked.problem and checked.problem.endswith(".")
+    assert not any(row.mark for row in board.rows)
+
+
+def test_scores_that_are_no_numbers_are_refused(site, made):
+    path = write_submission(made, site.submissions.folder / "mine.parquet")
+    arrow = pq.read_table(path)
+    lists = arrow["scores"].to_pylist()
+    lists[0][3] = float("nan")
+    place = arrow.schema.get_field_index("scores")
+    scores = pa.array(lists, pa.large_list(pa.float64()))
+    pq.write_table(arrow.set_column(place, "scores", scores), path)
+    checked, board = shown(site)
+    assert "NaN" in checked.problem and not any(row.mark for row in board.rows)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"\x80\x04]q\x00.", b"{}" * 100])
+def test_files_that_are_no_submissions_are_refused(site, content):
+    (site.submissions.folder / "other.parquet").write_bytes(content)
+    checked, _ = shown(site)
+    assert "not a Parquet file" in checked.problem
+
+
+def test_a_plain_score_table_is_no_submission(site, made):
+    from oodometer.score_files import save_scores
+
+    save_scores(made.table, site.submissions.folder / "plain.parquet")
+    assert "not a submission" in shown(site)[0].problem
+
+
+def test_other_data_are_refused_before_anything_is_trained(suite, tmp_path):
+    sets = {run: {**own, "inverted": "0" * 40} for run, own in suite.sets.items()}
+    store = FolderStore(tmp_path / "store")
+    with pytest.raises(UserError, match="not those of suite 'tiny': data set 'inverted'|digest"):
+        score_suite(replace(suite, sets=sets), "energy", store)
+    assert not store.exists()
+
+
+def test_differences_are_found_in_both_directions(suite):
+    assert differences(suite.sets, suite.sets) == ""
+    more = {**suite.sets, "seed=7": {}}
+    assert "seed=7" in differences(suite.sets, more) and "seed=7" in differences(more, suite.sets)
+
+
+def test_the_commands_make_and_score(suite, store, stripes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.yaml").write_text(suite.to_yaml())
+    done = CliRunner().invoke(cli, ["suite", "score", "nothing", "--store", str(store.folder)])
+    assert isinstance(done.exception, UserError) and "nothing" in str(done.exception)
+    done = CliRunner().invoke(cli, ["suite", "score", "energy", "--suite", "none.yaml"])
+    assert "does not exist" in str(done.exception)
+    (tmp_path / "bad.yaml").write_text("a: [")
+    done = CliRunner().invoke(cli, ["suite", "score", "energy", "--suite", "bad.yaml"])
+    assert "not valid YAML" in str(done.exception)
+    # Every score is in the store already, so this trains nothing.
+    done = CliRunner().invoke(
+        cli, ["suite", "score", "energy", "--store", str(store.folder), "--workers", "1"]
+    )
+    assert done.exit_code == 0, done.exception
+    assert read_submission(tmp_path / "energy.parquet").suite == "tiny"
