@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import socket
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -17,6 +19,8 @@ from web_stores import HOSTILE, write_store
 
 from oodometer import metrics
 from oodometer.cli import app as cli
+from oodometer.engine.lead.importing import import_scores
+from oodometer.engine.plan.study_index import read_plan
 from oodometer.engine.stores import FolderStore, this_owner
 from oodometer.engine.upkeep.watch import Progress, RunnerReport, write_report
 from oodometer.engine.work.codecs import bytes_to_table
@@ -215,6 +219,23 @@ def test_a_new_version_of_a_study_replaces_the_old_one(tmp_path):
         (entry,) = queries.studies(index, connection)
         assert set(entry.settings) == {"energy", "vim"} and len(entry.runs) == 3
         assert queries.stage_counts(connection, entry.number)["score"] == (18, 18)
+
+
+def test_imported_scores_are_shown_and_marked(trained, tmp_path):
+    store = FolderStore(tmp_path / "store")
+    shutil.copytree(trained.folder, store.folder)
+    index = index_of([str(store.folder)], tmp_path / "index")
+    refresher = Refresher(index)
+    refresher.refresh()
+    table = bytes_to_table(store.view("tables", next(iter(store.keys("tables")))))
+    own = replace(table, rows=tuple(row for row in table.rows if row.detector == "energy"))
+    digests = read_plan(next(iter(store.keys("plans"))), store).sets
+    import_scores(own, "mine", "tiny", store, source="mine.parquet", digests=digests)
+    refresher.refresh()
+    lines = client_of(index).get("/api/leaderboard").json()
+    found = {line["detector"]: line for line in lines}
+    assert found["mine (imported)"]["mark"] == "imported" and not found["energy"]["mark"]
+    assert found["mine (imported)"]["value"] == found["energy"]["value"]
 
 
 def test_single_arrays_of_a_file_are_read(trained):

@@ -15,7 +15,7 @@ from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.stores import Store
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 2  # of the tables below
+_VERSION = 3  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
@@ -24,7 +24,8 @@ _REALS = ", ".join(f"{name} real" for name in METRICS)
 _TABLES = f"""
 create table if not exists studies (
   id integer primary key, store integer not null, name text not null, plan text not null,
-  saved real not null, data text not null, outcome text not null, content text not null,
+  imports text not null, saved real not null, data text not null,
+  outcome text not null, content text not null,
   unique (store, name));
 create table if not exists cells (
   study integer not null, kind text not null, stage text not null, run text not null,

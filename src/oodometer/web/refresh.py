@@ -6,7 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from oodometer import metrics
 from oodometer.engine.plan.artefacts import MADE_BY_RUNS, Artefact
-from oodometer.engine.plan.study_index import PlanRecord, read_plan
+from oodometer.engine.plan.study_index import PlanRecord, read_plan, with_imports
 from oodometer.engine.stores import DamagedError, FolderStore, Kind, Store
 from oodometer.engine.work.codecs import REFUSED, array_to_text
 from oodometer.metrics.counts import Counts
@@ -31,6 +31,7 @@ from oodometer.web.index import (
 )
 
 _KINDS: tuple[Kind, ...] = (*MADE_BY_RUNS, "failures")
+IMPORTED = "imported"  # how detectors whose scores were imported are marked
 _BATCH = 500  # cells that are read between two commits
 _SETTLED = 2.0  # seconds after which another file in a folder surely has another time
 _PUT_RESULT = (
@@ -46,6 +47,7 @@ class _Version:
     saved: float
     plan: str
     outcome: str = ""
+    imports: tuple[str, ...] = ()  # keys of what was imported for it
 
 
 @dataclass
@@ -112,7 +114,7 @@ class Refresher:
             for row in connection.execute("select * from studies where store = ?", (place.number,))
         }
         for name, row in known.items():
-            if name not in latest or latest[name].plan != row["plan"]:
+            if name not in latest or not _is_known(latest[name], row):
                 _remove_study(connection, row["id"])
             elif (latest[name].outcome, latest[name].saved) != (row["outcome"], row["saved"]):
                 connection.execute(
@@ -121,7 +123,7 @@ class Refresher:
                 )
                 _count_change(connection, row["id"])
         for name, version in latest.items():
-            if name not in known or known[name]["plan"] != version.plan:
+            if name not in known or not _is_known(version, known[name]):
                 _add_study(connection, place, version)
 
     def _latest_versions(self, place: Place) -> dict[str, _Version]:
@@ -134,7 +136,14 @@ class Refresher:
             if known and version and known[1] >= version.saved:
                 versions[known[2]] = _Version(version.name, known[1], known[2], key)
         ordered = sorted(versions.values(), key=lambda version: version.saved)
-        return {version.name: version for version in ordered}
+        imports: dict[str, list[str]] = {}
+        for key in store.keys("imports"):
+            if known := self._record(place, "imports", key):
+                imports.setdefault(known[0], []).append(key)
+        return {
+            version.name: replace(version, imports=tuple(imports.get(version.name, ())))
+            for version in ordered
+        }
 
     def _record(self, place: Place, kind: Kind, key: str) -> tuple[str, float, str] | None:
         """Study, time and plan that a record names; records do not change."""
@@ -151,9 +160,14 @@ class Refresher:
         return self._records[known]
 
 
+def _is_known(version: _Version, row: sqlite3.Row) -> bool:
+    return (version.plan, " ".join(version.imports)) == (row["plan"], row["imports"])
+
+
 def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) -> None:
     try:
-        plan = read_plan(version.plan, place.store)
+        own = read_plan(version.plan, place.store)
+        plan = with_imports(own, place.store)
     except DamagedError:
         return
     content = {
@@ -163,18 +177,18 @@ def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) 
         "sets": plan.sets,
     }
     added = connection.execute(
-        "insert into studies (store, name, plan, saved, data, outcome, content) "
-        "values (?, ?, ?, ?, ?, ?, ?)",
-        (place.number, version.name, version.plan, version.saved, plan.id, version.outcome,
-         json.dumps(content)),
+        "insert into studies (store, name, plan, imports, saved, data, outcome, content) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (place.number, version.name, version.plan, " ".join(version.imports), version.saved,
+         plan.id, version.outcome, json.dumps(content)),
     )  # fmt: skip
     study = added.lastrowid
     assert study is not None
     connection.executemany(
-        "insert into cells (study, kind, stage, run, name, dataset, key, role) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into cells (study, kind, stage, run, name, dataset, key, role, mark) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((study, part.kind, part.stage, part.about.run, part.about.name, part.about.dataset,
-          part.key, _role(part, plan)) for part in plan.artefacts),
+          part.key, _role(part, plan), _mark(part, own)) for part in plan.artefacts),
     )  # fmt: skip
     connection.executemany(
         "insert into cells (study, kind, stage, run, name, dataset, key, role) "
@@ -195,6 +209,11 @@ def _role(part: Artefact, plan: PlanRecord) -> str:
     if part.about.run not in plan.runs or not (part.kind == "scores" or inside):
         return ""
     return ("id" if inside else "ood") if part.kind in ("scores", "outputs") else ""
+
+
+def _mark(part: Artefact, own: PlanRecord) -> str:
+    """Whether scores were computed elsewhere."""
+    return IMPORTED if part.kind == "scores" and part.about.name not in own.settings else ""
 
 
 def _remove_study(connection: sqlite3.Connection, study: int) -> None:
