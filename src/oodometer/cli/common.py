@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import oodometer
+from oodometer.cli.memory import describe_lack, lacks_memory
 from oodometer.errors import UserError, describe
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ def end_with(sentence: str) -> NoReturn:
 
 def _printable(sentence: str) -> str:
     """Return one line without control characters, which names in a user's file may contain."""
-    from oodometer.reports.words import one_line, with_short_words
+    try:
+        from oodometer.reports.words import one_line, with_short_words
+    except (MemoryError, ImportError, OSError):  # no memory for it: the sentence is our own
+        return sentence
 
     line = with_short_words(one_line(sentence), _LONGEST_WORD)
     return line if len(line) <= _LONGEST_SENTENCE else f"{line[:_LONGEST_SENTENCE]}..."
@@ -94,6 +98,8 @@ def unexpected(problem: Exception) -> str:
     """Describe an internal error in one line; the traceback goes to a file for a bug report."""
     import traceback
 
+    if lacks_memory(problem):
+        return describe_lack(problem)
     message = f"Internal error: {describe(problem).rstrip('.')}."
     try:
         with tempfile.NamedTemporaryFile(
