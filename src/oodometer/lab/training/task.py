@@ -54,7 +54,7 @@ class Turn:
     """A part of a network that learns by a loss of its own, while all other parts rest.
 
     `part` is the name of a submodule, as in ``model.get_submodule(part)``; "" is the whole network.
-    The turn comes with `every` so many batches, the first included.
+    The turn comes once in `every` batches, at the first of them.
     """
 
     part: str
