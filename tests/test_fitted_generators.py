@@ -133,8 +133,11 @@ def test_quality_of_a_generator(generator):
 def test_errors_are_one_sentence(generator, tmp_path):
     for make, sentence in [
         (lambda: generator.images(points(2)[:, :5]), r"must have shape \(n, 8\), got \(2, 5\)"),
-        (lambda: generator.with_settings(truncation=2), "truncation must be from 0 to 1, got 2"),
-        (lambda: generator.with_settings(cutoff=-1), "cutoff must be a whole number from 0"),
+        (lambda: generator.with_settings(truncation=2), "truncation is 2, but must be from 0 to 1"),
+        (
+            lambda: generator.with_settings(cutoff=-1),
+            "cutoff is -1, but must be a whole number from 0",
+        ),
         (lambda: om.fit_generator("stylegan2", bars(4).pixels, size="big"), "Unknown size 'big'"),
         (lambda: om.fit_generator("gan", bars(4).pixels), "Unknown generator 'gan'"),
         (lambda: om.load_generator(tmp_path / "none.safetensors"), "Generator file"),

@@ -27,16 +27,13 @@ from oodometer.lab.data.portions import portion_rows
 from oodometer.lab.data.samples import Images
 from oodometer.lab.generators import Drawing, GeneratorCard, find_generator
 from oodometer.lab.generators.quality import Quality, measure_quality
+from oodometer.lab.generators.variation import generator_variation
 from oodometer.lab.search.chains import draw
-from oodometer.lab.search.variations import Variation, generated
+from oodometer.lab.search.variations import Variation
 from oodometer.lab.training.train import train
 from oodometer.study import TrainSpec
 
 _ROWS = 500  # images that are made at a time
-_RANDOM = (
-    "The generator draws its noise anew for every image, as published: the images that are "
-    "returned are not those that were scored on the way."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +50,6 @@ class FittedGenerator:
     curve: Mapping[str, tuple[float, ...]]
     seconds: float  # of training
     drawing: Drawing = field(default_factory=Drawing)
-    noise: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
 
     @property
     def name(self) -> str:
@@ -68,9 +64,7 @@ class FittedGenerator:
     @cached_property
     def variation(self) -> Variation:
         """The images of all its points, for a search."""
-        note = _RANDOM if self.drawing.random_noise else ""
-        made = generated(self._made, self.dimensions, space=self.card.space, name=self.name)
-        return replace(made, note=note, shape=self.shape)
+        return generator_variation(self.card, self.network, self.drawing, self.shape)
 
     def images(self, points: Tensor | NDArray[np.floating]) -> Tensor:
         """The images of points (n, dimensions): (n, channels, height, width), from 0 to 1.
@@ -83,7 +77,9 @@ class FittedGenerator:
                 f"Points of generator '{self.name}' must have shape (n, {self.dimensions}), got "
                 f"{tuple(given.shape)}."
             )
-        return torch.cat([self._made(part) for part in torch.split(given, _ROWS)])
+        nothing = torch.zeros(len(given), 0)  # it varies no images, but makes them
+        parts = zip(torch.split(nothing, _ROWS), torch.split(given, _ROWS), strict=True)
+        return torch.cat([self.variation.images(*part) for part in parts])
 
     def samples(self, count: int = 16, seed: int = 0) -> NDArray[np.float32]:
         """Images of random points, (count, channels, height, width)."""
@@ -100,12 +96,7 @@ class FittedGenerator:
         A `truncation` below 1 draws the first `cutoff` styles (None: all) to their mean, for better
         images of less variety.
         """
-        if not 0 <= truncation <= 1:
-            raise UserError(f"truncation must be from 0 to 1, got {truncation!r}.")
-        if cutoff is not None and (type(cutoff) is not int or cutoff < 0):
-            raise UserError(f"cutoff must be a whole number from 0, or None, got {cutoff!r}.")
-        drawing = Drawing(float(truncation), cutoff, bool(random_noise))
-        return replace(self, drawing=drawing, noise=torch.Generator().manual_seed(0))
+        return replace(self, drawing=Drawing(truncation, cutoff, random_noise))
 
     def quality(
         self,
@@ -157,14 +148,6 @@ class FittedGenerator:
             "drawing": asdict(self.drawing),
         }
         return write_file(Path(file), arrays, said)
-
-    def _made(self, points: Tensor) -> Tensor:
-        place = next(self.network.parameters()).device
-        if not self.drawing.random_noise:
-            return self.card.images(self.network, points.to(place), self.drawing).to(points.device)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(torch.randint(2**62, (), generator=self.noise)))
-            return self.card.images(self.network, points.to(place), self.drawing).to(points.device)
 
 
 def fit_generator(

@@ -1,10 +1,11 @@
 """A study: what is trained, varied and analyzed. One YAML file whose keys are fields."""
 
-from oodometer.study.fields import Factor, Level, Scale, Searches, TrainSpec
+from oodometer.study.fields import GENERATED, Factor, Level, Scale, Searches, TrainSpec
 from oodometer.study.files import load_study, parse_study, to_yaml
 from oodometer.study.study import Study
 
 __all__ = [
+    "GENERATED",
     "Factor",
     "Level",
     "Scale",

@@ -145,6 +145,10 @@ class Factor(BaseModel):
     levels: tuple[StrictInt | float | bool | str | tuple[StrictInt, ...], ...] = Field(min_length=1)
 
 
+# Variations that are networks, trained on the training part of each outlier set.
+GENERATED = ("stylegan2",)
+
+
 class Searches(BaseModel):
     """A search for outliers that fool each detector, around images of every outlier set."""
 
@@ -157,6 +161,12 @@ class Searches(BaseModel):
     images: Annotated[StrictInt, Field(ge=2)] = 200  # the first of each set, one chain each
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 0
     detectors: Literal["all"] | tuple[str, ...] = "all"  # of the study, that can be searched
+
+    @property
+    def generators(self) -> tuple[str, ...]:
+        """The networks among the variations, by name."""
+        names = [text.partition("(")[0].strip() for text in self.variations]
+        return tuple(name for name in GENERATED if name in names)
 
     def method_of(self, variation: str) -> str:
         """How a variation is searched."""

@@ -35,6 +35,7 @@ from oodometer.lab.data.auxiliary import (
     check_auxiliary_images,
     check_auxiliary_name,
     load_auxiliary,
+    training_part,
 )
 from oodometer.lab.data.encoders import pretrained_digest
 from oodometer.lab.data.label_noise import apply_noise
@@ -72,7 +73,9 @@ def read_data_of(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSi
     for label, (spec, _) in study.runs().items():
         reads = data_fields(spec)
         if reads not in known:
-            known[reads] = _read(spec, study.ood)
+            known[reads] = _read(
+                spec, study.ood, generating=bool(study.searches and study.searches.generators)
+            )
         data = by_run[label] = known[reads]
         if (portion := (*reads, spec.train_size, spec.validation)) not in checked:
             portion_rows(spec, data.labels)  # says so if there are too few images
@@ -95,7 +98,7 @@ def read_data_of(study: Study) -> tuple[dict[str, DataContent], dict[str, DataSi
     }
 
 
-def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
+def _read(spec: TrainSpec, ood: Sequence[str], *, generating: bool) -> _Data:
     """Read the data of a run; keep what is known of them, not the data."""
     source = load_source(spec)
     sets = [load_outliers(name, source) for name in ood]
@@ -110,6 +113,8 @@ def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
         check_auxiliary_name(spec.auxiliary, spec.data, ood)
         auxiliary = load_auxiliary(spec.auxiliary, source)
         check_auxiliary_images(auxiliary, [source.train, source.test, *sets])
+    role = "An outlier set that a generator learns from"
+    learned = [training_part(name, source, role) for name in ood] if generating else []
     content = DataContent(
         id=source.name,
         train=source.train.digest,
@@ -117,6 +122,7 @@ def _read(spec: TrainSpec, ood: Sequence[str]) -> _Data:
         ood={samples.name: samples.digest for samples in sets},
         validation="" if source.validation is None else source.validation.digest,
         sizes={samples.name: len(samples) for samples in sets},
+        ood_train={n: (part.digest, len(part)) for n, part in zip(names, learned, strict=False)},
         auxiliary="" if auxiliary is None else auxiliary.digest,
         train_shape=(len(source.train), *source.train.shape),
     )

@@ -101,18 +101,22 @@ def _plan_model(
 ) -> ModelPlan:
     from oodometer.lab.detector_models import portion
 
-    recipe = card.recipe(spec, content.train_shape, member)
+    learned, shape = content, content.train_shape
+    if card.of_outliers:  # which data the run has does not matter
+        part, size = content.ood_train[outliers]
+        learned = replace(content, train=part, test="", ood={}, noise="", validation="")
+        shape = (size, *shape[1:])
+    recipe = card.recipe(spec, shape, member)
     drawn = [spec.train_size, spec.validation, split_seed(spec)]  # what the run has of its data
-    mislabelled = content  # as the model's own recipe says
-    if recipe.label_noise != spec.label_noise:
-        mislabelled = replace(content, noise=noise_digest(recipe))
+    if recipe.label_noise != spec.label_noise:  # as the model's own recipe says
+        learned = replace(learned, noise=noise_digest(recipe))
     training = digest(
         "detector model",
         card.name,
         _version(card),
-        training_key(recipe, mislabelled),
+        training_key(recipe, learned),
         [*drawn, content.test] if card.source is not None else [],
-        content.ood[outliers] if outliers else "",
+        content.ood[outliers] if outliers and not card.of_outliers else "",
         recipe.model_size,
         content.auxiliary if card.task.outliers_per_input else "",
     )
@@ -121,12 +125,13 @@ def _plan_model(
         "lab/detector_models/answers",
         apart_from=(*READING, "lab/training", *DECLARING),
     )
-    read: dict[str, object] = dict(content.scored)
+    read: dict[str, object] = {} if card.of_outliers else dict(content.scored)
     if card.of_training:
         read[""] = [fitted_content(spec, content), *drawn]
+    against = f" {'of' if card.of_outliers else 'against'} {outliers}" if outliers else ""
     number = f" {member} of {card.members}" if member else ""
     return ModelPlan(
-        label=f"{run}, model {card.name}{number}{f' against {outliers}' if outliers else ''}",
+        label=f"{run}, model {card.name}{number}{against}",
         spec=recipe,
         content=content,
         training=training,

@@ -25,7 +25,7 @@ from oodometer.engine.versions import SCORING, minor_versions
 from oodometer.errors import unknown
 from oodometer.needs import ENSEMBLE, LAYERS, Need
 from oodometer.scores import SetInfo
-from oodometer.study import Level, Study
+from oodometer.study import Level, Searches, Study
 
 _PROBING = (
     "lab/asking/probes",
@@ -106,7 +106,9 @@ class RunPlan(TrainingPlan):
             return True
         needs = self.needs.get(self.units[unit][0].about.name, ())
         together = ENSEMBLE in needs and len(self.ensemble) > 1
-        return together or any(need in self.models for need in needs)
+        read = {key for part in self.units[unit] for key in part.parents}
+        trained = any(model.model in read for model in self.models.values())  # generators
+        return together or trained or any(need in self.models for need in needs)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
     for label, (spec, _) in specs.items():
         key = trainings[label]
         checkpoints.setdefault(key, {})[spec.checkpoint] = checkpoint_key(key, spec.checkpoint)
-    models = _models_of(choices)
+    models = _models_of(choices, study.searches)
     shared: dict[object, ModelPlan] = {}  # what several runs need is trained once
     runs = []
     for label, (spec, levels) in specs.items():
@@ -240,12 +242,12 @@ def _with_scores(
     return replace(run, scores=scores, probes=probes, needs=needs, ensemble=group)
 
 
-def _models_of(choices: Sequence[Choice]) -> list[DetectorModel]:
-    """The detector models that detectors need; unknown probes and models are refused here."""
+def _models_of(choices: Sequence[Choice], searches: Searches | None) -> list[DetectorModel]:
+    """The models that detectors and searches need; unknown probes and models are refused here."""
     from oodometer.lab.asking.probes import PROBES  # loads PyTorch, as detectors do
     from oodometer.lab.detector_models import find_model
 
-    models = {}
+    models = {name: find_model(name) for name in (searches.generators if searches else ())}
     for choice in choices:
         for need in choice.beyond_outputs:
             if need.source == "probe" and need.name not in PROBES:

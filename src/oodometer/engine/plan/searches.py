@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from oodometer.calls import parse_call
 from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.plan.trainings import READING, DataContent
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.portions import split_seed
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.scores import SetInfo
-from oodometer.study import Searches, Study, TrainSpec
+from oodometer.study import GENERATED, Searches, Study, TrainSpec
 
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
     from oodometer.engine.plan.plan import RunPlan
@@ -60,9 +61,9 @@ def plan_searches(
     for choice in searched(choices, wanted):
         if choice.label not in fitted:  # meant for classifiers of another loss
             continue
-        parents = fitted[choice.label]
         for outliers, content in run.content.ood.items():
             for variation in wanted.variations:
+                parents = (*fitted[choice.label], *_generator(run, variation, outliers))
                 known = validation_content(run)
                 made = [variation, wanted.method_of(variation), settings, content, known]
                 key = digest("search", _STEP, code, asking, recipes[choice.label], parents, made)
@@ -77,6 +78,13 @@ def plan_searches(
         if any(choice.label == label and can_be_searched(choice) for choice in choices)
     }
     return replace(run, searches=searches, found=found)
+
+
+def _generator(run: RunPlan, variation: str, outliers: str) -> tuple[str, ...]:
+    """The key of the network that makes the images, if one does."""
+    name = variation.partition("(")[0].strip()
+    need = Need("model", name, outliers)
+    return (run.models[need].model,) if name in GENERATED else ()
 
 
 def searched(choices: Sequence[Choice], wanted: Searches) -> Iterator[Choice]:
@@ -134,8 +142,9 @@ def check_searches(
                 "'searches' with variations such as [affine, color]."
             )
         return
+    from oodometer.lab.generators import GENERATORS, draws
     from oodometer.lab.options import choose
-    from oodometer.lab.search import METHODS, make_variation
+    from oodometer.lab.search import METHODS, VARIATIONS, make_variation
 
     for text in (study.searches.method, *study.searches.methods.values()):
         choose("search method", text, METHODS)()
@@ -143,7 +152,11 @@ def check_searches(
         if len(content.train_shape) != 4:
             raise UserError(f"Data set '{content.id}' holds no images, so there is none to vary.")
         for text in study.searches.variations:
-            make_variation(text, content.train_shape[1:])
+            name = parse_call("variation", text)[0]
+            if name not in (*VARIATIONS, *GENERATORS):
+                raise unknown("variation", name, (*VARIATIONS, *GENERATORS))
+            if draws(text) is None:
+                make_variation(text, content.train_shape[1:])
         if specs[label].features != "forward":
             raise UserError("Searches ask the classifier as it is: features must be 'forward'.")
         if not specs[label].validation and not content.validation:

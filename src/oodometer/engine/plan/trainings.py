@@ -44,6 +44,8 @@ class DataContent:
     noise: str = ""  # digest of the file that the label noise is read from, if it is
     validation: str = ""  # digest of what the split sets aside for validation, if it does
     sizes: Mapping[str, int] = field(default_factory=dict)  # samples of each outlier set
+    # Of each outlier set, digest and size of the training part, if generators learn from these.
+    ood_train: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     auxiliary: str = ""  # digest of the auxiliary outliers, if the study names some
     train_shape: tuple[int, ...] = ()  # of the training set, samples first
     weights: str = ""  # digest of what the network starts from, if it is pretrained

@@ -25,7 +25,10 @@ from oodometer.errors import UserError, describe
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.detector_models import find_model
 from oodometer.lab.detector_models.answers import rows_at_once
-from oodometer.lab.search import SearchResult, make_variation, search
+from oodometer.lab.generators import draws
+from oodometer.lab.generators.variation import generator_variation
+from oodometer.lab.search import SearchResult, Variation, make_variation, search
+from oodometer.needs import Need
 from oodometer.registry import Choice
 from oodometer.scores import Missing
 from oodometer.scoring import choices
@@ -124,15 +127,30 @@ class Searcher:
     def _found(self, plan: SearchPlan, arrays: Mapping[str, NDArray[Any]]) -> Tensor:
         """The images that a search has found, made again from their latent points."""
         given, latent = self._given(plan), torch.from_numpy(arrays["latent"])
-        variation = make_variation(plan.variation, tuple(given.shape[1:]))
+        variation = self._variation(plan, tuple(given.shape[1:]))
         parts = zip(torch.split(given, self._batch), torch.split(latent, self._batch), strict=True)
         with torch.no_grad():
             return torch.cat([variation.images(*part) for part in parts])
 
+    def _variation(self, plan: SearchPlan, shape: tuple[int, ...]) -> Variation:
+        """How images vary: by a formula, or by the generator of the outlier set."""
+        named = draws(plan.variation)
+        if named is None:
+            return make_variation(plan.variation, shape)
+        card, drawing = named
+        worker, own = self._worker, self._run.models[Need("model", card.name, plan.outliers)]
+        trained = ModelWorker(own, worker.ood, self._detectors, worker.store, worker.device)
+        part = trained.model().get_submodule(card.part)
+        return generator_variation(card, part.eval(), drawing, shape)
+
     def _search(self, plan: SearchPlan, scorer: Scorer, known: NDArray[np.float64]) -> None:
         started, given, wanted = time.monotonic(), self._given(plan), plan.settings
+        count = len(given)
+        varied = self._variation(plan, tuple(given.shape[1:]))
+        given = given if varied.conditional else given[:0]
         made = search(
-            scorer, plan.variation, given, method=wanted.method_of(plan.variation),
+            scorer, varied, given if len(given) else None,
+            chains=None if len(given) else count, method=wanted.method_of(plan.variation),
             steps=wanted.steps, seed=wanted.seed, known_scores=known, batch_size=self._batch,
             kept=_InStore(self._worker, plan),
         )  # fmt: skip
@@ -175,7 +193,7 @@ def _arrays(made: SearchResult, given: Tensor) -> dict[str, NDArray[Any]]:
     """What is kept of a search: points, scores, traces, and the worst images to show."""
     lowest = np.argsort(made.scores, kind="stable")[:SHOWN]
     every = -(-len(made.trace) // _TRACED)
-    bytes_of = {"clean": given[lowest], "found": made.images[lowest]}
+    bytes_of = {"clean": given[lowest] if len(given) else given, "found": made.images[lowest]}
     pictures = {
         f"shown/{name}": (images * 255).round().to(torch.uint8).numpy()
         for name, images in bytes_of.items()

@@ -33,10 +33,15 @@ _MOST_NEAR = 0.05  # share of near copies that is still taken for chance
 
 def load_auxiliary(name: str, source: Source) -> Samples:
     """Read the training part of a data set, all of it, in the shape of the source's inputs."""
+    return training_part(name, source, "auxiliary")
+
+
+def training_part(name: str, source: Source, role: str) -> Samples:
+    """Read the training part of an outlier set; `role` is what it is read as."""
     data, options = _parted(name)
     if data in KNOWN:
         raise UserError(
-            f"auxiliary must name a data set, got '{name}', which is made from the test set."
+            f"{role} must name a data set, got '{name}', which is made from the test set."
         )
     options.pop(_CLASSES, None)
     part = setting_text({"part": "train", **options})

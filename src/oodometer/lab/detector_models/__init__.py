@@ -20,6 +20,7 @@ from oodometer.lab.detector_models.cards import (
     portion,
 )
 from oodometer.lab.detector_models.representations import csi, ensemble, sngp, ssd  # noqa: F401
+from oodometer.lab.generators import stylegan2  # noqa: F401
 
 __all__ = [
     "MODELS",

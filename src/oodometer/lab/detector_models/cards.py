@@ -75,6 +75,8 @@ class DetectorModel:
     members: int = 1  # networks, each with a seed of its own; answers of several are stacked
     gradients: bool = False  # whether answering takes gradients with respect to the inputs
     samples: Draw | None = None  # of a generative model: images that it draws, for the report
+    # Whether it learns from the training part of the outlier set, and from nothing else.
+    of_outliers: bool = False
     codes: Decode | None = None  # of a model with a decoder: what this makes images of
     code: tuple[Callable[..., object], ...] = ()  # of somebody else's that it runs
 
@@ -90,7 +92,7 @@ class DetectorModel:
                 f"Model '{self.name}' must have at least 1 member and 0 columns, got "
                 f"{self.members} and {self.columns}."
             )
-        if self.per == "outliers" and self.source is None:
+        if self.per == "outliers" and self.source is None and not self.of_outliers:
             raise UserError(
                 f"Model '{self.name}' is trained per outlier set: give a source, which joins "
                 "the training data and the outliers."
@@ -110,12 +112,12 @@ class DetectorModel:
         trained: it starts from the defaults. It never trains on more samples than there are. The
         members of an ensemble differ in the seed. What runs share has the seed `model_seed`.
         """
-        made = self._made(spec, train_shape[1:])
-        if seed is None and self.per == "data":
+        made = self._made(spec, train_shape if self.of_outliers else train_shape[1:])
+        if seed is None and (self.per == "data" or self.of_outliers):
             seed = spec.model_seed
         if seed is not None:
             made = made.model_copy(update={"seed": seed})
-        if made.train_size is not None:
+        if made.train_size is not None and not self.of_outliers:
             most = min(made.train_size, spec.train_size or made.train_size, train_shape[0])
             made = made.model_copy(update={"train_size": most})
         if member:
@@ -130,8 +132,13 @@ class DetectorModel:
 
     def _made(self, spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
         of = f"The spec of model '{self.name}'"
+        base = portion(spec) if self.per == "data" or self.of_outliers else spec
+        if self.of_outliers:  # which samples the run has does not matter
+            base = base.model_copy(
+                update={"train_size": None, "validation": 0.0, "fitted_on": "train"}
+            )
         try:
-            made = self.spec(portion(spec) if self.per == "data" else spec, shape)
+            made = self.spec(base, shape)
         except (Exception, SystemExit) as problem:
             raise UserError(f"{of} failed: {describe(problem)}") from problem
         if not isinstance(made, TrainSpec):
@@ -172,6 +179,7 @@ def detector_model(
     members: int = 1,
     gradients: bool = False,
     samples: Draw | None = None,
+    of_outliers: bool = False,
     codes: Decode | None = None,
 ) -> Callable[[Answer], Answer]:
     """Register the decorated function as what a detector model answers, under its own name.
@@ -180,9 +188,11 @@ def detector_model(
     row per input: one number or, with `columns`, several. `task` is what the network learns, `per`
     how many networks there are ("data", "run" or "outliers"), `spec` its recipe, such as the number
     of epochs, from the specification of the run and the shape of an input. `source` changes what it
-    is trained on. With `members` an ensemble is trained, whose answers are stacked. `gradients`
-    allows the function to take gradients. `samples(model, count, generator)` draws images, and
-    `codes(model, answers)` says which points its decoder makes images of.
+    is trained on; with `of_outliers`, that is the training part of each outlier set alone, and
+    `spec` is given the shape of all its images. With `members` an ensemble is trained, whose
+    answers are stacked. `gradients` allows the function to take gradients. `samples(model, count,
+    generator)` draws images, and `codes(model, answers)` says which points its decoder makes
+    images of.
     """
 
     def add(answer: Answer) -> Answer:
@@ -207,6 +217,7 @@ def detector_model(
             members,
             gradients,
             samples,
+            of_outliers,
             codes,
         )
         return answer

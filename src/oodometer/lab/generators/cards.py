@@ -8,7 +8,9 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from oodometer.calls import parse_call
 from oodometer.errors import unknown
+from oodometer.lab.options import choose, require
 from oodometer.lab.training.task import Task
 from oodometer.study import TrainSpec
 
@@ -29,6 +31,11 @@ class Drawing:
     cutoff: int | None = None
     random_noise: bool = False
 
+    def __post_init__(self) -> None:
+        require(0 <= self.truncation <= 1, "truncation", self.truncation, "from 0 to 1")
+        whole = self.cutoff is None or (type(self.cutoff) is int and self.cutoff >= 0)
+        require(whole, "cutoff", self.cutoff, "a whole number from 0")
+
 
 @dataclass(frozen=True, eq=False)
 class GeneratorCard:
@@ -44,6 +51,24 @@ class GeneratorCard:
 
 
 GENERATORS: dict[str, GeneratorCard] = {}
+
+
+def draws(text: str) -> tuple[GeneratorCard, Drawing] | None:
+    """The generator that a text such as ``stylegan2(truncation=0.5)`` names, and how it draws.
+
+    None if the text names none.
+    """
+    name, _ = parse_call("variation", text)
+    if name not in GENERATORS:
+        return None
+    return GENERATORS[name], choose("variation", text, {name: drawing})()
+
+
+def drawing(
+    *, truncation: float = 1.0, cutoff: int | None = None, random_noise: bool = False
+) -> Drawing:
+    """How images are made of points, by its settings."""
+    return Drawing(truncation, cutoff, random_noise)
 
 
 def find_generator(name: str) -> GeneratorCard:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from oodometer.lab.detector_models.cards import detector_model
 from oodometer.lab.generators.cards import GENERATORS, Drawing, GeneratorCard
 from oodometer.lab.generators.networks import WIDTHS, Generator, StyleGAN2
 from oodometer.lab.training.task import Batch, Measures, Task, Turn
@@ -140,7 +141,7 @@ TASK = Task(
     ),
 )
 
-GENERATORS["stylegan2"] = GeneratorCard(
+_CARD = GENERATORS["stylegan2"] = GeneratorCard(
     "stylegan2",
     TASK,
     recipe,
@@ -149,3 +150,16 @@ GENERATORS["stylegan2"] = GeneratorCard(
     dimensions=_dimensions,
     images=_images,
 )
+
+
+def _samples(model: nn.Module, count: int, generator: torch.Generator) -> Tensor:
+    part = model.get_submodule(_CARD.part)
+    return _images(part, torch.randn(count, _dimensions(part), generator=generator), Drawing())
+
+
+@detector_model(task=TASK, per="outliers", spec=recipe, samples=_samples, of_outliers=True)
+def stylegan2(model: nn.Module, images: Tensor) -> Tensor:
+    """The discriminator's logit: how much images look like the outliers it was trained on."""
+    assert isinstance(model, StyleGAN2)
+    logits: Tensor = model.discriminator(model.raw(images))
+    return logits
