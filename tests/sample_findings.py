@@ -196,6 +196,14 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
     """Return a series with a single point."""
     points: dict[str, dict[str, Value]] = {
         "intervals": {"label": label, "group": label, "value": value, "low": value, "high": value},
+        "leaderboard": {
+            "label": label,
+            "value": value,
+            "low": value,
+            "high": value,
+            "letters": "a",
+            "leads": "yes",
+        },
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
         "lines": {"label": label, "panel": label, "x": 3, "value": value},
@@ -218,6 +226,14 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                     "value": value,
                     "low": ends[0],
                     "high": ends[1],
+                },
+                "leaderboard": {
+                    "label": f"detector {index}",
+                    "value": value,
+                    "low": ends[0],
+                    "high": ends[1],
+                    "letters": "abc"[index % 2 : index % 2 + 2],
+                    "leads": "no",
                 },
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},

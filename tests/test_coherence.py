@@ -133,7 +133,7 @@ def check_answer(finding: Finding) -> None:
         assert re.split(", | or ", named) == able
     leaders = finding.series[0]
     assert leaders.name == "leaders"
-    shown = [str(p["label"]) for p in leaders.points if str(p["group"]).startswith("can be")]
+    shown = [str(p["label"]) for p in leaders.points if p["leads"] == "yes"]
     assert shown == able[: len(shown)] and len(shown) == min(len(able), 10)
 
 

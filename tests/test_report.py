@@ -760,7 +760,8 @@ def test_every_mark_of_a_detector_carries_its_name(kind):
     marks = [mark for mark in root.iter() if mark.find("title") is not None and mark is not root]
     assert len(marks) >= 8
     for mark in marks:
-        assert mark.find("title").text.startswith(f"{detector_of(mark)}")
+        if not mark.find("title").text.startswith("group "):  # of several detectors
+            assert mark.find("title").text.startswith(f"{detector_of(mark)}")
     names = [text for text in root.iter("text") if (text.text or "").startswith("detector")]
     assert names and all(detector_of(name) == name.text for name in names)
 
@@ -768,3 +769,72 @@ def test_every_mark_of_a_detector_carries_its_name(kind):
 def test_an_unknown_role_is_refused():
     with pytest.raises(UserError, match="'detektor'.*detector"):
         replace(samples.many("lines", [0.5]), roles={"label": "detektor"})
+
+
+def test_values_that_crowd_near_one_get_room():
+    crowded = [0.3, 0.95, 0.97, 0.99, 0.995, 0.999]
+    series = replace(samples.many("strips", crowded, labels=6, groups=1), value_label="AUROC")
+    found = positions(ElementTree.fromstring(draw(series)), of_path)
+    (_, first), *_, (_, late), (_, last) = found
+    assert last - late > 0.1 * (last - first), "0.995 and 0.999 are apart"
+    assert [x for _, x in found] == sorted(x for _, x in found)
+    text = draw(series)
+    assert "AUROC (higher is better →, logit scale)" in text
+    assert all(f">{tick}</text>" in text for tick in ("0.5", "0.9", "0.99", "0.999"))
+    logit = Scale(0.1, 0.9, 0.0, 100.0, logit=True)
+    assert logit(0.5) == pytest.approx(50)
+    assert logit(0.9) - logit(0.5) == pytest.approx(50)
+    # odds 9 : 1 are twice as far from even as odds 3 : 1, on a scale of log odds
+    assert logit(0.75) - logit(0.5) == pytest.approx(25)
+    assert logit(1.0) == pytest.approx(100), "beyond the end is drawn at the end"
+
+
+@pytest.mark.parametrize(
+    "values", [[0.999999, 1.0, 1.0, 1.0], [1.0] * 5, [0.0, 1.0, 1.0, 1.0, 1.0]]
+)
+def test_perfect_values_are_drawn(values):
+    series = samples.many("strips", values, labels=5, groups=1)
+    found = positions(ElementTree.fromstring(draw(series)), of_path)
+    assert len({round(x, 1) for value, x in found if value == 1.0}) == 1
+
+
+@pytest.mark.parametrize(
+    ("better", "words"),
+    [(True, "higher is better →"), (False, "← lower is better"), (None, "")],
+)
+def test_axes_say_which_end_is_better(better, words):
+    series = replace(samples.many("intervals", [0.5, 0.7]), higher_is_better=better)
+    assert f">AUROC{f' ({words})' if words else ''}</text>" in draw(series)
+
+
+def test_bars_of_a_leaderboard_join_what_shares_a_letter():
+    letters = {"a1": "a", "b1": "ab", "c1": "b", "d1": "c"}
+    points = tuple(
+        {"label": name, "value": 0.9 - 0.1 * i, "low": 0.85 - 0.1 * i, "high": 0.92 - 0.1 * i,
+         "letters": letters[name], "leads": "yes" if "a" in letters[name] else "no"}
+        for i, name in enumerate(letters)
+    )  # fmt: skip
+    series = Series("leaderboard", "n", "t", "d", "AUROC", points, roles={"label": "detector"})
+    root = ElementTree.fromstring(draw(series))
+    rows = {m.attrib["data-detector"]: float(m.find("circle").attrib["cy"])
+            for m in root.iter("g") if "data-value" in m.attrib}  # fmt: skip
+    joints = [line for line in root.iter("line") if line.attrib.get("class") == "joint"]
+    ends = [(float(line.attrib["y1"]), float(line.attrib["y2"])) for line in joints]
+    assert ends == [
+        (rows["a1"], rows["b1"]), (rows["b1"], rows["c1"]), (rows["d1"], rows["d1"])
+    ]  # fmt: skip
+    followers = [m for m in root.iter("g") if "follower" in m.attrib.get("class", "")]
+    assert {m.attrib["data-detector"] for m in followers} == {"c1", "d1"}
+    assert "0.900 [0.850, 0.920]" in draw(series)
+
+
+def test_sections_of_a_heat_map_are_named_once():
+    points = tuple(
+        {"row": "knn", "section": f"seed {seed}", "column": f"optimizer {opt}", "value": seed}
+        for seed in range(2)
+        for opt in ("sgd", "adam")
+    )
+    text = draw(Series("heatmap", "n", "t", "d", "rank", points))
+    assert text.count(">seed 0</text>") == 1
+    assert text.count("<title>knn, seed 1, optimizer sgd: rank 1.000</title>") == 1
+    assert len(re.findall(r"cell-ground step-\d\" x=\"|class=\"cell on-step", text)) >= 4

@@ -23,6 +23,7 @@ TableCell = str | int | float | Estimate | None  # None: missing, and shown as s
 # The keys that every point of a series must have; further keys are remarks shown in tooltips.
 POINT_KEYS: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "group", "value", "low", "high"),
+    "leaderboard": ("label", "value", "low", "high", "letters", "leads"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
     "lines": ("label", "panel", "x", "value"),
@@ -82,19 +83,20 @@ class Table:
 class Series:
     """The numbers of one figure, independent of how it is drawn.
 
-    `intervals`: a value with low and high per label, in groups; `heatmap`: a value per row and
-    column; `strips`: single values per label, one panel per factor, one strip per level; `lines`:
-    a value against a number x, one line per label. `roles` says what the keys of its points name,
-    such as {"label": "detector", "group": "set"}.
+    `intervals`: a value with low and high per label, in groups; `leaderboard`: the same, the best
+    first, and the letters of the groups that cannot be separated; `heatmap`: a value per row and
+    column, with a `section` of columns if there is one; `strips`: single values per label, one
+    panel per factor, one strip per level; `lines`: a value against a number x, one line per label.
+    `roles` says what the keys of its points name, such as {"label": "detector", "group": "set"}.
     """
 
-    kind: Literal["intervals", "heatmap", "strips", "lines"]
+    kind: Literal["intervals", "leaderboard", "heatmap", "strips", "lines"]
     name: str
     title: str
     description: str  # for readers who cannot see the figure
     value_label: str  # what the value is, such as "AUROC"
     points: tuple[Mapping[str, Value], ...]
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True  # None: neither
     roles: Mapping[str, Role] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -1,12 +1,14 @@
-"""Tables of the order of detectors, in each scope."""
+"""Tables and figures of the order of detectors, in each scope."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
-from oodometer.finding import Series, Table, TableCell
+from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
-from oodometer.protocols.common.views import interval_series, rank_rows, span
+from oodometer.protocols.common.views import rank_rows, span
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.standing import Contest, Standing
 
@@ -28,37 +30,6 @@ def leaderboard_tables(contest: Contest) -> list[Table]:
         tables += [ours_table(contest.ours, standing, number)] if contest.ours else []
         tables.append(leaderboard_table(standing, number))
     return tables
-
-
-def leaders(contest: Contest) -> list[Series]:
-    """The best means with their intervals: who can be the best, and who is behind."""
-    standing, subject = contest.main, contest.subject
-    if len(contest.detectors) < 2:
-        return []
-    if standing is None:  # a single value of each
-        title, intervals = f"{subject.metric} of each detector", "without intervals"
-        values = contest.values.mean(axis=1).tolist()
-        rows: list[tuple[str, str, Estimate | float]] = [
-            (name, "", value) for name, value in zip(contest.detectors, values, strict=True)
-        ]
-    else:
-        title, intervals = f"Who can be the best {standing.scope}?", "with 95% confidence intervals"
-        able = [f"can be the best {standing.scope}", "behind"]
-        rows = [
-            (name, able[name in standing.behind], shown(mean))
-            for name, mean in standing.means.items()
-        ]
-    first = f"; the first {MOST_LEADERS} of {len(rows)} detectors" * (len(rows) > MOST_LEADERS)
-    return [
-        interval_series(
-            "leaders",
-            title,
-            f"Mean {subject.metric} {subject.over}, {intervals}{first}.",
-            subject.metric,
-            rows[:MOST_LEADERS],
-            higher_is_better=subject.sign > 0,
-        )
-    ]
 
 
 def leaderboard_table(standing: Standing, number: int = 0) -> Table:
@@ -94,6 +65,66 @@ def leaderboard_table(standing: Standing, number: int = 0) -> Table:
         "Plausible ranks and groups follow from the same comparisons: detectors without a common "
         f"letter are separated. {board.method}",
     )  # fmt: skip
+
+
+def leaderboards(contest: Contest) -> list[Series]:
+    """The leaders of the main scope, and where there are many detectors, all of them."""
+    if len(contest.detectors) < 2:
+        return []
+    if contest.main is None:
+        drawn = _single_values(contest)
+    else:
+        drawn = leaderboard_series(contest.main)
+    if len(drawn.points) <= MOST_LEADERS:
+        return [replace(drawn, name="leaders")]
+    few = f"The first {MOST_LEADERS} of {len(drawn.points)} detectors. {drawn.description}"
+    leaders = replace(drawn, name="leaders", description=few, points=drawn.points[:MOST_LEADERS])
+    return [leaders, replace(drawn, title=f"All detectors: {drawn.title}")]
+
+
+def leaderboard_series(standing: Standing) -> Series:
+    """Every mean with its interval, and which of them cannot be separated."""
+    board, subject = standing.board, standing.subject
+    points: list[Mapping[str, Value]] = []
+    for name, ranks, letters in zip(standing.detectors, board.ranks, board.letters, strict=True):
+        mean = shown(standing.means[name])
+        low, high = (mean.low, mean.high) if isinstance(mean, Estimate) else (None, None)
+        points.append(
+            {"label": name, "value": standing.means[name].value, "low": low, "high": high,
+             "letters": letters, "leads": "no" if name in standing.behind else "yes",
+             "plausible ranks": span(*ranks)}
+        )  # fmt: skip
+    return Series(
+        "leaderboard",
+        "leaderboard",
+        f"Who can be the best {standing.scope}?",
+        f"Mean {subject.metric} {subject.over}, with 95% confidence intervals. In color: can be "
+        "the best. Bars join detectors that cannot be separated.",
+        subject.metric,
+        tuple(points),
+        higher_is_better=subject.sign > 0,
+        roles={"label": "detector"},
+    )
+
+
+def _single_values(contest: Contest) -> Series:
+    """The single value of each detector: nothing says which can be separated."""
+    subject = contest.subject
+    return Series(
+        "leaderboard",
+        "leaderboard",
+        f"{subject.metric} of each detector",
+        f"Mean {subject.metric} {subject.over}, without intervals.",
+        subject.metric,
+        tuple(
+            {"label": name, "value": value, "low": None, "high": None, "letters": "", "leads": "no"}
+            for name, value in zip(
+                contest.detectors, contest.values.mean(axis=1).tolist(), strict=True
+            )
+        ),
+        higher_is_better=subject.sign > 0,
+        roles={"label": "detector"},
+    )
 
 
 def ours_table(ours: str, standing: Standing, number: int = 0) -> Table:

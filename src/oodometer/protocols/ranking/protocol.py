@@ -15,7 +15,7 @@ from oodometer.protocols.ranking import notes, score_views, value_views
 from oodometer.protocols.ranking.answer import answer
 from oodometer.protocols.ranking.claims import first_claims, order_claims, retraining_claim
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
-from oodometer.protocols.ranking.order_views import leaderboard_tables, leaders, rank_table
+from oodometer.protocols.ranking.order_views import leaderboard_tables, leaderboards, rank_table
 from oodometer.protocols.ranking.power import power_claims, runs_for_ours
 from oodometer.protocols.ranking.sets import (
     OnSets,
@@ -81,7 +81,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *tables,
         ),
         series=(
-            *leaders(contest),
+            *leaderboards(contest),
             score_views.intervals(field, contest),
             *((score_views.rank_map(field),) if len(field.runs) > 1 else ()),
             *score_views.strips(field),
@@ -126,8 +126,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             *tables,
         ),
         series=(
-            *leaders(contest),
-            *value_views.intervals(field, contest),
+            *leaderboards(contest),
             value_views.rank_map(field),
             *value_views.strips(field),
         ),

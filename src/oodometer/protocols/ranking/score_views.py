@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
@@ -72,15 +73,15 @@ def rank_map(field: ScoreCases) -> Series:
     order = field.run_order
     run = field.run_word
     same = "survives retraining" if len(field.training_runs) > 1 else f"is the same in every {run}"
-    # Levels alone are short enough for the head of a column; the run's full name is a remark.
-    levels = {run: ", ".join(map(str, field.table.runs[run].values())) for run in field.runs}
-    distinct = len(set(levels.values())) == len(levels) and all(levels.values())
-    names = levels if distinct else {run: run or "the run" for run in field.runs}
+    heads = _run_heads({run: field.table.runs[run] for run in field.runs})
     points: list[Mapping[str, Value]] = [
-        {"row": detector, "column": names[run], "value": float(order[row, column]), "run": run}
+        {
+            "row": detector, "section": heads[run][0], "column": heads[run][1],
+            "value": float(order[row, column]),
+        }
         for row, detector in enumerate(field.detectors)
         for column, run in enumerate(field.runs)
-    ]
+    ]  # fmt: skip
     return Series(
         "heatmap",
         "ranks",
@@ -92,6 +93,33 @@ def rank_map(field: ScoreCases) -> Series:
         higher_is_better=False,
         roles={"row": "detector", "column": "run"},
     )
+
+
+def _run_heads(runs: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[str, str]]:
+    """Name each run by its levels: the factor that changes least is the section.
+
+    >>> _run_heads({"a": {"seed": 0, "optimizer": "adam"}, "b": {"seed": 1, "optimizer": "adam"}})
+    {'a': ('adam', 'seed 0'), 'b': ('adam', 'seed 1')}
+    """
+    levels = list(runs.values())
+    factors = list(levels[0])
+    words = [[_level(factor, own.get(factor)) for factor in factors] for own in levels]
+    if len(set(map(tuple, words))) < len(words) or not factors:
+        return {run: ("", run or "the run") for run in runs}
+    changes = [sum(a[i] != b[i] for a, b in pairwise(words)) for i in range(len(factors))]
+    slow = changes.index(min(changes)) if len(factors) > 1 else None
+    return {
+        run: (
+            "" if slow is None else own[slow],
+            ", ".join(word for place, word in enumerate(own) if place != slow),
+        )
+        for run, own in zip(runs, words, strict=True)
+    }
+
+
+def _level(factor: str, level: object) -> str:
+    """Write a level; a word speaks for itself, a number does not."""
+    return level if isinstance(level, str) and level != "none" else f"{factor} {level}"
 
 
 def strips(field: ScoreCases) -> list[Series]:

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from oodometer.errors import UserError
 from oodometer.factors import names
-from oodometer.finding import Claim, Finding, Series, Table, TableCell
+from oodometer.finding import Claim, Finding, Table, TableCell
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.differences import FEWEST_FOR_T
-from oodometer.protocols.common.views import interval_series, span
+from oodometer.protocols.common.views import span
 from oodometer.protocols.common.words import count, listing
 from oodometer.protocols.ranking.answer import choice
 from oodometer.protocols.ranking.claims import lead_claims, ours_claims
 from oodometer.protocols.ranking.notes import ADJUSTED
-from oodometer.protocols.ranking.order_views import leaderboard_table, ours_table, shown
+from oodometer.protocols.ranking.order_views import (
+    leaderboard_series,
+    leaderboard_table,
+    ours_table,
+    shown,
+)
 from oodometer.protocols.ranking.standing import (
     AFTER_RETRAINING,
     Standing,
@@ -269,7 +274,7 @@ def _finding(
         question="Is the lead larger than the variation over runs?",
         claims=tuple(claims),
         tables=tuple(tables),
-        series=_intervals(standing),
+        series=(leaderboard_series(standing),),
         caveats=(*caveats, ADJUSTED),
         facts=(
             ("metric", table.label),
@@ -295,19 +300,4 @@ def _means(standing: Standing, known: Mapping[str, Summary]) -> Table:
         ("Higher" if standing.subject.sign > 0 else "Lower")
         + " is better. Intervals are Student's t, also on the logit scale, for the mean over "
         "further runs like these; the standard deviation is over each detector's own runs.",
-    )
-
-
-def _intervals(standing: Standing) -> tuple[Series, ...]:
-    metric = standing.subject.metric
-    return (
-        interval_series(
-            "means",
-            f"Mean {metric}",
-            f"Mean {metric} with 95% confidence interval (Student's t over each detector's "
-            f"runs) of {count(len(standing.detectors), 'detector')}.",
-            metric,
-            [(name, "all runs", shown(mean)) for name, mean in standing.means.items()],
-            higher_is_better=standing.subject.sign > 0,
-        ),
     )

@@ -11,7 +11,7 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.views import factor_strips, interval_series
+from oodometer.protocols.common.views import factor_strips
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.order_views import shown
 from oodometer.protocols.ranking.standing import Contest
@@ -167,25 +167,6 @@ def _mean(values: Floats) -> float | None:
     """Mean of what is known."""
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else None
-
-
-def intervals(field: Cases, contest: Contest) -> list[Series]:
-    """Mean with interval of every detector."""
-    if contest.main is None:
-        return []
-    means = contest.main.means
-    return [
-        interval_series(
-            "means",
-            f"Mean {field.metric}",
-            f"Mean {field.metric} with 95% confidence interval over "
-            f"{count(len(field.names), field.case)} "
-            f"of {count(len(field.detectors), 'detector')}; {field.detectors[0]} has the best.",
-            field.metric,
-            [(detector, f"all {field.case}s", shown(means[detector])) for detector in means],
-            higher_is_better=field.results.higher_is_better,
-        )
-    ]
 
 
 def rank_map(field: Cases) -> Series:

@@ -14,6 +14,7 @@ from oodometer.finding import Series
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
+from oodometer.reports.drawing.leaderboard import draw_leaderboard
 from oodometer.reports.drawing.lines import draw_lines
 from oodometer.reports.drawing.panels import Drawing
 from oodometer.reports.drawing.strips import draw_strips
@@ -24,6 +25,7 @@ NARROW = 328.0  # pixels: a phone
 
 KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "intervals": lambda series, width, _: draw_intervals(series, width),
+    "leaderboard": lambda series, width, _: draw_leaderboard(series, width),
     "strips": lambda series, width, _: draw_strips(series, width),
     "lines": lambda series, width, _: draw_lines(series, width),
     "heatmap": lambda series, width, key: draw_heatmap(series, width, f"{key}-hatch"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from oodometer.finding import Role, Series
 from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.marks import Point
 from oodometer.reports.drawing.panels import Drawing, row_name
+from oodometer.reports.drawing.scales import Span, value_span
 from oodometer.reports.drawing.svg import (
     LABEL_SIZE,
     LINE_HEIGHT,
@@ -32,6 +35,8 @@ from oodometer.reports.words import (
 _WIDEST_CELL = 92.0
 _LONGEST_TURNED = 120.0
 _LEGEND_STEP = 22.0
+_Column = tuple[str, str]  # section, name
+_Place = tuple[str, _Column]
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ class _Grid:
     """What all blocks of columns share."""
 
     rows: tuple[str, ...]
-    values: dict[tuple[str, str], float]
-    remarks: dict[tuple[str, str], str]
+    values: dict[_Place, float]
+    remarks: dict[_Place, str]
     places: int
     low: float
     high: float
@@ -49,7 +54,8 @@ class _Grid:
     row_height: float
     angle: float  # of the column names; 0: written straight
     value_label: str
-    higher_is_better: bool
+    higher_is_better: bool | None
+    logit: bool  # near 0 or 1, colours change faster
     hatch: str
     roles: Mapping[str, Role]
 
@@ -57,22 +63,22 @@ class _Grid:
         """Return which colour of the scale a value has: the better, the stronger."""
         if self.high <= self.low:
             return palette.STEPS // 2
-        share = (value - self.low) / (self.high - self.low)
+        share = Span(self.low, self.high, self.logit).share(value)
         step = min(palette.STEPS - 1, int(share * palette.STEPS))
-        return step if self.higher_is_better else palette.STEPS - 1 - step
+        return palette.STEPS - 1 - step if self.higher_is_better is False else step
 
 
 def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
     """Draw a heat map; columns that do not fit continue below, with the row names repeated."""
     values, remarks = _cells(series)
     rows = tuple(dict.fromkeys(one_line(point["row"]) for point in series.points))
-    columns = tuple(dict.fromkeys(one_line(point["column"]) for point in series.points))
+    columns = tuple(dict.fromkeys(map(_column, series.points)))
     places = decimals(values.values())
     gaps = len(values) < len(rows) * len(columns)
     widest = max(text_width(row, LABEL_SIZE) for row in rows)
     label_width = min(widest + 12, width * (0.26 if width >= 600 else 0.46))
     words = [rounded(value, places) for value in values.values()]
-    layout = _layout(columns, words, width, width - label_width - 4, gaps)
+    layout = _layout([name for _, name in columns], words, width, width - label_width - 4, gaps)
     wrapped = max(len(wrap(row, label_width - 12, LABEL_SIZE, 2)) for row in rows)
     grid = _Grid(
         rows=rows,
@@ -87,6 +93,7 @@ def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
         angle=layout.angle,
         value_label=series.value_label,
         higher_is_better=series.higher_is_better,
+        logit=value_span(values.values(), series.higher_is_better).logit,
         hatch=hatch,
         roles=series.roles,
     )
@@ -100,21 +107,22 @@ def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
     return Drawing("".join(body), max(block_width, min(legend_width, width)), top + 68)
 
 
-_Place = tuple[str, str]  # row, column
-
-
 def _cells(series: Series) -> tuple[dict[_Place, float], dict[_Place, str]]:
     """Return the values and the remarks by row and column."""
     values: dict[_Place, float] = {}
     remarks: dict[_Place, str] = {}
     for point in series.points:
-        place = (one_line(point["row"]), one_line(point["column"]))
+        place = (one_line(point["row"]), _column(point))
         value = number(point["value"])
         if value is not None:
             values[place] = value
-        further = [key for key in point if key not in ("row", "column", "value")]
+        further = [key for key in point if key not in ("row", "column", "value", "section")]
         remarks[place] = "".join(f"; {key}: {one_line(point[key])}" for key in further)
     return values, remarks
+
+
+def _column(point: Point) -> _Column:
+    return one_line(point.get("section") or ""), one_line(point["column"])
 
 
 @dataclass(frozen=True)
@@ -147,10 +155,11 @@ def _layout(
     return _Layout(across, min(max(room / across, floor), _WIDEST_CELL), angle, overhang)
 
 
-def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
+def _block(grid: _Grid, columns: Sequence[_Column], top: float) -> tuple[str, float]:
     """Draw some columns with their names above; return the markup and the bottom."""
-    head, body_top = _column_names(grid, columns, top)
-    parts = [head]
+    sections, top = _sections(grid, columns, top)
+    head, body_top = _column_names(grid, [name for _, name in columns], top)
+    parts = [sections, head]
     for index, row in enumerate(grid.rows):
         y = body_top + index * grid.row_height
         middle = y + grid.row_height / 2
@@ -163,13 +172,14 @@ def _block(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]
     return "".join(parts), body_top + len(grid.rows) * grid.row_height + 14
 
 
-def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
+def _cell(grid: _Grid, row: str, column: _Column, x: float, y: float) -> str:
     value = grid.values.get((row, column))
     remark = grid.remarks.get((row, column), "")
     label = MISSING if value is None else f"{grid.value_label} {rounded(value, grid.places)}"
     role = grid.roles.get("column")
-    column_role = {f"data_{role}": column} if role else {}
-    hover = title(f"{row}, {column}: {label}{remark}")
+    name = ", ".join(filter(None, column))
+    column_role = {f"data_{role}": name} if role else {}
+    hover = title(f"{row}, {name}: {label}{remark}")
     box = {
         "x": x + 1,
         "y": y + 1,
@@ -211,6 +221,22 @@ def _cell(grid: _Grid, row: str, column: str, x: float, y: float) -> str:
     )
 
 
+def _sections(grid: _Grid, columns: Sequence[_Column], top: float) -> tuple[str, float]:
+    """Write the name of each section once, above a line over its columns."""
+    if not any(section for section, _ in columns):
+        return "", top
+    parts, start = [], 0
+    for section, own in groupby(columns, key=lambda column: column[0]):
+        count = len(list(own))
+        left = grid.label_width + start * grid.cell_width
+        right = left + count * grid.cell_width - 3
+        shown = shorten(section, right - left, LABEL_SIZE)
+        parts.append(text(shown, left + 1, top + 6, css="panel-title", full=section))
+        parts.append(element("line", x1=left, x2=right, y1=top + 16, y2=top + 16, class_="grid"))
+        start += count
+    return "".join(parts), top + 22
+
+
 def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
     """Write the column names, rotated if they do not fit."""
     centres = [grid.label_width + (index + 0.5) * grid.cell_width for index in range(len(columns))]
@@ -241,12 +267,14 @@ def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str,
 
 def _legend(grid: _Grid, top: float, gaps: bool) -> str:
     """Draw the colour scale with its ends, and what hatching means."""
-    parts = [text(grid.value_label, 2, top + 6, css="axis")]
+    span = Span(grid.low, grid.high, grid.logit)
+    words = span.words(grid.value_label, grid.higher_is_better, upward=True)
+    parts = [text(words, 2, top + 6, css="axis")]
     box_top = top + 17
     x = 2.0
     if grid.values:
         steps = list(range(palette.STEPS)) if grid.high > grid.low else [palette.STEPS // 2]
-        if not grid.higher_is_better:
+        if grid.higher_is_better is False:
             steps.reverse()
         low, high = rounded(grid.low, grid.places), rounded(grid.high, grid.places)
         for step in steps:

@@ -9,7 +9,7 @@ from oodometer.finding import Series, Value
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.marks import named
 from oodometer.reports.drawing.panels import Drawing
-from oodometer.reports.drawing.scales import Scale, ticks, value_range
+from oodometer.reports.drawing.scales import Scale, ticks, value_span
 from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
 from oodometer.reports.words import (
     MISSING,
@@ -72,12 +72,13 @@ def _panel(
     if not known:
         return text(MISSING, _LEFT, (top + bottom) / 2, css="tick gap-word")
     every = [pair for pairs in known.values() for pair in pairs]
-    low, high = value_range(value for _, value in every)
+    span = value_span((value for _, value in every), series.higher_is_better)
     first, last = min(x for x, _ in every), max(x for x, _ in every)
     across = Scale(first, last if last > first else first + 1, _LEFT + 4, right - 6)
     whole = all(x == int(x) for x, _ in every)
-    frame = _Frame(top, bottom, right, across, Scale(low, high, bottom, top), whole)
-    parts = [_axes(frame), text(series.value_label, _LEFT, top - 12, css="axis")]
+    frame = _Frame(top, bottom, right, across, span.across(bottom, top), whole)
+    words = span.words(series.value_label, series.higher_is_better, upward=True)
+    parts = [_axes(frame), text(words, _LEFT, top - 12, css="axis")]
     places = decimals([value for _, value in every])
     ends: list[tuple[float, str]] = []
     for index, label in enumerate(labels):
@@ -93,8 +94,7 @@ def _axes(frame: _Frame) -> str:
     """Draw the guides with their values, and the numbers below."""
     across, up, right = frame.across, frame.up, frame.right
     parts = []
-    for value, written in ticks(up.low, up.high, 5):
-        y = up(value)
+    for y, written in up.ticks(6, TICK_SIZE):
         parts.append(element("line", x1=_LEFT, x2=right, y1=y, y2=y, class_="guide"))
         parts.append(text(written, _LEFT - 5, y, css="tick", anchor="end"))
     y = frame.bottom + TICK_SIZE

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from oodometer.finding import POINT_KEYS, Series, Value
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.panels import Placed
-from oodometer.reports.drawing.scales import value_range
+from oodometer.reports.drawing.scales import Span
 from oodometer.reports.drawing.svg import element, text, title
 from oodometer.reports.words import MISSING, one_line
 
@@ -63,10 +63,9 @@ def missing(series: Series, placed: Placed, label: str, remark: str = "") -> str
     )
 
 
-def chance(series: Series, numbers: list[float]) -> tuple[float, str] | None:
+def chance(series: Series, span: Span) -> tuple[float, str] | None:
     """Return the chance level of AUROC, the only metric for which it is known here."""
-    low, high = value_range(numbers)
-    known = "auroc" in series.value_label.lower() and 0 <= low <= _CHANCE <= high <= 1
+    known = "auroc" in series.value_label.lower() and 0 <= span.low <= _CHANCE <= span.high <= 1
     return (_CHANCE, f"chance ({_CHANCE})") if known else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oodometer.finding import Role
-from oodometer.reports.drawing.scales import Scale, ticks
+from oodometer.reports.drawing.scales import Scale, Span
 from oodometer.reports.drawing.svg import (
     LABEL_SIZE,
     LINE_HEIGHT,
@@ -69,8 +69,8 @@ class Ground:
 
     width: float
     row_height: float
-    span: tuple[float, float]
-    value_label: str
+    span: Span
+    axis: str  # its title
     reference: tuple[float, str] | None = None
     legend_mark: LegendMark | None = None
     name_role: Role | None = None  # what the names of rows are
@@ -143,7 +143,7 @@ def _panel_row(
         parts.append(row_name(name, ground.name_role, label))
     for index, panel in enumerate(panels):
         left = place.label_width + index * (place.panel_width + _GAP)
-        scale = Scale(*ground.span, left + _INSET, left + place.panel_width - _INSET)
+        scale = ground.span.across(left + _INSET, left + place.panel_width - _INSET)
         placed = Placed(panel, scale, top, place.row_height)
         for number, line in enumerate(titles[index]):
             middle = place.top + (number + 0.5) * LINE_HEIGHT
@@ -151,8 +151,8 @@ def _panel_row(
         parts.append(_legend(legends[index], ground, left, place.top + title_height + 4))
         parts.append(_frame(placed, ground, left, left + place.panel_width, bottom))
         parts.append(marks(placed))
-    parts.append(_axis_title(ground, place, bottom + 32))
-    return "".join(parts), bottom + 48
+    axis, last_line = _axis_title(ground, place, bottom + 32)
+    return "".join(parts) + axis, last_line + 16
 
 
 def row_name(markup: str, role: Role | None, name: str) -> str:
@@ -171,17 +171,9 @@ def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: fl
             # A row with several lanes is a band; a single guide line would fit none of them.
             band = {"x": left, "y": height - placed.row_height / 2, "width": right - left}
             parts.append(element("rect", height=placed.row_height, class_="band", **band))
-    shown = ticks(*ground.span, max(2, int((right - left) // 52)))
-    words = max((text_width(name, TICK_SIZE) for _, name in shown), default=0.0)
-    # Labels of ticks must not run into each other.
-    every = 1
-    if len(shown) > 1:
-        distance = placed.scale(shown[1][0]) - placed.scale(shown[0][0])
-        every = max(1, math.ceil((words + 6) / distance))
-    for index, (value, name) in enumerate(shown):
-        x = placed.scale(value)
+    for x, name in placed.scale.ticks(max(2, int((right - left) // 52)), TICK_SIZE):
         parts.append(element("line", x1=x, x2=x, y1=placed.top, y2=bottom, class_="grid"))
-        if index % every == 0:
+        if name:
             parts.append(text(name, x, bottom + 12, css="tick", anchor="middle"))
     if ground.reference is not None:
         value, name = ground.reference
@@ -192,22 +184,24 @@ def _frame(placed: Placed, ground: Ground, left: float, right: float, bottom: fl
     return "".join(parts)
 
 
-def _axis_title(ground: Ground, place: _Place, middle: float) -> str:
-    """Label the axis, and the dashed reference line."""
+def _axis_title(ground: Ground, place: _Place, middle: float) -> tuple[str, float]:
+    """Label the axis and the dashed reference line; return the markup and its last line."""
     key = ground.reference[1] if ground.reference else ""
     key_width = text_width(key, LABEL_SIZE) + 46 if key else 0.0
-    words = shorten(ground.value_label, place.width - key_width - 4, LABEL_SIZE)
+    words = shorten(ground.axis, place.width - 4, LABEL_SIZE)
     words_width = text_width(words, LABEL_SIZE)
+    beside = words_width + key_width < place.width
     # Below the first panel, or further left if there is more room.
-    start = max(2.0, min(place.label_width + _INSET, place.width - words_width - key_width))
-    parts = [text(words, start, middle, css="axis", full=ground.value_label)]
+    used = words_width + (key_width if beside else 0.0)
+    start = max(2.0, min(place.label_width + _INSET, place.width - used))
+    parts = [text(words, start, middle, css="axis", full=ground.axis)]
     if key:
-        start += words_width + 20
+        start, middle = (start + words_width + 20, middle) if beside else (start, middle + 15)
         parts.append(
             element("line", x1=start, x2=start + 20, y1=middle, y2=middle, class_="reference")
         )
         parts.append(text(key, start + 26, middle, css="axis"))
-    return "".join(parts)
+    return "".join(parts), middle
 
 
 def _legend_rows(levels: Sequence[str], width: float) -> list[list[tuple[int, str, float]]]:

@@ -14,7 +14,7 @@ from oodometer.reports.drawing.marks import (
     remarks,
 )
 from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
-from oodometer.reports.drawing.scales import value_range
+from oodometer.reports.drawing.scales import value_span
 from oodometer.reports.drawing.svg import element, title
 from oodometer.reports.words import decimals, number, one_line, rounded
 
@@ -41,7 +41,9 @@ def draw_strips(series: Series, width: float) -> Drawing:
             index = placed.panel.legend.index(level)
             offset = (index - (len(placed.panel.legend) - 1) / 2) * lane
             where = (index, placed.row(label) + offset, places)
-            names = named(series, label=label, level=level, panel=placed.panel.title)
+            panel = placed.panel.title
+            own = f"{panel}={level}" if series.roles.get("panel") == "factor" else level
+            names = named(series, label=label, level=own, panel=panel)
             parts.append(element("g", _strip(series, points, placed, where), **names))
         drawn = {
             one_line(point["label"])
@@ -51,12 +53,13 @@ def draw_strips(series: Series, width: float) -> Drawing:
         parts.extend(missing(series, placed, label) for label in every if label not in drawn)
         return "".join(parts)
 
+    span = value_span(numbers, series.higher_is_better)
     ground = Ground(
         width,
         max(22.0, 10.0 + 6.5 * (lanes - 1) + 5.0),
-        value_range(numbers),
-        series.value_label,
-        chance(series, numbers),
+        span,
+        span.words(series.value_label, series.higher_is_better, upward=False),
+        chance(series, span),
         lambda index, x, y: marker(index, x, y),
         series.roles.get("label"),
     )
