@@ -75,8 +75,8 @@ def check_means(finding: Finding) -> None:
         for name, cell in zip(table.columns[2:], row[2:], strict=True)
     }
     for series in finding.series:
-        for point in series.points if series.kind == "intervals" else ():
-            known = on_sets.get((point["label"], point["group"]), seen[str(point["label"])])
+        for point in series.points if series.kind in ("intervals", "leaderboard") else ():
+            known = on_sets.get((point["label"], point.get("group")), seen[str(point["label"])])
             ends = tuple(known) if isinstance(known, Estimate) else (known, None, None)
             assert (point["value"], point["low"], point["high"]) == ends
 

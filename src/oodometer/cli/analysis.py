@@ -59,7 +59,7 @@ def analyze(
     try:
         findings = _findings(paths, columns, runs, ours)
         title = f"Oodometer: {', '.join(path.name or path.resolve().name for path in paths)}"
-        files = reports.report(findings, out, title=title, formats=reports.FORMATS)
+        files = reports.report(findings, out, title=title, formats=reports.DOCUMENTS)
     except KeyboardInterrupt:
         sys.stderr.write("oodometer: interrupted.\n")
         sys.exit(130)

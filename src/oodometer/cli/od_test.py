@@ -74,5 +74,5 @@ def od_test(
         finding = part.tell(finding)
     console().print(reports.terminal(finding))
     title = f"OD-test: {', '.join(tables)}"
-    for path in reports.report([finding], out, title=title, formats=reports.FORMATS):
+    for path in reports.report([finding], out, title=title, formats=reports.DOCUMENTS):
         typer.echo(f"report: {path.resolve()}")

@@ -132,14 +132,24 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the report; default: inside the store.")
     ] = None,
-    format: Annotated[str, typer.Option(help="html, md, latex or csv.")] = "html",
+    format: Annotated[
+        str,
+        typer.Option(
+            help="html, md, latex or csv; svg, pdf or png write each figure to a file. Several "
+            "with commas between."
+        ),
+    ] = "html",
+    width: Annotated[
+        str, typer.Option(help="Width of figures as files: one-column or two-column.")
+    ] = "two-column",
 ) -> None:
-    """Write the report of a finished study as HTML, Markdown, LaTeX or CSV."""
+    """Write the report of a finished study, or its figures as files for a paper."""
     from oodometer import reports
     from oodometer.engine.plan.study_index import studies_in
 
-    if format not in reports.FORMATS:
-        raise unknown("format", format, reports.FORMATS)
+    formats = reports.read_formats(format)
+    if width not in reports.WIDTHS:
+        raise unknown("width", width, reports.WIDTHS)
     outcomes = studies_in(open_existing(store))
     if not outcomes:
         raise UserError(
@@ -148,7 +158,8 @@ def report(
     name = study or next(reversed(outcomes))
     if name not in outcomes:
         raise unknown("study in this store", name, outcomes)
-    for path in _write_report(outcomes[name], store, out or _report_folder(store, name), (format,)):
+    folder = out or _report_folder(store, name)
+    for path in _write_report(outcomes[name], store, folder, formats, width):
         typer.echo(path)
 
 
@@ -249,7 +260,11 @@ def _print_outcome(
 
 
 def _write_report(
-    outcome: Outcome, address: str, out: Path, formats: Sequence[str] = ("html",)
+    outcome: Outcome,
+    address: str,
+    out: Path,
+    formats: Sequence[str] = ("html",),
+    width: str = "two-column",
 ) -> list[Path]:
     from oodometer import reports
     from oodometer.engine.lead.searched import with_searches
@@ -278,6 +293,7 @@ def _write_report(
         title=title,
         provenance=provenance,
         formats=formats,
+        width=width,
     )
 
 

@@ -20,7 +20,9 @@ from oodometer.reports.drawing.panels import Drawing
 from oodometer.reports.drawing.strips import draw_strips
 from oodometer.reports.drawing.svg import element, escape, text
 
+_FONTS = "Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif"
 WIDE = 920.0  # pixels: a desktop column; at least 6 pt when printed
+POINTS = 2 / 3  # per pixel on paper: labels are 8 pt
 NARROW = 328.0  # pixels: a phone
 
 KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
@@ -33,13 +35,19 @@ KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
 
 
 def draw(
-    series: Series, *, width: float = WIDE, identifier: str = "", standalone: bool = False
+    series: Series,
+    *,
+    width: float = WIDE,
+    identifier: str = "",
+    standalone: bool = False,
+    paper: bool = False,
 ) -> str:
     """Return `series` as one SVG element at its natural size.
 
     `width` is the available width: text keeps its size, panels wrap. `identifier` makes ids unique
     on a page with several figures. A `standalone` figure includes its style and may be saved as an
-    .svg file.
+    .svg file; for `paper`, its size is in points, and colours are those of the light theme, written
+    without CSS variables, which few programs other than browsers understand.
     """
     key = identifier or f"figure-{zlib.crc32(repr((series, width)).encode()):08x}"
     if not series.points:
@@ -51,14 +59,14 @@ def draw(
         "svg",
         f'<title id="{escape(key)}-title">{escape(series.title or series.name)}</title>',
         f'<desc id="{escape(key)}-desc">{escape(description)}</desc>',
-        f"<style>{_style()}</style>" if standalone else "",
+        f"<style>{_style(paper)}</style>" if standalone else "",
         drawing.body,
         xmlns="http://www.w3.org/2000/svg" if standalone else None,
         class_=f"figure figure-{series.kind}",
         role="img",
         aria_labelledby=f"{key}-title {key}-desc",
-        width=drawing.width,
-        height=drawing.height,
+        width=f"{drawing.width * POINTS:.2f}pt" if paper else drawing.width,
+        height=f"{drawing.height * POINTS:.2f}pt" if paper else drawing.height,
         viewBox=f"0 0 {drawing.width:.2f} {drawing.height:.2f}",
     )
 
@@ -69,7 +77,9 @@ def figure_rules() -> str:
     return rules + palette.scale_rules()
 
 
-def _style() -> str:
-    family = "svg.figure{font-family:system-ui,sans-serif;background:var(--card)}\n"
+def _style(paper: bool) -> str:
+    ground = "transparent" if paper else "var(--card)"
+    rules = f"{figure_rules()}svg.figure{{font-family:{_FONTS};background:{ground}}}\n"
+    rules = palette.on_paper(rules) if paper else palette.stylesheet() + rules
     # The child combinator is the only character in the style sheet that XML must not contain.
-    return (palette.stylesheet() + figure_rules() + family).replace(">", "&gt;")
+    return rules.replace(">", "&gt;")

@@ -5,6 +5,7 @@ Words on their ground keep a contrast of 4.5 : 1, marks one of 3 : 1; a test com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 STEPS = 9  # of the sequential scale: one hue, so lightness alone carries the order
@@ -93,6 +94,15 @@ def scale_rules() -> str:
         for index in range(HUES)
     )
     return "\n".join((*steps, *hues)) + "\n"
+
+
+def on_paper(rules: str) -> str:
+    """Return style rules with the light colours in place of their variables.
+
+    >>> on_paper("text{fill:var(--card)}")
+    'text{fill:#ffffff}'
+    """
+    return re.sub(r"var\(--([a-z0-9-]+)\)", lambda found: LIGHT[found[1]], rules)
 
 
 def _declarations(colours: Mapping[str, str]) -> str:
