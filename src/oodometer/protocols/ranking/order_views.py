@@ -71,10 +71,8 @@ def leaderboards(contest: Contest) -> list[Series]:
     """The leaders of the main scope, and where there are many detectors, all of them."""
     if len(contest.detectors) < 2:
         return []
-    if contest.main is None:
-        drawn = _single_values(contest)
-    else:
-        drawn = leaderboard_series(contest.main)
+    main = contest.main
+    drawn = _single_values(contest) if main is None else leaderboard_series(main)
     if len(drawn.points) <= MOST_LEADERS:
         return [replace(drawn, name="leaders")]
     few = f"The first {MOST_LEADERS} of {len(drawn.points)} detectors. {drawn.description}"
