@@ -22,7 +22,12 @@ from oodometer.cli import app as cli
 from oodometer.engine.lead.importing import import_scores
 from oodometer.engine.plan.study_index import read_plan
 from oodometer.engine.stores import FolderStore, this_owner
-from oodometer.engine.upkeep.watch import Progress, RunnerReport, write_report
+from oodometer.engine.upkeep.watch import (
+    Progress,
+    RunnerReport,
+    remove_report,
+    write_report,
+)
 from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.errors import UserError
 from oodometer.finding import Finding
@@ -324,13 +329,19 @@ def test_progress_moves(tmp_path):
     plan = next(iter(store.keys("plans")))
     report = RunnerReport(this_owner(), "made", plan, time.time(), Progress(score=(5, 18)))
     write_report(report, store)
+    time.sleep(1.1)  # answers may be that old
     (study,) = client.get("/api/studies").json()
     assert study["state"] == "running"
     assert study["stages"][2] == {"stage": "score", "unit": "scores", "done": 5, "wanted": 18}
     write_store(tmp_path / "store")
     Refresher(index).refresh()
-    time.sleep(1.1)  # pages may be that old
     assert "5 of 18 scores" in client.get("/").text
+    write_report(replace(report, progress=Progress(score=(6, 18))), store)
+    time.sleep(2.1)
+    assert "6 of 18 scores" in client.get("/").text  # though nothing in the index changed
+    remove_report(report.owner, store)
+    time.sleep(2.1)
+    assert "running" not in client.get("/").text
     assert client.get("/api/leaderboard").json()[0]["runs"] == 3
 
 

@@ -117,7 +117,8 @@ def serve(
         keeper.start()
         threading.Thread(target=cards.read, daemon=True).start()
         try:
-            _server(app).run(sockets=[opened])
+            with suppress(KeyboardInterrupt):  # the way to stop it
+                _server(app).run(sockets=[opened])
         finally:
             stopping.set()
             keeper.join(timeout=5)

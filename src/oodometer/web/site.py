@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -11,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import oodometer
 from oodometer import metrics
+from oodometer.engine.stores import StoreError
+from oodometer.engine.upkeep.watch import RunnerReport, read_reports
 from oodometer.errors import UserError
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.figures import figure_rules
@@ -34,6 +38,9 @@ POLICY = (
 LONGEST_ROUTE = 500  # letters
 _SHORT = 60  # letters of a name in a table
 METRIC_LABELS = {name: metrics.METRICS[name].label for name in METRICS}
+
+
+Running = dict[tuple[int, str], RunnerReport]  # number of the store, key of the plan
 
 
 class NotFoundError(UserError):
@@ -61,6 +68,7 @@ class Site:
     _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
     _pages: Cache[str] = field(default_factory=lambda: Cache(500, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))
+    _running: Cache[Running] = field(default_factory=lambda: Cache(1, patience=0.0))
 
     def page(self, route: str) -> str:
         """The page of a route, or a NotFoundError."""
@@ -71,12 +79,34 @@ class Site:
                 queries.generation(connection),
                 self.submissions.state(),
                 len(self.cards()),
+                self._progress_state(),
             )
 
             def make() -> str:
                 return self.render(route, self.shown(route, connection))
 
             return self._pages.get(route, state, make)
+
+    def running(self) -> Running:
+        """Who works on which plan of which store now; at most a second old."""
+
+        def read() -> Running:
+            found: Running = {}
+            for place in self.index.places:
+                with suppress(StoreError):
+                    for report in read_reports(place.store):
+                        if not report.stale:
+                            found[place.number, report.plan] = report
+            return found
+
+        return self._running.get("", int(time.monotonic()), read) if self.live else {}
+
+    def _progress_state(self) -> Hashable:
+        """What pages show of runners: it changes without the index, and ends with a runner."""
+        return tuple(
+            (plan, report.owner, report.progress, tuple((t.run, t.stage) for t in report.tasks))
+            for plan, report in sorted(self.running().items())
+        )
 
     def shown(self, route: str, connection: sqlite3.Connection) -> Shown:
         """What a route shows."""

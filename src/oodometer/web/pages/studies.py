@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import yaml
@@ -14,7 +13,7 @@ import oodometer
 from oodometer.engine.plan.artefacts import UNITS, Stage
 from oodometer.engine.plan.study_index import Outcome, read_outcome
 from oodometer.engine.stores import DamagedError, StoreError
-from oodometer.engine.upkeep.watch import RunnerReport, read_reports
+from oodometer.engine.upkeep.watch import RunnerReport
 from oodometer.web import queries
 from oodometer.web.figures import board_series, draw_twice
 from oodometer.web.pages.paging import paged
@@ -58,12 +57,7 @@ def progress_of(
     site: Site, connection: sqlite3.Connection, entries: Sequence[StudyEntry]
 ) -> list[StudyProgress]:
     """How far studies are, by the reports of runners where there are any."""
-    reports: dict[tuple[int, str], RunnerReport] = {}
-    for place in site.index.places if site.live else ():
-        with suppress(StoreError):
-            for report in read_reports(place.store):
-                if not report.stale:
-                    reports[place.number, report.plan] = report
+    reports = site.running()
     return [_progress(connection, entry, reports) for entry in entries]
 
 
