@@ -336,7 +336,9 @@ def test_one_training_never_speaks_of_another():
                       looks=looks)
         )  # fmt: skip
         assert "another training" not in to_json(finding) and "trainings" not in finding.question
-        assert [table.name for table in finding.tables] == ["auroc", "leaderboard", "by-set"]
+        assert [table.name for table in finding.tables] == [
+            "auroc", "leaderboard", "by-set", "side-by-side"
+        ]  # fmt: skip
         assert "on this model" in finding.claims[0].text
         # Six pairs of looks at one training are one case, whatever they show.
         assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)

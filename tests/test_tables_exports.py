@@ -227,6 +227,6 @@ def test_pictures_of_one_cell_are_left_out_and_large_ones_cut():
     assert not [series for series in one[0].series if series.kind == "heatmap"]
     lines = [(f"d{n:03d}", s, 0.5 + n / 1000) for n in range(80) for s in ("a", "b")]
     many = analyze(pd.DataFrame(lines, columns=["method", "ood", "auroc"]))[0]
-    shown = next(series for series in many.series if series.kind == "leaderboard")
+    shown = next(series for series in many.series if series.name == "leaderboard")
     assert len({point["label"] for point in shown.points}) == 60
     assert any("(60 of 80)" in caveat for caveat in many.caveats)

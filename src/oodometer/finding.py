@@ -56,13 +56,19 @@ def themed(theme: Theme, claims: Iterable[Claim]) -> list[Claim]:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; a cell is text, a number, an Estimate with its confidence interval, or None."""
+    """A table; a cell is text, a number, an Estimate with its confidence interval, or None.
+
+    `better` says of columns that compare detectors whether higher is better; `sections` gives the
+    section and the short name of columns that belong together, such as the metrics on one set.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
+    better: Mapping[str, bool] = field(default_factory=dict)
+    sections: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -194,12 +200,14 @@ def _table_from_json(table: dict[str, object]) -> Table:
     cells = tuple(
         tuple(Estimate(**cell) if isinstance(cell, dict) else cell for cell in row) for row in rows
     )
-    columns = table["columns"]
-    assert isinstance(columns, list)
+    columns, better, sections = (table.get(key, {}) for key in ("columns", "better", "sections"))
+    assert isinstance(columns, list) and isinstance(better, dict) and isinstance(sections, dict)
     return Table(
         name=str(table["name"]),
         title=str(table["title"]),
         columns=tuple(columns),
         rows=cells,
         note=str(table["note"]),
+        better=better,
+        sections={column: (section, short) for column, (section, short) in sections.items()},
     )

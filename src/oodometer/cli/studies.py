@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oodometer.engine.lead.forecast import Forecast
     from oodometer.engine.lead.runner import Settings
     from oodometer.engine.plan.study_index import Outcome
+    from oodometer.reports import LatexStyle
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -142,6 +143,15 @@ def report(
     width: Annotated[
         str, typer.Option(help="Width of figures as files: one-column or two-column.")
     ] = "two-column",
+    ours: Annotated[
+        str, typer.Option(help="Your detector: the last row of LaTeX tables, below a line.")
+    ] = "",
+    percent: Annotated[
+        bool, typer.Option("--percent", help="Percent instead of shares in LaTeX tables.")
+    ] = False,
+    columns: Annotated[
+        str, typer.Option(help="Columns of LaTeX tables, with semicolons between; default: all.")
+    ] = "",
 ) -> None:
     """Write the report of a finished study, or its figures as files for a paper."""
     from oodometer import reports
@@ -159,7 +169,9 @@ def report(
     if name not in outcomes:
         raise unknown("study in this store", name, outcomes)
     folder = out or _report_folder(store, name)
-    for path in _write_report(outcomes[name], store, folder, formats, width):
+    chosen = tuple(column.strip() for column in columns.split(";") if column.strip())
+    latex = reports.LatexStyle(ours, percent, chosen)
+    for path in _write_report(outcomes[name], store, folder, formats, width, latex):
         typer.echo(path)
 
 
@@ -265,6 +277,7 @@ def _write_report(
     out: Path,
     formats: Sequence[str] = ("html",),
     width: str = "two-column",
+    latex: LatexStyle | None = None,
 ) -> list[Path]:
     from oodometer import reports
     from oodometer.engine.lead.searched import with_searches
@@ -294,6 +307,7 @@ def _write_report(
         provenance=provenance,
         formats=formats,
         width=width,
+        latex=latex,
     )
 
 

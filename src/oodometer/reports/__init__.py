@@ -13,13 +13,14 @@ from oodometer.reports.csv_file import csv_report
 from oodometer.reports.drawing.figures import draw
 from oodometer.reports.figure_files import FIGURE_FORMATS, WIDTHS, figure_files
 from oodometer.reports.html import render
-from oodometer.reports.latex import latex_report
+from oodometer.reports.latex import LatexStyle, latex_report
 from oodometer.reports.text import markdown, markdown_report, summary, terminal
 
 __all__ = [
     "DOCUMENTS",
     "FORMATS",
     "WIDTHS",
+    "LatexStyle",
     "draw",
     "markdown",
     "read_formats",
@@ -47,12 +48,14 @@ def report(
     provenance: Sequence[tuple[str, str]] = (),
     formats: Sequence[str] = ("html",),
     width: str = "two-column",
+    latex: LatexStyle | None = None,
 ) -> list[Path]:
     """Write the report to `directory` in each of `formats` (html, md, latex, csv, svg, pdf, png).
 
     The last three write each figure to a file of its own in the folder `figures`, at a `width` of
-    one-column or two-column; pdf and png need the package typst. Return the files. Each is written
-    under a temporary name and then renamed, so that a reader never sees half a report.
+    one-column or two-column; pdf and png need the package typst. `latex` is the style of LaTeX
+    tables. Return the files. Each is written under a temporary name and then renamed, so that a
+    reader never sees half a report.
     """
     wanted = read_formats(formats if isinstance(formats, str) else ",".join(formats))
     written = []
@@ -65,7 +68,8 @@ def report(
             continue
         file_name, writer = _WRITERS[name]
         path = Path(directory) / file_name
-        text = writer(findings, title=title, provenance=provenance)
+        options = {"style": latex} if name == "latex" else {}
+        text = writer(findings, title=title, provenance=provenance, **options)
         _replace(path, text.encode("utf-8"))
         written.append(path)
     return written

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 
-from oodometer.finding import Finding, Table
+from oodometer.errors import unknown
+from oodometer.finding import Finding, Table, TableCell
+from oodometer.metrics import Estimate
 from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import MISSING, Shown, numeric_columns, one_line, show_rows
 
@@ -43,10 +48,25 @@ _LONG = 40  # rows; a longer table would run off the page
 _WIDE = 9  # columns; a wider table of few rows is turned
 
 
+@dataclass(frozen=True)
+class LatexStyle:
+    """What authors choose: their detector, percent instead of shares, and which columns."""
+
+    ours: str = ""  # its row comes last, below a line
+    percent: bool = False
+    columns: tuple[str, ...] = ()  # besides the first; without any, all of all tables
+
+
 def latex_report(
-    findings: Sequence[Finding], *, title: str, provenance: Sequence[tuple[str, str]] = ()
+    findings: Sequence[Finding],
+    *,
+    title: str,
+    provenance: Sequence[tuple[str, str]] = (),
+    style: LatexStyle | None = None,
 ) -> str:
     """Return the claims and tables of several findings, to be included in a paper."""
+    style = style or LatexStyle()
+    _check(findings, style)
     lines = [f"% {one_line(title)}", *_PREAMBLE]
     lines += [f"% {one_line(name)}: {one_line(value)}" for name, value in provenance]
     for finding in findings:
@@ -59,26 +79,81 @@ def latex_report(
         if not finding.claims:
             lines.append(r"  \item No claims.")
         lines.append(r"\end{itemize}")
-        for table in finding.tables:
-            lines += ["", *_table(table, finding.protocol)]
+        for table in map(partial(_chosen, style=style), finding.tables):
+            lines += [] if table is None else ["", *_table(table, finding.protocol, style.ours)]
         notes = [f"Read: {name}: {value}" for name, value in finding.reading]
         notes += [*finding.caveats, *(f"Missing: {text}" for text in finding.missing)]
         lines += ["", *(_escaped(note) + "\n" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(table: Table, protocol: str) -> list[str]:
+def _check(findings: Sequence[Finding], style: LatexStyle) -> None:
+    """Refuse names that no table has."""
+    tables = [table for finding in findings for table in finding.tables]
+    columns = dict.fromkeys(column for table in tables for column in table.columns[1:])
+    for column in style.columns:
+        if column not in columns:
+            raise unknown("column", column, columns)
+    rows = dict.fromkeys(str(row[0]) for table in tables if table.better for row in table.rows)
+    if style.ours and style.ours not in rows:
+        raise unknown("detector", style.ours, rows)
+
+
+def _chosen(table: Table, style: LatexStyle) -> Table | None:
+    """Return a table with the chosen columns, ours last and shares as percent; None if empty."""
+    kept = [
+        place
+        for place, column in enumerate(table.columns)
+        if not place or not style.columns or column in style.columns
+    ]
+    if len(kept) == 1 and style.columns:
+        return None
+    shares = set()
+    if style.percent:
+        shares = {place for place in kept if table.columns[place] in table.better
+                  and _are_shares([row[place] for row in table.rows])}  # fmt: skip
+    rows = [
+        tuple(_percent(row[place]) if place in shares else row[place] for place in kept)
+        for row in sorted(table.rows, key=lambda row: bool(style.ours) and row[0] == style.ours)
+    ]
+    note = " ".join(filter(None, (table.note, "In percent." if shares else "")))
+    columns = tuple(table.columns[place] for place in kept)
+    return replace(table, columns=columns, rows=tuple(rows), note=note)
+
+
+def _are_shares(cells: Sequence[TableCell]) -> bool:
+    values = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
+    known = [value for value in values if isinstance(value, float)]
+    return bool(known) and all(0 <= value <= 1 for value in known)
+
+
+def _percent(cell: TableCell) -> TableCell:
+    if isinstance(cell, Estimate):
+        return Estimate(*(100 * number for number in cell))
+    return 100 * cell if isinstance(cell, float) else cell
+
+
+def _table(table: Table, protocol: str, ours: str) -> list[str]:
     """Write a table that fits the line; one that does not fit a page runs over several."""
     rows = show_rows(table.rows)
-    titles = list(table.columns)
-    if len(titles) > max(_WIDE, len(rows)):
-        titles, rows = _turned(titles, rows)
+    titles = [_title(table, column) for column in table.columns]
+    cells = _marked(table, rows)
     numeric = numeric_columns(rows, len(titles))
-    caption = _escaped(" ".join(filter(None, (table.title + ".", table.note))))
+    turned = len(titles) > max(_WIDE, len(rows))
+    if turned:
+        first, *rest = zip(*cells, strict=True) if cells else [() for _ in titles]
+        cells = [[title, *row] for title, row in zip(titles[1:], rest, strict=True)]
+        titles, numeric = [titles[0], *first], [False, *([True] * len(first))]
+    marked = r" Bold: best; underlined: second." if table.better else ""
+    caption = _escaped(" ".join(filter(None, (table.title + ".", table.note))) + marked)
     label = re.sub(r"[^A-Za-z0-9]+", "-", f"{protocol}-{table.name}")
     kinds = "".join("r" if right else "l" for right in numeric)
-    head = ["    " + " & ".join(map(_escaped, titles)) + r" \\", r"    \midrule"]
-    body = ["    " + " & ".join(map(_cell, row)) + r" \\" for row in rows]
+    head = ["    " + " & ".join(titles) + r" \\", r"    \midrule"]
+    if table.sections and not turned:
+        head = [*_sections(table), *head]
+    body = ["    " + " & ".join(row) + r" \\" for row in cells]
+    if ours and not turned and len(rows) > 1 and rows[-1][0].text == one_line(ours):
+        body.insert(-1, r"    \midrule")
     if len(rows) > _LONG:
         return [
             rf"\begin{{longtable}}{{{kinds}}}",
@@ -93,13 +168,39 @@ def _table(table: Table, protocol: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _turned(
-    titles: Sequence[str], rows: Sequence[Sequence[Shown]]
-) -> tuple[list[str], list[list[Shown]]]:
-    """Write columns as rows; what the first cells name becomes the titles."""
-    first, *rest = zip(*rows, strict=True) if rows else [() for _ in titles]
-    turned = [[Shown(title), *cells] for title, cells in zip(titles[1:], rest, strict=True)]
-    return [titles[0], *(cell.full for cell in first)], turned
+def _title(table: Table, column: str) -> str:
+    """Write the title of a column, with an arrow where one direction is better."""
+    _, short = table.sections.get(column, ("", column))
+    arrow = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}[table.better.get(column)]
+    return _escaped(short) + arrow
+
+
+def _sections(table: Table) -> list[str]:
+    """Write the names of sections above their columns, each over a line of its own."""
+    names, rules, place = [], [], 1
+    for section, own in groupby(table.columns, key=lambda c: table.sections.get(c, ("", ""))[0]):
+        count = len(list(own))
+        names.append(rf"\multicolumn{{{count}}}{{c}}{{{_escaped(section)}}}")
+        rules += [rf"\cmidrule(lr){{{place}-{place + count - 1}}}"] if section else []
+        place += count
+    return ["    " + " & ".join(names) + r" \\", "    " + "".join(rules)]
+
+
+def _marked(table: Table, rows: Sequence[Sequence[Shown]]) -> list[list[str]]:
+    """Write cells: the best of a column bold, the second underlined, as far as digits show it."""
+    written = [[_cell(cell) for cell in row] for row in rows]
+    for place, column in enumerate(table.columns):
+        if column not in table.better:
+            continue
+        texts = {row[place].text: float(row[place].sort) for row in rows if row[place].numeric}
+        order = sorted(texts, key=lambda text: texts[text], reverse=table.better[column])
+        for text, command in zip(order, ("textbf", "underline"), strict=False):
+            for number, row in enumerate(rows):
+                if row[place].text == text:
+                    value = _cell(replace(row[place], interval=""))
+                    rest = written[number][place].removeprefix(value)
+                    written[number][place] = rf"\{command}{{{value}}}{rest}"
+    return written
 
 
 def _cell(cell: Shown) -> str:

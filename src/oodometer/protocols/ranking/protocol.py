@@ -78,6 +78,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *leaderboard_tables(contest),
             rank_table(contest),
             set_table(contest, on_sets),
+            score_views.metric_table(field, contest),
             *tables,
         ),
         series=(

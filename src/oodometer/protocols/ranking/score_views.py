@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+import numpy as np
+
 from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
-from oodometer.metrics import Estimate
+from oodometer.metrics import Estimate, fpr_at_tpr
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, factor_strips, interval_series
 from oodometer.protocols.common.words import LEVEL, count
@@ -34,6 +36,42 @@ def auroc_table(field: ScoreCases, contest: Contest) -> Table:
         "Higher is better; 0.5 is chance. The intervals are for "
         + ("" if one else "another training run and ")
         + "other test samples of the same kind.",
+        better=dict.fromkeys(("mean", *field.table.ood), True),
+    )
+
+
+def metric_table(field: ScoreCases, contest: Contest) -> Table | None:
+    """AUROC and FPR95 side by side, as papers print them: means over runs, without intervals."""
+    accepted: dict[tuple[str, str], list[float]] = {}
+    for reference, row in field.table.pairs():
+        share = fpr_at_tpr(reference.scores, row.scores)
+        accepted.setdefault((row.detector, row.dataset), []).append(share)
+    on_sets = _on_sets(contest)
+    rows: list[tuple[TableCell, ...]] = []
+    for detector in field.detectors:  # these have scores everywhere
+        on_each = [
+            (on_sets[detector, ood].value, float(np.mean(accepted[detector, ood])))
+            for ood in field.table.ood
+            if (detector, ood) in on_sets
+        ]
+        if len(on_each) == len(field.table.ood):
+            means = np.mean(on_each, axis=0).tolist()
+            rows.append((detector, *means, *(value for pair in on_each for value in pair)))
+    if not rows:
+        return None
+    sections = {
+        f"{part}, {metric}": (part, metric)
+        for part in ("mean", *field.table.ood)
+        for metric in ("AUROC", "FPR95")
+    }
+    return Table(
+        "side-by-side",
+        "AUROC and FPR95",
+        ("detector", *sections),
+        tuple(rows),
+        "Means over runs. FPR95: share of outliers accepted where 95% of known data are.",
+        better={column: metric == "AUROC" for column, (_, metric) in sections.items()},
+        sections=sections,
     )
 
 

@@ -51,6 +51,7 @@ def mean_table(field: Cases, contest: Contest) -> Table:
         f"are equal. Standard deviation and range (highest − lowest) are over the {field.case}s."
         if len(field.names) > 1
         else f"{_direction(field)} One number per detector has no interval.",
+        better={"mean": field.results.higher_is_better},
     )
 
 
@@ -64,13 +65,15 @@ def set_table(field: Cases) -> Table | None:
     means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
     columns: tuple[str, ...] = ("detector", *field.sets)
     rows = tuple(zip(field.detectors, *means.values(), strict=True))
+    better = dict.fromkeys(field.sets, field.results.higher_is_better)
     if len(field.sets) > MANY_SETS:
+        better = {}  # of sets, none is better than another
         columns = (field.set_word, *field.detectors[:FEW_DETECTORS])
         rows = tuple((name, *own[:FEW_DETECTORS]) for name, own in means.items())
         if len(field.detectors) > FEW_DETECTORS:
             over += f" The best {FEW_DETECTORS} detectors."
     title = f"Mean {field.metric} per {field.set_word}"
-    return Table("sets", title, columns, rows, _direction(field) + over)
+    return Table("sets", title, columns, rows, _direction(field) + over, better)
 
 
 def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | None:
