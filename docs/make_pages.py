@@ -25,6 +25,7 @@ from oodometer.registry import DETECTORS, Detector
 
 HERE = Path(__file__).parent
 TRAINED, FIGURES = HERE / "trained-detectors.md", HERE / "results" / "trained-detectors.csv"
+GENERATORS, QUALITY = HERE / "generators.md", HERE / "results" / "generators.csv"
 EXPOSED = HERE / "results" / "outlier-classifiers.csv"  # of those that learn from outliers
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
 ORACLES = HERE.parent / "tests" / "oracles"
@@ -213,15 +214,24 @@ def trained_page() -> str:
         text = re.sub(marks, lambda found, new=table: found[1] + new + found[2], text, flags=re.S)
     if EXPOSED.exists():
         with EXPOSED.open(newline="", encoding="utf-8") as file:
-            table = _exposed(list(csv.DictReader(file)))
+            table = _plain(list(csv.DictReader(file)), hidden="size")
         marks = "(<!-- with outliers -->\\n).*?(<!-- end -->)"
         text = re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
     return text
 
 
-def _exposed(rows: list[dict[str, str]]) -> str:
-    """A line per model and outlier set."""
-    shown = [name for name in rows[0] if name != "size"]
+def generators_page() -> str:
+    """The page of generators, with the table of their quality."""
+    with QUALITY.open(newline="", encoding="utf-8") as file:
+        table = _plain(list(csv.DictReader(file)))
+    marks = "(<!-- quality -->\\n).*?(<!-- end -->)"
+    text = GENERATORS.read_text(encoding="utf-8")
+    return re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
+
+
+def _plain(rows: list[dict[str, str]], hidden: str = "") -> str:
+    """A line per row."""
+    shown = [name for name in rows[0] if name != hidden]
     lines = [shown, ["---"] * len(shown), *([row[name] for name in shown] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -274,3 +284,4 @@ if __name__ == "__main__":
         COSTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     TRAINED.write_text(trained_page(), encoding="utf-8")
+    GENERATORS.write_text(generators_page(), encoding="utf-8")
