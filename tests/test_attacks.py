@@ -276,3 +276,60 @@ def test_the_command_refuses_in_a_sentence(
     result = run_attack(*arguments, "--out", str(tmp_path / "out"))
     assert isinstance(result.exception, UserError)
     assert sentence in str(result.exception)
+
+
+def runs_table(worst: dict[str, list[float]], samples: int = 300) -> ScoreTable:
+    """Several runs, each with its own separation of what was found against each detector."""
+    rows, sets = [], {}
+    runs = len(next(iter(worst.values())))
+    for run in range(runs):
+        random = np.random.default_rng(run)
+        known, outliers = random.normal(size=400), random.normal(size=samples)
+        for name in worst:
+            rows.append(ScoreRow(str(run), name, "", "test", known, True))
+            rows.append(ScoreRow(str(run), name, "", "far", outliers + 3, True))
+            for against, shifts in worst.items():
+                found = f"affine of far against {against}"
+                sets[found] = SetInfo("search", against=against, of="far", by="affine")
+                noise = 0.2 * random.normal(size=samples)
+                rows.append(ScoreRow(str(run), name, "", found, outliers + shifts[run] + noise))
+    levels = {str(run): {"seed": run} for run in range(runs)}
+    return ScoreTable("test", tuple(rows), levels, sets=sets)
+
+
+@pytest.mark.parametrize(
+    ("worst", "verdict", "text"),
+    [
+        ({"a": [2.0] * 3, "b": [1.0] * 3}, "holds", "is the same in all 3 training runs"),
+        ({"a": [2.0, 1.0, 2.0], "b": [1.0, 2.0, 1.0]}, "flips", "in some run: a and b"),
+        ({"a": [1.0, 1.01, 0.99], "b": [1.0] * 3}, "undecided", "for no pair is each"),
+    ],
+)
+def test_whether_the_worst_case_order_survives_retraining(
+    worst: dict[str, list[float]], verdict: str, text: str
+) -> None:
+    finding = worst_case(runs_table(worst), np.random.default_rng(0))
+    claim = finding.claims[1]
+    assert claim.verdict == verdict
+    assert text in claim.text
+    assert "of 1 pair keep their order" in claim.evidence or verdict == "flips"
+
+
+def test_equal_detectors_seldom_flip() -> None:
+    """Both are drawn anew in each run: significant in both directions at most in 5%."""
+    flips = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        rows, sets = [], {}
+        for run in range(4):
+            for name in ("a", "b"):
+                rows.append(ScoreRow(str(run), name, "", "test", random.normal(size=100)))
+                for found in ("far", "found a", "found b"):
+                    rows.append(ScoreRow(str(run), name, "", found, random.normal(size=40) + 1))
+        for name in ("a", "b"):
+            sets[f"found {name}"] = SetInfo("search", against=name, of="far", by="affine")
+        levels = {str(run): {"seed": run} for run in range(4)}
+        table = ScoreTable("test", tuple(rows), levels, sets=sets)
+        finding = worst_case(table, np.random.default_rng(0))
+        flips += finding.claims[1].verdict == "flips"
+    assert flips <= 6

@@ -24,6 +24,7 @@ Space = Literal["box", "sphere"]
 Make = Callable[[Tensor, Tensor], Tensor]  # (images, latent) -> images in [0, 1]
 Generator = Callable[[Tensor], Tensor]  # latent -> images
 
+_CACHED = 2**14  # pixels of a channel that are changed at once: more do not stay in the cache
 _PUBLISHED_SIDE = 32  # pixels of the images for which shifts are published
 
 
@@ -109,7 +110,7 @@ def affine(
     def make(images: Tensor, latent: Tensor) -> Tensor:
         turn, x, y, scale, skew = (low.to(latent) + latent * (high - low).to(latent)).unbind(1)
         matrices = _matrices(turn, scale, skew, torch.stack([x, y]))
-        return torch.where(_is_start(latent, start), images, warp(images, matrices.to(images)))
+        return _unless_start(latent, start, images, warp(images, matrices.to(images)))
 
     start = _place(low, high, [0.0, 0.0, 0.0, 1.0, 0.0])
     names = ("angle", "shift x", "shift y", "scale", "shear")
@@ -149,11 +150,15 @@ def color(
     high = torch.tensor([step[3] for step in steps])
 
     def make(images: Tensor, latent: Tensor) -> Tensor:
-        factors = low.to(latent) + latent * (high - low).to(latent)
-        result = images
-        for (_, change, *_), factor in zip(steps, factors.to(images).unbind(1), strict=True):
-            result = change(result, factor)
-        return torch.where(_is_start(latent, start), images, result)
+        factors = (low.to(latent) + latent * (high - low).to(latent)).to(images)
+        few = max(1, _CACHED // (images.shape[2] * images.shape[3]))
+        parts = zip(torch.split(images, few), torch.split(factors, few), strict=True)
+        return _unless_start(latent, start, images, torch.cat([changed(*part) for part in parts]))
+
+    def changed(images: Tensor, factors: Tensor) -> Tensor:
+        for (_, change, *_), factor in zip(steps, factors.unbind(1), strict=True):
+            images = change(images, factor)
+        return images
 
     start = _place(low, high, [step[4] for step in steps])
     return Variation(
@@ -236,6 +241,7 @@ def _place(low: Tensor, high: Tensor, values: list[float]) -> Tensor:
     return torch.where(width > 0, (torch.tensor(values) - low) / width.clamp(min=1e-12), 0.5)
 
 
-def _is_start(latent: Tensor, start: Tensor) -> Tensor:
-    """Where the latent point is the one that changes nothing, for images: rounding would."""
-    return (latent == start.to(latent)).all(1).view(-1, 1, 1, 1)
+def _unless_start(latent: Tensor, start: Tensor, images: Tensor, changed: Tensor) -> Tensor:
+    """The images themselves where the latent point changes nothing: rounding would."""
+    same = (latent == start.to(latent)).all(1)
+    return torch.where(same.view(-1, 1, 1, 1), images, changed) if same.any() else changed

@@ -41,22 +41,24 @@ def adjust_saturation(images: Tensor, factors: Tensor) -> Tensor:
 def adjust_hue(images: Tensor, shifts: Tensor) -> Tensor:
     """Turn the hue by a share of the full circle: saturation and value (HSV) stay.
 
-    With value v, chroma c and hue h in sixths of the circle, each channel is
-    v - c * min(k, 4 - k, 1), the minimum cut at 0 from below, where k = (h + m) mod 6 and m is
-    5, 3, 1 for red, green, blue.
+    With the lowest channel l, chroma c and hue h in sixths of the circle, red is l + c * share of
+    |h - 3| - 1, green of 2 - |h - 2| and blue of 2 - |h - 4|, each share cut to [0, 1].
     """
-    value, brightest = images.max(dim=1, keepdim=True)
-    chroma = value - images.amin(dim=1, keepdim=True)
-    red, green, blue = images[:, 0:1], images[:, 1:2], images[:, 2:3]
-    # The two other channels, in the order in which hue runs through them.
-    after = torch.where(brightest == 0, green, torch.where(brightest == 1, blue, red))
-    before = torch.where(brightest == 0, blue, torch.where(brightest == 1, red, green))
-    hue = 2 * brightest + (after - before) / chroma.clamp(min=torch.finfo(images.dtype).tiny)
-    hue += 6 * _each(shifts)
-    offsets = torch.tensor([5.0, 3.0, 1.0], dtype=images.dtype, device=images.device)
-    place = (hue + offsets.view(1, 3, 1, 1)).remainder_(6)
-    share = torch.minimum(place, 4 - place).clamp_(0, 1)
-    return (value - chroma * share).clamp_(0, 1)
+    red, green, blue = images.unbind(1)
+    value = torch.maximum(torch.maximum(red, green), blue)
+    lowest = torch.minimum(torch.minimum(red, green), blue)
+    chroma = value - lowest
+    scale = chroma.clamp(min=torch.finfo(images.dtype).tiny).reciprocal()
+    # Where red is the brightest channel, where green is, and where blue is.
+    hue = torch.where(
+        value == red,
+        (green - blue) * scale,
+        torch.where(value == green, (blue - red) * scale + 2, (red - green) * scale + 4),
+    )
+    hue = (hue + 6 * shifts.view(-1, 1, 1)).remainder_(6)
+    shares = ((hue - 3).abs_() - 1, 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_())
+    turned = [torch.addcmul(lowest, chroma, share.clamp_(0, 1)) for share in shares]
+    return torch.stack(turned, dim=1).clamp_(0, 1)
 
 
 def jitter(images: Tensor, factors: Sequence[Tensor], turns: Tensor) -> Tensor:

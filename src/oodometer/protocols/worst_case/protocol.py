@@ -21,6 +21,7 @@ from oodometer.protocols.common.words import (
     points_and_p,
 )
 from oodometer.protocols.worst_case.searched import Searched, searches
+from oodometer.protocols.worst_case.survival import Survival, survival_claim
 from oodometer.scores import ScoreTable
 
 _CHANCE = 0.5
@@ -93,6 +94,8 @@ def _claims(part: Searched) -> list[Claim]:
     claims = [_loss_claim(part)]
     if len(part.found) > 1:
         claims.insert(0, _leader_claim(part))
+        if len(part.runs) > 1:
+            claims.insert(1, survival_claim(part))
     below = [name for name in part.detectors if part.worst(name).high < _CHANCE]
     if below:
         claims.append(
@@ -165,6 +168,7 @@ def _loss_claim(part: Searched) -> Claim:
 
 def _table(part: Searched) -> Table:
     rows: list[tuple[TableCell, ...]] = []
+    survival = Survival(part) if len(part.runs) > 1 else None
     places = {name: place for place, name in enumerate(part.clean_order, 1)}
     for place, name in enumerate(part.detectors, 1):
         loss, found = part.losses[name], part.found[name]
@@ -180,6 +184,7 @@ def _table(part: Searched) -> Table:
                 part.accepted(name, found),
                 f"{ranks.mean():.0f}{spread}",
                 f"{places[name]} → {place}",
+                *(() if survival is None else (_span(*survival.places(name)),)),
             )
         )
     return Table(
@@ -187,13 +192,18 @@ def _table(part: Searched) -> Table:
         f"Clean and worst case: {part.name}",
         (
             "detector", "clean AUROC", "worst AUROC", "loss", "clean accepted", "found accepted",
-            "lowest rank", "place",
+            "lowest rank", "place", *(() if survival is None else ("places in runs",)),
         ),
         tuple(rows),
         "Accepted: share of the outliers that pass for known data where 95% of known data pass. "
         f"Lowest rank: how many of {part.known:,} known samples score below the lowest outlier "
-        "that was found (MinRank; 0 is the worst), mean ± standard error over runs.",
+        "that was found (MinRank; 0 is the worst), mean ± standard error over runs. Place: on "
+        "clean outliers → in the worst case.",
     )  # fmt: skip
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low}–{high}"
 
 
 def _transfer_table(part: Searched) -> Table:

@@ -54,6 +54,15 @@ class Searched:
         """AUROC of a detector on what was found against another."""
         return float(self._placed[detector, self.found[against]].values.mean())
 
+    def by_run(self, detector: str, *, worst: bool) -> Scores:
+        """AUROC of each run, in the worst case or on the clean outliers."""
+        return self._placed[detector, self.found[detector] if worst else self.outliers].values
+
+    def single_runs(self, detector: str) -> list[Placements]:
+        """What was found against the detector, placed among known data, each run by itself."""
+        pairs = (self._pair(run, detector, self.found[detector]) for run in self.runs)
+        return [Placements.of_runs([pair]) for pair in pairs]
+
     @cached_property
     def losses(self) -> dict[str, Difference]:
         """Clean AUROC − worst AUROC of each detector, paired by image; p adjusted for all."""

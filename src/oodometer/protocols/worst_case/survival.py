@@ -1,0 +1,95 @@
+"""Does the order of detectors in the worst case survive retraining?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.finding import Claim
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
+from oodometer.protocols.worst_case.searched import Searched
+from oodometer.stats.agreement import tau_matrix
+from oodometer.stats.comparison import Placements, auroc_difference, holm
+
+_MOST_PAIRS = 3  # that a claim names
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The orders of the detectors in single training runs, compared with one another."""
+
+    part: Searched
+
+    @cached_property
+    def flips(self) -> list[tuple[str, str]]:
+        """Pairs of which each is significantly better in some run (Holm, all pairs and runs)."""
+        names = self.part.detectors
+        pairs, differences = list(combinations(names, 2)), []
+        for first, second in pairs:
+            for one, two in zip(self._single(first), self._single(second), strict=True):
+                differences.append(auroc_difference(one, two, LEVEL))
+        p_values = np.array(holm([d.p_value for d in differences])).reshape(len(pairs), -1)
+        signs = np.sign([d.value for d in differences]).reshape(len(pairs), -1)
+        decided = np.where(p_values < SIGNIFICANT, signs, 0)
+        flipped = (decided > 0).any(1) & (decided < 0).any(1)
+        return [pair for pair, both in zip(pairs, flipped, strict=True) if both]
+
+    @cached_property
+    def kept(self) -> int:
+        """Pairs that are in the same order in all runs."""
+        signs = [np.sign(a - b) for a, b in combinations(self._values(worst=True), 2)]
+        return sum(bool((own == own[0]).all()) and own[0] != 0 for own in signs)
+
+    @property
+    def pairs(self) -> int:
+        """All pairs of detectors."""
+        return len(self.part.detectors) * (len(self.part.detectors) - 1) // 2
+
+    def agreement(self, *, worst: bool) -> float:
+        """The mean of Kendall's tau-b over all pairs of runs, in the worst case or before."""
+        taus = tau_matrix(self._values(worst=worst).T)
+        return float(np.mean(taus[np.triu_indices(len(taus), 1)]))
+
+    def places(self, detector: str) -> tuple[int, int]:
+        """The best and the worst place of a detector in the worst case, over the runs."""
+        values = self._values(worst=True)
+        own = values[self.part.detectors.index(detector)]
+        places = 1 + (values > own).sum(0)
+        return int(places.min()), int(places.max())
+
+    def _values(self, *, worst: bool) -> NDArray[np.float64]:
+        """AUROC (detectors, runs)."""
+        part = self.part
+        return np.array([part.by_run(name, worst=worst) for name in part.detectors])
+
+    def _single(self, name: str) -> list[Placements]:
+        return self.part.single_runs(name)
+
+
+def survival_claim(part: Searched) -> Claim:
+    """Whether the order in the worst case is the same in all training runs."""
+    survival = Survival(part)
+    runs = len(part.runs)
+    evidence = (
+        f"{survival.kept} of {count(survival.pairs, 'pair')} keep their order in all runs; mean "
+        f"Kendall τ between runs {survival.agreement(worst=True):.2f}, on clean outliers "
+        f"{survival.agreement(worst=False):.2f}"
+    )
+    what = f"The order of detectors under {part.name}"
+    if survival.flips:
+        named = "; ".join(f"{a} and {b}" for a, b in survival.flips[:_MOST_PAIRS])
+        more = len(survival.flips) - _MOST_PAIRS
+        named += f" and {count(more, 'more pair')}" if more > 0 else ""
+        text = f"{what} does not survive retraining: each is better in some run: {named}."
+        return Claim(text, "flips", evidence)
+    if survival.kept == survival.pairs:
+        return Claim(f"{what} is the same in all {runs} training runs.", "holds", evidence)
+    text = (
+        f"{what} differs between training runs, but for no pair is each significantly better in "
+        "some run."
+    )
+    return Claim(text, "undecided", evidence)
