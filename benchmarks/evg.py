@@ -3,7 +3,11 @@
 python benchmarks/evg.py [images]
 
 The same network, images and run; CPU time of one thread. A pass is a forward pass in eval mode
-without gradients, in the memory layout that sessions use.
+without gradients, in the memory layout that sessions use. What is aimed at, with the small CNN:
+proposals of affine and color together cost at most 25% of a pass, the forward pass is at least 70%
+of a step with detectors that read logits, and the search itself less than 2%. Images are varied ten
+times as fast as one at a time by affine; by color seven times, because it is 60 elementwise
+operations, whose cost is that of the pixels.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ def main() -> None:
     """Print one line per network, variation and detector."""
     torch.set_num_threads(1)
     images = torch.rand(IMAGES, *SHAPE)
-    for name, width in (("small_cnn", 32), ("fast_resnet", 16), ("resnet18", 16))[:1]:
+    for name, width in (("small_cnn", 32), ("fast_resnet", 16), ("resnet18", 16)):
         measure(name, width, images)
 
 
@@ -66,15 +70,18 @@ def measure(name: str, width: int, images: Tensor) -> None:
 
     one = seconds(forward)
     print(f"{name}, width {width}: one pass of {IMAGES} images {one:.3f} s")
+    both = 0.0
     for made in (affine(SHAPE), color(SHAPE)):
         latent = torch.rand(IMAGES, made.dimensions)
         batched = seconds(partial(made.images, images, latent))
         single = seconds(partial(one_by_one, made, images[:FEW], latent[:FEW]))
         loop = single * IMAGES / FEW
+        both += batched
         print(
             f"  {made.name:7s} proposals {batched / one:6.1%} of a pass; "
             f"one image at a time {loop / batched:5.1f} times as long"
         )
+    print(f"  both proposals {both / one:.1%} of a pass")
     train = torch.rand(500, *SHAPE), torch.arange(500) % 10
     shift, scale = torch.zeros(1), torch.ones(1)
     with opened(

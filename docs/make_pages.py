@@ -26,6 +26,8 @@ from oodometer.registry import DETECTORS, Detector
 HERE = Path(__file__).parent
 TRAINED, FIGURES = HERE / "trained-detectors.md", HERE / "results" / "trained-detectors.csv"
 GENERATORS, QUALITY = HERE / "generators.md", HERE / "results" / "generators.csv"
+WORST, FOUND = HERE / "worst-case.md", HERE / "results" / "worst-case.csv"
+TABLE_2 = HERE / "results" / "evg-table2.csv"  # of Yoon et al. 2022
 EXPOSED = HERE / "results" / "outlier-classifiers.csv"  # of those that learn from outliers
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
 ORACLES = HERE.parent / "tests" / "oracles"
@@ -220,6 +222,57 @@ def trained_page() -> str:
     return text
 
 
+def worst_case_page() -> str:
+    """The page of the worst case, with a table per study as the CSV file has it."""
+    text = WORST.read_text(encoding="utf-8")
+    if not FOUND.exists():
+        return text
+    with FOUND.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    with TABLE_2.open(newline="", encoding="utf-8") as file:
+        published = {
+            (row["detector"], row["outliers"], row["variation"]): row["AUROC"]
+            for row in csv.DictReader(file)
+        }
+    tables = [
+        f"{_caption(rows, study)}\n\n{_worst(rows, study, published)}"
+        for study in dict.fromkeys(row["study"] for row in rows)
+    ]
+    marks = "(<!-- worst case -->\n).*?(<!-- end -->)"
+    return re.sub(marks, lambda found: found[1] + "\n".join(tables) + found[2], text, flags=re.S)
+
+
+def _caption(rows: list[dict[str, str]], study: str) -> str:
+    one = next(row for row in rows if row["study"] == study)
+    return (
+        f"`{study}`: {one['runs']} training runs, {one['images']} images, {one['steps']} steps. "
+        "Mean AUROC over runs; in brackets, what the paper has in Table 2."
+    )
+
+
+def _worst(
+    rows: list[dict[str, str]], study: str, published: dict[tuple[str, str, str], str]
+) -> str:
+    """A line per outlier set and detector, a column for clean outliers and each variation."""
+    own = [row for row in rows if row["study"] == study]
+    columns = ["clean", *dict.fromkeys(row["variation"] for row in own)]
+    values = {
+        (row["outliers"], row["detector"], title): float(row[f"{kind} AUROC"])
+        for row in own
+        for title, kind in (("clean", "clean"), (row["variation"], "worst"))
+    }
+    lines = [["outliers", "detector", *columns], ["---"] * (2 + len(columns))]
+    for outliers, detector in dict.fromkeys((row["outliers"], row["detector"]) for row in own):
+        cells = []
+        for title in columns:
+            value = values.get((outliers, detector, title))
+            paper = published.get((detector.partition("(")[0], outliers, title))
+            beside = f" ({paper})" if paper and "cifar10" in study else ""
+            cells.append("" if value is None else f"{value:.3f}{beside}")
+        lines.append([outliers, detector, *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def generators_page() -> str:
     """The page of generators, with the table of their quality."""
     with QUALITY.open(newline="", encoding="utf-8") as file:
@@ -285,3 +338,4 @@ if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     TRAINED.write_text(trained_page(), encoding="utf-8")
     GENERATORS.write_text(generators_page(), encoding="utf-8")
+    WORST.write_text(worst_case_page(), encoding="utf-8")

@@ -136,6 +136,7 @@ def test_the_pages_of_detectors_are_up_to_date():
     assert pages.TRAINED.read_text(encoding="utf-8") == pages.trained_page(), "run: make docs"
     known = pages.GENERATORS.read_text(encoding="utf-8")
     assert known == pages.generators_page(), "run: make docs"
+    assert pages.WORST.read_text(encoding="utf-8") == pages.worst_case_page(), "run: make docs"
 
 
 def test_the_tables_of_studies_are_those_of_their_files():

@@ -66,7 +66,7 @@ def job(label: str, training: str, seconds: float, detectors: int = 4) -> Job:
     content = DataContent("x", "", "", {})
     run = RunPlan(
         label=label, spec=spec, levels={}, content=content, training=training,
-        checkpoints={"last": label}, train_outputs="", outputs={}, scores=scores,
+        checkpoints={"last": label}, train_outputs="", outputs={"set": ""}, scores=scores,
     )  # fmt: skip
     return Job(run, Cost(seconds, 1.0, 10), waiting=names)
 
@@ -244,3 +244,30 @@ def test_the_time_left_is_never_next_to_nothing_long_before_the_end(slots, slowe
     for now, left in said:
         if now > began + SNAPSHOT + 3.0:
             assert abs(left - (end - now)) < 0.05 * end + 10.0, (now, left, end - now)
+
+
+def test_searches_are_handed_out_one_at_a_time_and_what_they_find_is_scored_at_the_end():
+    from oodometer.engine.plan.searches import SearchPlan
+    from oodometer.study import Searches
+
+    one = job("one", "a", 1.0, 2)
+    wanted = Searches(variations=("affine",))
+    plans = [SearchPlan(f"d{n}", "set", "affine", f"s{n}", (), wanted) for n in range(2)]
+    found = {f"d{n}": {plan.title: f"f{n}{plan.key}" for plan in plans} for n in range(2)}
+    run = replace(one.run, searches={plan.title: plan for plan in plans}, found=found)
+    both = Job(run, one.cost, trained=True, prepared=True)
+    both.waiting = [unit for unit in run.units if not run.waits(unit)]
+    both.blocked = [unit for unit in run.units if run.waits(unit)]
+    assert both.blocked == ["d0 on found images", "d1 on found images"]
+    schedule = Schedule([both], Durations(), slots=1)
+    handed = []
+    while both.waiting or both.blocked:
+        schedule.release(both)
+        piece = schedule.pick("", lambda job: True)
+        handed.append(piece.units)
+        schedule.release(both)  # of what is under way, nothing is found yet
+        schedule.end(piece.name)
+    assert handed == [
+        ("d0", "d1"), ("search against d0",), ("search against d1",),
+        ("d0 on found images", "d1 on found images"),
+    ]  # fmt: skip

@@ -348,9 +348,10 @@ def _expected(expected: Forecast, workers: int) -> str:
         left = f"; not timed: {len(expected.untimed)} training runs" if expected.untimed else ""
         return f"estimated time: no training to do{left}"
     training, extraction = duration(expected.training), duration(expected.extraction)
+    searches = f", searches {duration(expected.searching)}" if expected.searching else ""
     left = f", {len(expected.untimed)} training runs not timed" if expected.untimed else ""
     return (
         f"estimated time: {duration(expected.seconds(workers))} with {count(workers, 'worker')} on "
-        f"idle cores (one core: training {training}, extraction {extraction}{left}; extrapolated "
-        f"from {count(expected.steps, 'timed step')}; probes and scoring come on top)"
+        f"idle cores (one core: training {training}, extraction {extraction}{searches}{left}; "
+        f"extrapolated from {count(expected.steps, 'timed step')}; probes and scoring come on top)"
     )

@@ -48,6 +48,8 @@ class Cost:
     training: float
     extraction: float
     memory: int
+    sample: float = 0.0  # one sample in one pass
+    searching: float = 0.0  # passes that searches ask for
 
 
 def estimate(
@@ -81,6 +83,7 @@ def estimate(
         training=spec.epochs * (3.0 * samples * network.products + _steps(samples, batch) * 1e5),
         extraction=float((samples + size.scored) * network.products) + detectors,
         memory=BYTES_OF_A_WORKER + size.kept + 2 * size.bytes + _FLOAT * max(training, extraction),
+        sample=float(network.products),
     )
 
 

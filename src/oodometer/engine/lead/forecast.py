@@ -29,17 +29,18 @@ _OF_A_STEP = ("network", "width", "model_size", "auxiliary", "optimizer", "batch
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of one core that training and extraction will take, as far as it could be timed."""
+    """Seconds of one core that training and asking will take, as far as it could be timed."""
 
     training: float
     extraction: float
+    searching: float
     longest: float  # of the training runs, which cannot be divided
     steps: int  # that were timed
     untimed: tuple[str, ...] = ()  # training runs that nothing is known of
 
     def seconds(self, workers: int) -> float:
         """How long this number of workers takes, each on a core of its own."""
-        return max(self.longest, (self.training + self.extraction) / workers)
+        return max(self.longest, (self.training + self.extraction + self.searching) / workers)
 
 
 def forecast(
@@ -68,7 +69,7 @@ def forecast(
                 size = sizes[_first(made, run)]
                 seconds = _training_seconds(run, size, pace)
                 durations.note("train", name, costs[run.label].training, seconds)
-    trainings, extraction, untimed = [], 0.0, []
+    trainings, extraction, searching, untimed = [], 0.0, 0.0, []
     for run in lacking.values():
         cost = costs[run.label]
         own = durations.guess("train", names[kinds[run.label]], cost.training)
@@ -77,8 +78,9 @@ def forecast(
             continue
         trainings.append(own)
         extraction += own / cost.training * cost.extraction if cost.training else 0.0
+        searching += own / cost.training * cost.searching if cost.training else 0.0
     longest = max(trainings, default=0.0)
-    return Forecast(sum(trainings), extraction, longest, steps, tuple(untimed))
+    return Forecast(sum(trainings), extraction, searching, longest, steps, tuple(untimed))
 
 
 def _training_seconds(run: TrainingPlan, size: DataSize, pace: _Pace) -> float:

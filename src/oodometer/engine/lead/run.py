@@ -294,7 +294,25 @@ def costs_of(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
         for model in run.models.values():
             task = find_model(model.name).task
             costs[model.label] = estimate(model.spec, _size_of_model(model, size), 0, task=task)
+    for label, passes in _search_passes(made).items():
+        costs[label] = replace(costs[label], searching=passes * costs[label].sample)
     return costs
+
+
+def _search_passes(made: Plan) -> dict[str, float]:
+    """How many images each network is asked about by searches; those that runs share count once."""
+    passes: dict[str, float] = {}
+    seen: set[str] = set()
+    for run in made.runs:
+        for search in run.searches.values():
+            if search.key in seen:
+                continue
+            seen.add(search.key)
+            needs = run.needs.get(search.detector, ())
+            own = [run.models[need].label for need in needs if need in run.models]
+            for label in own or [run.label]:
+                passes[label] = passes.get(label, 0.0) + search.passes
+    return passes
 
 
 def _size_of_model(model: ModelPlan, size: DataSize) -> DataSize:

@@ -202,15 +202,21 @@ class Schedule:
                     yield job
 
     def _share(self, job: Job) -> tuple[str, ...]:
-        """Detectors for one worker: all, while the others have enough to do without them."""
+        """Units for one worker: all, while the others have enough to do without them.
+
+        Searches take long: one at a time, and after everything else.
+        """
         lost = [label for label in job.waiting if job.losses[label]]
         if lost:
             return (lost[0],)  # alone, so that the others do not suffer from it
+        short = [unit for unit in job.waiting if job.run.units[unit][0].kind != "searches"]
+        if not short:
+            return (job.waiting[0],)
         others = sum(1 for _ in self._to_prepare())
         if self.slots == 1 or others >= self.slots:
-            return tuple(job.waiting)
-        job.waiting.sort(key=lambda label: -(self.durations.guess("score", label, 1.0) or 0.0))
-        return tuple(job.waiting[: math.ceil(len(job.waiting) / (2 * self.slots))])
+            return tuple(short)
+        short.sort(key=lambda unit: -(self.durations.guess("score", unit, 1.0) or 0.0))
+        return tuple(short[: math.ceil(len(short) / (2 * self.slots))])
 
     def _start(self, piece: Piece) -> Piece:
         for unit in piece.units:

@@ -44,6 +44,16 @@ class SearchPlan:
         return SetInfo("search", against=self.detector, of=self.outliers, by=self.variation)
 
     @property
+    def passes(self) -> int:
+        """How many images are scored."""
+        from oodometer.lab.options import choose
+        from oodometer.lab.search.methods import METHODS
+
+        wanted = self.settings
+        cost = choose("search method", wanted.method_of(self.variation), METHODS)().cost
+        return wanted.images * (1 + cost * wanted.steps + 2)  # the start, and twice at the end
+
+    @property
     def progress(self) -> str:
         """The key of the unfinished search."""
         return digest("progress", self.key)

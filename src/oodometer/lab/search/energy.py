@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,10 +71,7 @@ class Energy:
         """
         with torch.no_grad():
             parts = [
-                self._scored(
-                    self.variation.images(self.given[rows % len(self.given)], latent[rows])
-                )
-                for rows in torch.split(torch.arange(len(latent)), self.batch_size)
+                self._scored(self.variation.images(given, part)) for given, part in self._of(latent)
             ]
         return self.standard.energy(torch.cat(parts))
 
@@ -87,9 +84,9 @@ class Energy:
     def slope(self, latent: Tensor) -> tuple[Tensor, Tensor]:
         """Energies (n,) and their gradients (n, dimensions)."""
         energies, gradients = [], []
-        for rows in torch.split(torch.arange(len(latent)), self.batch_size):
-            place = latent[rows].detach().requires_grad_()
-            images = self.variation.images(self.given[rows % len(self.given)], place)
+        for given, part in self._of(latent):
+            place = part.detach().requires_grad_()
+            images = self.variation.images(given, place)
             scores = self._answered(images)
             if not scores.requires_grad:
                 raise UserError(
@@ -101,6 +98,16 @@ class Energy:
             energies.append(self._counted(energy.detach()))
             gradients.append(gradient.nan_to_num(0.0, 0.0, 0.0))
         return torch.cat(energies), torch.cat(gradients)
+
+    def _of(self, latent: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of latent points, each with the images that they vary, if possible uncopied."""
+        count = len(self.given)
+        for start in range(0, len(latent), self.batch_size):
+            part, first = latent[start : start + self.batch_size], start % count
+            if first + len(part) <= count:
+                yield self.given[first : first + len(part)], part
+            else:
+                yield self.given[torch.arange(first, first + len(part)) % count], part
 
     def _scored(self, images: Tensor) -> Tensor:
         return self._counted(self._answered(images).detach())

@@ -42,6 +42,9 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         "Energies were standardized by scores of known validation data, not by those of the test "
         "data that ranks and AUROC refer to.",
     ]
+    left = [name for name in table.detectors if all(name not in part.found for part in searched)]
+    if left:
+        caveats.append(f"Not searched against: {listing(left)}.")
     if runs == 1:
         caveats.append(
             "There is only one training run: intervals are for other images, and nothing can be "

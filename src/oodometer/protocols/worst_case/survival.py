@@ -35,8 +35,11 @@ class Survival:
         p_values = np.array(holm([d.p_value for d in differences])).reshape(len(pairs), -1)
         signs = np.sign([d.value for d in differences]).reshape(len(pairs), -1)
         decided = np.where(p_values < SIGNIFICANT, signs, 0)
-        flipped = (decided > 0).any(1) & (decided < 0).any(1)
-        return [pair for pair, both in zip(pairs, flipped, strict=True) if both]
+        return [
+            pair
+            for pair, own in zip(pairs, decided, strict=True)
+            if (own > 0).any() and (own < 0).any()
+        ]
 
     @cached_property
     def kept(self) -> int:
