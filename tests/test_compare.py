@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from typer.testing import CliRunner
 
 import oodometer as om
-from oodometer.cli import app
+from oodometer.cli import app, main
 from oodometer.cli.compare import parse_directions
 from oodometer.errors import UserError
 from oodometer.finding import to_json
@@ -342,3 +344,49 @@ def test_directions_are_parsed():
     for wrong in ("up", "ood, id", "msp="):
         with pytest.raises(UserError, match="--higher"):
             parse_directions(wrong)
+
+
+# ---- hostile input -----------------------------------------------------------------------------
+
+
+def lying_array() -> bytes:
+    header = io.BytesIO()
+    claims = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+    np.lib.format.write_array_header_1_0(header, claims)
+    return header.getvalue() + b"0" * 64
+
+
+def test_hostile_files_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("lies.npz", "w") as archive:
+        archive.writestr("id.npy", lying_array())
+    with zipfile.ZipFile("bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("id.npy", bytes(300_000_000))
+    Path("twice.csv").write_text("set,a,a\nid,1,1\nood,2,2\n")
+    Path("zero.csv").write_bytes(b"set,a\0b\nid,1\nood,2\n")
+    Path("ragged.csv").write_text("set,a\nid,1,2,3\nood,2\n")
+    Path("loop.npz").symlink_to("loop.npz")
+    Path("deep").mkdir()
+    for number in range(12):
+        Path(f"deep/{number}.txt").touch()
+    monkeypatch.setattr("oodometer.other_scores.openood._MOST_FILES", 10)
+    said = {"id": "id", "higher": "ood"}
+    assert "not as long as its header says" in ask(["lies.npz"], **said)
+    assert "it unpacks to 300,000,000 bytes" in ask(["bomb.npz"], **said)
+    assert "two columns are called 'a'" in ask(["twice.csv"], **said)
+    assert "zero bytes" in ask(["zero.csv"], **said)
+    assert "cannot be read as csv" in ask(["ragged.csv"], **said)
+    assert "Score file 'loop.npz' does not exist." in ask(["loop.npz"], **said)
+    assert "holds more than 10 files" in ask(["deep"], **said)
+    assert "File name too long" in ask(["a" * 5000 + ".npz"], **said)
+    np.savez("ok.npz", id=np.arange(3.0), ood=np.arange(3.0))
+    assert "Unknown detector in --higher 'x'" in ask(["ok.npz"], id="id", higher={"x": "id"})
+
+
+def test_errors_show_direction_controls_and_do_not_obey_them(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["oodometer", "compare", "\u202enpz.gnp"])
+    with pytest.raises(SystemExit):
+        main()
+    error = capsys.readouterr().err
+    assert "\\u202enpz.gnp" in error
+    assert "\u202e" not in error

@@ -43,7 +43,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> UserError:
 def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
     """Return the error "X does not exist. Did you mean Y?" for a file."""
     kinds = tuple(endings)
-    neighbours = [file.name for file in path.parent.glob("*") if file.name.lower().endswith(kinds)]
+    there = (file.name for file in path.parent.glob("*"))  # a link to nowhere is there, too
+    neighbours = [n for n in there if n.lower().endswith(kinds) and n != path.name]
     close = nearest(path.name, neighbours)
     hint = f" Did you mean '{path.parent / close}'?" if close is not None else ""
     return UserError(f"{what} '{path}' does not exist.{hint}")

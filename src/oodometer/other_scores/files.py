@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import math
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -15,7 +19,7 @@ from oodometer.other_scores.pieces import Columns
 _PICKLED = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".ckpt", ".bin")
 _PROBLEMS = (
     OSError, ValueError, KeyError, EOFError, TypeError, OverflowError, RuntimeError, SyntaxError,
-    NotImplementedError, zipfile.BadZipFile,
+    NotImplementedError, Warning, csv.Error, zipfile.BadZipFile,
 )  # fmt: skip
 
 
@@ -50,9 +54,13 @@ def read_columns(path: Path) -> Columns:
 
 def _npz(path: Path) -> Columns:
     with zipfile.ZipFile(path) as archive:
-        sizes = {member.filename: member.file_size for member in archive.infolist()}
-    if sum(sizes.values()) > most_unpacked(path.stat().st_size):
-        raise ValueError(f"it unpacks to {sum(sizes.values()):,} bytes")
+        members = archive.infolist()
+        size = sum(member.file_size for member in members)
+        if size > most_unpacked(path.stat().st_size):
+            raise ValueError(f"it unpacks to {size:,} bytes")
+        for member in members:
+            with archive.open(member) as content:
+                _require_length(content, member)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
@@ -65,22 +73,44 @@ def _npz(path: Path) -> Columns:
         raise
 
 
+def _require_length(content: IO[bytes], member: zipfile.ZipInfo) -> None:
+    """Refuse an array whose header claims more than follows it, before room is made for it."""
+    form = np.lib.format
+    if not member.filename.endswith(".npy"):
+        return
+    first = form.read_magic(content) == (1, 0)
+    shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(content)
+    if not dtype.hasobject and dtype.itemsize * math.prod(shape) > member.file_size:
+        raise ValueError(f"{member.filename} is not as long as its header says")
+
+
 def _csv(path: Path) -> Columns:
     import pandas as pd
 
     with path.open("rb") as file:
         first = file.readline(1 << 20)
-    separator = max(",;\t", key=lambda sign: first.count(sign.encode()))
-    frame = pd.read_csv(path, sep=separator, low_memory=False, encoding="utf-8-sig")
-    header = [str(name).strip() for name in frame.columns]
-    if header and all(_is_number(name) for name in header):
+    if b"\0" in first:
+        raise ValueError("it contains zero bytes")
+    text = first.decode("utf-8-sig")
+    separator = max(",;\t", key=text.count)
+    header = [name.strip() for name in next(csv.reader([text], delimiter=separator), [])]
+    if not header:
+        raise ValueError("it is empty")
+    if all(_is_number(name) for name in header):
         raise ValueError("its first line holds numbers instead of the names of columns")
+    known: set[str] = set()
+    for name in header:
+        if name in known:
+            raise ValueError(f"two columns are called '{name}'")
+        known.add(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # lines of other lengths
+        frame = pd.read_csv(
+            path, sep=separator, low_memory=False, encoding="utf-8-sig", header=None, skiprows=1,
+            names=header, index_col=False,
+        )  # fmt: skip
     if not len(frame):
         raise ValueError("it has no lines after the first")
-    frame.columns = header
-    twice = [name for name in header if header.count(name) > 1]
-    if twice:
-        raise ValueError(f"two columns are called '{twice[0]}'")
     return {name: frame[name].to_numpy() for name in header}
 
 
@@ -94,6 +124,8 @@ def _parquet(path: Path) -> Columns:
         column = table[name]
         if pa.types.is_nested(column.type):
             raise ValueError(f"column '{name}' holds {column.type}, not one number or text per row")
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
         columns[name] = column.to_pandas().to_numpy()
     return columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,18 +26,22 @@ def is_openood(columns: Columns) -> bool:
 
 
 def find_files(folder: Path) -> list[Path]:
-    """All .npz files below a folder."""
-    found = []
-    for path in sorted(folder.rglob("*.npz")):
-        found.append(path)
-        if len(found) > _MOST_FILES:
-            raise UserError(f"Folder '{folder}' holds more than {_MOST_FILES:,} score files.")
+    """All .npz files below a folder, which must not hold much else."""
+    inside: list[Path] = []
+    for place, _, names in os.walk(folder):  # which follows no links
+        inside += (Path(place, name) for name in names)
+        if len(inside) > _MOST_FILES:
+            raise UserError(
+                f"Folder '{folder}' holds more than {_MOST_FILES:,} files: give the folder of the "
+                "scores themselves."
+            )
+    found = [path for path in inside if path.suffix.lower() == ".npz"]
     if not found:
-        pickles = sorted(folder.rglob("*.pkl"))
-        if pickles:
-            read_columns(pickles[0])  # says why not
+        for path in inside:
+            if path.suffix.lower() == ".pkl":
+                read_columns(path)  # says why not
         raise UserError(f"Folder '{folder}' holds no score files (.npz), nor a scores.parquet.")
-    return found
+    return sorted(found)
 
 
 def named_by(path: Path) -> tuple[str, str]:

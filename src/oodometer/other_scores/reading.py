@@ -46,6 +46,19 @@ def read_scores(
     """Read files of scores as one table; return how they were read, too."""
     if not paths:
         raise UserError("No score files were given.")
+    try:
+        return _read_scores(paths, id, higher, columns)
+    except OSError as problem:  # such as a name that is too long
+        named = problem.filename or ", ".join(map(os.fspath, paths))
+        raise UserError(f"Cannot read '{named}': {problem.strerror or problem}.") from None
+
+
+def _read_scores(
+    paths: Sequence[PathLike],
+    id: str,
+    higher: Higher | Mapping[str, Higher] | None,
+    columns: str,
+) -> tuple[ScoreTable, Reading]:
     roles = parse_roles(columns)
     sources = [_source(path) for path in paths]
     parts: list[Part] = []
@@ -204,6 +217,9 @@ def _signs(
     named = higher if isinstance(higher, Mapping) else {}
     rest = higher if not isinstance(higher, Mapping) else named.get("")
     said: dict[str, Higher] = {name: side for name, side in named.items() if name}
+    for name in said:
+        if name not in by_detector:
+            raise unknown("detector in --higher", name, by_detector)
     for name, sides in by_detector.items():
         if len(sides) > 1:
             raise UserError(f"Scores of '{name}' come from files of different formats.")

@@ -234,17 +234,20 @@ def _sections(
 
 def _is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
     """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
-    filled = [column for column, cell in enumerate(row) if cell]
-    if width < 3 or not numeric or not filled:
+    if width < 3 or not numeric:
         return False
-    if filled == [0]:
-        return True
+    if row and row[0] and 0 not in numeric:  # as in most lines, of which there may be a million
+        return not any(row[1:])
+    filled = [column for column, cell in enumerate(row) if cell]
+    if not filled or filled == [0]:
+        return bool(filled)
     return all(column in numeric and not holds_numbers(row[column]) for column in filled)
 
 
 def _without_remarks(rows: Rows, numeric: Collection[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
-    last = max((n for n, row in enumerate(rows) if _has_number(row, numeric)), default=len(rows))
+    numbered = (n for n in reversed(range(len(rows))) if _has_number(rows[n], numeric))
+    last = next(numbered, len(rows))
     remarks = [
         _is_heading(row, numeric, width) or (number > last and _is_remark(row, numeric, width))
         for number, row in enumerate(rows)

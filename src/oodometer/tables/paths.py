@@ -110,7 +110,7 @@ def _read_all(paths: Sequence[Path], notes: list[str]) -> dict[Path, Table]:
     """Read what is named, each once."""
     named: dict[Path, Path] = {}
     for path in paths:
-        named.setdefault(path.resolve(), path)
+        named.setdefault(Path(os.path.realpath(path)), path)
     if len(named) < len(paths):
         notes.append("files named more than once were read once")
     tables: dict[Path, Table] = {}

@@ -69,12 +69,28 @@ class _CellRuns(Mapping[tuple[Pair, str, str], Runs]):
         return Runs(tuple(compress(block.labels, own)), block.values[row, own],
                     block.spreads[row, own])  # fmt: skip
 
+    def counted(self) -> dict[tuple[Pair, str], dict[str, int]]:
+        """How many runs each detector has on a pair under a level; none of them is made."""
+        return {key: dict(zip(self._rows, have, strict=True)) for key, have in self._have.items()}
+
     def __iter__(self) -> Iterator[tuple[Pair, str, str]]:
         for (pair, level), have in self._have.items():
             yield from ((pair, name, level) for name, row in self._rows.items() if have[row])
 
     def __len__(self) -> int:
         return sum(sum(map(bool, have)) for have in self._have.values())
+
+
+def count_runs(
+    cells: Mapping[tuple[Pair, str, str], Runs],
+) -> dict[tuple[Pair, str], dict[str, int]]:
+    """How many runs each detector has on a pair under a level."""
+    if isinstance(cells, _CellRuns):
+        return cells.counted()
+    counts: dict[tuple[Pair, str], dict[str, int]] = {}
+    for (pair, detector, level), runs in cells.items():
+        counts.setdefault((pair, level), {})[detector] = len(runs.labels)
+    return counts
 
 
 def runs_by_level(cells: Cells, factor: str) -> Mapping[tuple[Pair, str, str], Runs]:

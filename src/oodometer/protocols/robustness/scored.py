@@ -15,7 +15,7 @@ from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.words import count
-from oodometer.protocols.robustness.runs import Runs, all_but_each, runs_by_level
+from oodometer.protocols.robustness.runs import Runs, all_but_each, count_runs, runs_by_level
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
@@ -63,10 +63,11 @@ class ScoredMetric:
     @cached_property
     def wanted(self) -> dict[tuple[Pair, str], int]:
         """How many runs a cell of this pair and level has, if it is whole."""
-        counts: dict[tuple[Pair, str], int] = {}
-        for (pair, _, level), runs in self.cells.items():
-            counts[pair, level] = max(counts.get((pair, level), 0), len(runs.labels))
-        return counts
+        return {key: most for key, have in self._counts.items() if (most := max(have.values()))}
+
+    @cached_property
+    def _counts(self) -> dict[tuple[Pair, str], dict[str, int]]:
+        return count_runs(self.cells)
 
     def lacking(self, pair: Pair, detector: str) -> dict[str, int]:
         """How many runs a detector lacks on a pair, per level; empty if none."""
@@ -76,10 +77,9 @@ class ScoredMetric:
     def _gaps(self) -> dict[tuple[Pair, str], dict[str, int]]:
         gaps: dict[tuple[Pair, str], dict[str, int]] = {}
         for (pair, level), wanted in self.wanted.items():
+            have = self._counts[pair, level]
             for detector in self.detectors:
-                have = self.cells.get((pair, detector, level))
-                gap = wanted - (len(have.labels) if have else 0)
-                if gap:
+                if gap := wanted - have.get(detector, 0):
                     gaps.setdefault((pair, detector), {})[level] = gap
         return gaps
 

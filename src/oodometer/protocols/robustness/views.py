@@ -148,7 +148,7 @@ def _cell_moments(runs: Runs) -> str:
 
 
 def _has_single(metric: ScoredMetric, pair: Pair) -> bool:
-    return any(_is_single(runs) for (own, _, _), runs in metric.cells.items() if own == pair)
+    return any(_is_single(metric.cells[key]) for key in metric.cells if key[0] == pair)
 
 
 def _is_single(runs: Runs) -> bool:
