@@ -49,7 +49,7 @@ def read_scores(
     try:
         return _read_scores(paths, id, higher, columns)
     except OSError as problem:  # such as a name that is too long
-        named = problem.filename or ", ".join(map(os.fspath, paths))
+        named = problem.filename or ", ".join(map(str, paths))
         raise UserError(f"Cannot read '{named}': {problem.strerror or problem}.") from None
 
 
