@@ -246,7 +246,7 @@ def _caption(rows: list[dict[str, str]], study: str) -> str:
     one = next(row for row in rows if row["study"] == study)
     return (
         f"`{study}`: {one['runs']} training runs, {one['images']} images, {one['steps']} steps. "
-        "Mean AUROC over runs; in brackets, what the paper has in Table 2."
+        "Mean AUROC over runs." + " In brackets: Table 2 of the paper." * ("cifar10" in study)
     )
 
 

@@ -143,7 +143,12 @@ def _leader_claim(part: Searched) -> Claim:
 
 def _loss_claim(part: Searched) -> Claim:
     """Which detectors lose, and the largest loss."""
-    lost = [name for name in part.detectors if part.losses[name].p_value < SIGNIFICANT]
+    certain = part.lost_in_every_run
+    lost = [
+        name
+        for name in part.detectors
+        if part.losses[name].p_value < SIGNIFICANT or name in certain
+    ]
     most = max(part.losses, key=lambda name: part.losses[name].value)
     evidence = (
         f"largest loss, {most}: {number(part.clean(most).value)} → "

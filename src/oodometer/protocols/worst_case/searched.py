@@ -58,10 +58,31 @@ class Searched:
         """AUROC of each run, in the worst case or on the clean outliers."""
         return self._placed[detector, self.found[detector] if worst else self.outliers].values
 
-    def single_runs(self, detector: str) -> list[Placements]:
+    def single_runs(self, detector: str, *, worst: bool = True) -> list[Placements]:
         """What was found against the detector, placed among known data, each run by itself."""
-        pairs = (self._pair(run, detector, self.found[detector]) for run in self.runs)
+        dataset = self.found[detector] if worst else self.outliers
+        pairs = (self._pair(run, detector, dataset) for run in self.runs)
         return [Placements.of_runs([pair]) for pair in pairs]
+
+    @cached_property
+    def lost_in_every_run(self) -> frozenset[str]:
+        """Detectors that lose significantly in each run by itself (Holm, all of them and runs).
+
+        A search never finds a higher score than that of the image it began at, so that runs can
+        differ in how much is lost only.
+        """
+        names = list(self.found)
+        p_values = [
+            auroc_difference(before, after, LEVEL).p_value
+            for name in names
+            for before, after in zip(
+                self.single_runs(name, worst=False), self.single_runs(name), strict=True
+            )
+        ]
+        adjusted = np.array(holm(p_values)).reshape(len(names), -1)
+        return frozenset(
+            name for name, own in zip(names, adjusted, strict=True) if (own < 1 - LEVEL).all()
+        )
 
     @cached_property
     def losses(self) -> dict[str, Difference]:
