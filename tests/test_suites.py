@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -103,6 +104,21 @@ def test_a_submission_is_shown_beside_ours_and_marked(site, made):
     assert "max_logit (submitted)" in site.page("leaderboard")
     assert "max_logit (submitted)" in site.page("detectors")
     assert "inverted" in site.page("detectors/max_logit-submitted-" + _ending(site))
+
+
+def test_a_static_site_has_submissions_too(site, store, made, tmp_path, monkeypatch):
+    from oodometer.web import export
+
+    monkeypatch.setattr(export, "read_cards", dict)
+    folder = site.submissions.folder
+    write_submission(made, folder / "mine.parquet")
+    export.export(
+        [str(store.folder)], tmp_path / "site", submissions=folder, index_folder=tmp_path / "index"
+    )
+    (page,) = (tmp_path / "site" / "detectors").glob("max_logit-submitted-*.html")
+    assert "submitted" in page.read_text()
+    targets = re.findall(r'href="([^"#]+\.html)', page.read_text())
+    assert targets and all((page.parent / target).is_file() for target in targets)
 
 
 def _ending(site: Site) -> str:

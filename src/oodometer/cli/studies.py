@@ -6,15 +6,11 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import oodometer
 from oodometer.cli.common import Verbose, app, console, open_existing, require_folder, show_findings
 from oodometer.cli.running import Display, duration, stoppable, summary
 from oodometer.errors import UserError, unknown
@@ -280,31 +276,15 @@ def _write_report(
     latex: LatexStyle | None = None,
 ) -> list[Path]:
     from oodometer import reports
-    from oodometer.engine.lead.searched import with_searches
-    from oodometer.engine.lead.trained import training_finding
+    from oodometer.engine.lead.reported import report_content
     from oodometer.engine.stores import open_store
-    from oodometer.finding import Origin
-    from oodometer.study import to_yaml
 
-    store = open_store(address)
-    trained = training_finding(outcome, store)
-    provenance = [
-        ("study", outcome.study.name),
-        ("oodometer", oodometer.__version__),
-        ("torch", version("torch")),
-        ("score table", outcome.table_key),
-        ("study file (YAML)", to_yaml(outcome.study)),
-    ]
-    title = f"Oodometer: {outcome.study.name}"
-    stored = [
-        replace(finding, origin=Origin(key, f"oodometer show {key[:12]} --store {quote(address)}"))
-        for finding, key in zip(outcome.findings, outcome.finding_keys, strict=True)
-    ]
+    content = report_content(outcome, open_store(address), address)
     return reports.report(
-        [*with_searches(stored, outcome, store), *([] if trained is None else [trained])],
+        content.findings,
         out,
-        title=title,
-        provenance=provenance,
+        title=content.title,
+        provenance=content.provenance,
         formats=formats,
         width=width,
         latex=latex,

@@ -161,7 +161,7 @@ def _add_api(app: FastAPI, site: Site) -> None:
         """Detectors that some study has, with their cards if they are built in."""
         cards = site.cards()
         with site.index.reading() as connection:
-            found = list(queries.detectors(connection).items())[offset : offset + limit]
+            found = list(site.detectors(connection).items())[offset : offset + limit]
         return [
             DetectorLine(
                 name=name,

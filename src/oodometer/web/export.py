@@ -13,7 +13,6 @@ from oodometer.web.cards import read_cards
 from oodometer.web.index import METRICS, Index, slug_of
 from oodometer.web.lines import ResultLine, as_csv, result_lines
 from oodometer.web.pages import studies
-from oodometer.web.pages.leaderboard import outlier_sets
 from oodometer.web.pages.paging import Pager
 from oodometer.web.refresh import Refresher
 from oodometer.web.server import index_of
@@ -74,9 +73,9 @@ def export(
 def routes(site: Site, connection: sqlite3.Connection) -> Iterator[str]:
     """The routes of all pages; of long lists, the first page."""
     yield from ("", "leaderboard", "detectors", "submissions")
-    sets = ["all", *(slug_of(name) for name in outlier_sets(connection))]
+    sets = ["all", *(slug_of(name) for name in queries.outlier_sets(site.index, connection))]
     yield from (f"leaderboard/{metric}/{ood}" for metric in METRICS for ood in sets)
-    yield from (f"detectors/{slug_of(name)}" for name in queries.detectors(connection))
+    yield from (f"detectors/{slug_of(name)}" for name in site.detectors(connection))
     for entry in queries.studies(site.index, connection):
         yield f"studies/{entry.route}"
         for run in entry.runs:

@@ -15,7 +15,7 @@ from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.stores import Store
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 3  # of the tables below
+_VERSION = 4  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
@@ -35,6 +35,7 @@ create index if not exists cells_by_key on cells (kind, key);
 create index if not exists cells_by_name on cells (name, study) where kind = 'scores';
 create index if not exists cells_by_run on cells (study, run, name);
 create index if not exists cells_by_state on cells (study, stage, state);
+create index if not exists cells_with_mark on cells (name, mark) where mark <> '';
 create index if not exists cells_to_read on cells (study) where state = {PRESENT} and role <> '';
 create table if not exists results (
   key text not null, reference text not null, {_REALS},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,6 +73,11 @@ class StudyEntry:
     def sets(self) -> dict[str, dict[str, str]]:
         """What each run scores, by digest; empty if the plan does not say so."""
         return self._content["sets"]  # type: ignore[return-value]  # as it was written
+
+    @cached_property
+    def outlier_sets(self) -> list[str]:
+        """What its detectors score beside the in-distribution set; not what searches found."""
+        return self._content["outlier_sets"]  # type: ignore[return-value]  # as it was written
 
     @property
     def route(self) -> str:
@@ -181,19 +187,32 @@ def keys_of_run(
     return [(row["name"], row["dataset"], row["key"]) for row in rows]
 
 
+def detector_models(connection: sqlite3.Connection, entry: StudyEntry) -> list[str]:
+    """The keys of networks that are there for detectors: runs of the study are the others."""
+    rows = connection.execute(
+        "select distinct run, key from cells where study = ? and kind = 'models' and state <> ?",
+        (entry.number, ABSENT),
+    )
+    return [row["key"] for row in rows if row["run"] not in entry.runs]
+
+
 def label_of(connection: sqlite3.Connection, slug: str) -> str | None:
     """The run or detector that a part of an address means."""
     row = connection.execute("select label from labels where slug = ?", (slug,)).fetchone()
     return None if row is None else str(row["label"])
 
 
-def detectors(connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
+def detectors(index: Index, connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
     """Every detector that some study has: in how many studies, and its mark."""
-    rows = connection.execute(
-        "select name, count(distinct study) as studies, max(mark) as mark from cells "
-        "where kind = 'scores' group by name order by name"
-    )
-    return {row["name"]: (row["studies"], row["mark"]) for row in rows}
+    rows = connection.execute("select distinct name, mark from cells where mark <> ''")
+    marks = {row["name"]: row["mark"] for row in rows}
+    counted = Counter(name for entry in studies(index, connection) for name in entry.settings)
+    return {name: (counted[name], marks.get(name, "")) for name in sorted(counted)}
+
+
+def outlier_sets(index: Index, connection: sqlite3.Connection) -> list[str]:
+    """The outlier sets of all studies."""
+    return sorted({name for entry in studies(index, connection) for name in entry.outlier_sets})
 
 
 def sizes_of(connection: sqlite3.Connection, entry: StudyEntry) -> dict[tuple[str, str], int]:

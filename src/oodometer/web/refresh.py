@@ -175,6 +175,13 @@ def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) 
         "runs": plan.runs,
         "settings": plan.settings,
         "sets": plan.sets,
+        "outlier_sets": sorted(
+            {
+                part.about.dataset
+                for part in plan.artefacts
+                if part.kind == "scores" and _role(part, plan) == "ood"
+            }
+        ),
     }
     added = connection.execute(
         "insert into studies (store, name, plan, imports, saved, data, outcome, content) "

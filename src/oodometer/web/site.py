@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import oodometer
 from oodometer import metrics
+from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.stores import StoreError
 from oodometer.engine.upkeep.watch import RunnerReport, read_reports
 from oodometer.errors import UserError
@@ -26,7 +27,7 @@ from oodometer.web.caching import Cache
 from oodometer.web.cards import Card
 from oodometer.web.index import METRICS, Index, slug_of
 from oodometer.web.queries import Result, StudyEntry
-from oodometer.web.submissions import Submissions
+from oodometer.web.submissions import SUBMITTED, Submissions
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -68,6 +69,7 @@ class Site:
     _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
     _pages: Cache[str] = field(default_factory=lambda: Cache(500, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))
+    _counts: Cache[Mapping[Stage, tuple[int, int]]] = field(default_factory=lambda: Cache(1000))
     _running: Cache[Running] = field(default_factory=lambda: Cache(1, patience=0.0))
 
     def page(self, route: str) -> str:
@@ -162,12 +164,30 @@ class Site:
         state = entry.generation, self.submissions.state()
         return self._boards.get((entry.number, metric, ood), state, make)
 
+    def stage_counts(
+        self, connection: sqlite3.Connection, entry: StudyEntry
+    ) -> Mapping[Stage, tuple[int, int]]:
+        """How far a study is by what the store has."""
+        return self._counts.get(
+            entry.number,
+            entry.generation,
+            lambda: queries.stage_counts(connection, entry.number),
+        )
+
     def submitted(self, connection: sqlite3.Connection, entry: StudyEntry) -> list[Result]:
         """The results that others have submitted for a study."""
         if self.submissions.folder is None:
             return []
         sizes = queries.sizes_of(connection, entry)
         return list(self.submissions.results_for(entry, sizes))
+
+    def detectors(self, connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
+        """Every detector with results: in how many studies, and its mark."""
+        found = queries.detectors(self.index, connection)
+        for entry in queries.studies(self.index, connection):
+            for name in {result.detector for result in self.submitted(connection, entry)}:
+                found[name] = found.get(name, (0, ""))[0] + 1, SUBMITTED
+        return found
 
     def error(self, title: str, sentence: str) -> str:
         """The page that says what is wrong."""

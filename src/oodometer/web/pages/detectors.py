@@ -9,7 +9,6 @@ from oodometer.web.cards import card_of, family_of
 from oodometer.web.index import METRICS
 from oodometer.web.pages.paging import paged
 from oodometer.web.site import Shown, Site
-from oodometer.web.submissions import SUBMITTED
 
 _PER_PAGE = 500
 
@@ -18,10 +17,7 @@ def detectors(site: Site, connection: sqlite3.Connection, parts: list[str]) -> S
     """All detectors that some study has, or one of them."""
     if parts and not parts[0].startswith("page-"):
         return _detector(site, connection, parts)
-    cards, known = site.cards(), queries.detectors(connection)
-    for entry in queries.studies(site.index, connection):
-        for name in {result.detector for result in site.submitted(connection, entry)}:
-            known[name] = known.get(name, (0, ""))[0] + 1, SUBMITTED
+    cards, known = site.cards(), site.detectors(connection)
     names, pager = paged(list(known), parts, _PER_PAGE, "detectors")
     listed = [
         {

@@ -15,6 +15,7 @@ from oodometer.web.queries import StudyEntry
 from oodometer.web.site import NotFoundError, Shown, Site
 
 _PER_PAGE = 1000
+_MOST_SETS = 300  # that a page offers
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,6 @@ def lines_of(site: Site, connection: sqlite3.Connection, metric: str, ood: str =
         for entry in queries.studies(site.index, connection)
         for rank, row in enumerate(site.board(connection, entry, metric, ood).rows, start=1)
     ]
-
-
-def outlier_sets(connection: sqlite3.Connection) -> list[str]:
-    """The outlier sets of all studies."""
-    rows = connection.execute(
-        "select distinct dataset from cells where kind = 'scores' and role = 'ood' "
-        "order by dataset limit 500"
-    )
-    return [str(row["dataset"]) for row in rows]
 
 
 def leaderboard(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
@@ -67,7 +59,7 @@ def leaderboard(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
             "about": metrics.METRICS[metric],
             "ood": ood,
             "chosen": chosen,
-            "sets": outlier_sets(connection),
+            "sets": queries.outlier_sets(site.index, connection)[:_MOST_SETS],
             "choices": {
                 "study": sorted({line.entry.name for line in lines}),
                 "data": sorted({line.entry.data for line in lines}),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-import yaml
-
-import oodometer
+from oodometer.engine.lead.reported import report_content
 from oodometer.engine.plan.artefacts import UNITS, Stage
 from oodometer.engine.plan.study_index import Outcome, read_outcome
 from oodometer.engine.stores import DamagedError, StoreError
 from oodometer.engine.upkeep.watch import RunnerReport
+from oodometer.study import to_yaml
 from oodometer.web import queries
 from oodometer.web.figures import board_series, draw_twice
 from oodometer.web.pages.paging import paged
@@ -23,6 +23,7 @@ from oodometer.web.site import NotFoundError, Shown, Site
 _PER_PAGE = 100
 _MOST_CLAIMS = 60
 _MOST_FAILURES = 20
+_MOST_MODEL_BYTES = 200_000_000  # that are read to show learning curves of detector models
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,17 @@ def progress_of(
 ) -> list[StudyProgress]:
     """How far studies are, by the reports of runners where there are any."""
     reports = site.running()
-    return [_progress(connection, entry, reports) for entry in entries]
+    return [_progress(site, connection, entry, reports) for entry in entries]
 
 
 def _progress(
+    site: Site,
     connection: sqlite3.Connection,
     entry: StudyEntry,
     reports: Mapping[tuple[int, str], RunnerReport],
 ) -> StudyProgress:
     report = reports.get((entry.place.number, entry.plan))
-    stages = (
-        queries.stage_counts(connection, entry.number) if report is None else report.progress.stages
-    )
+    stages = site.stage_counts(connection, entry) if report is None else report.progress.stages
     tasks = () if report is None else report.tasks
     return StudyProgress(
         name=entry.name,
@@ -113,13 +113,15 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
     labels, pager = paged(list(entry.runs), parts[2:], _PER_PAGE, f"studies/{entry.route}")
     runs = [(run, entry.runs[run], _share(learned.get(run)), run in board.left_out)
             for run in labels]  # fmt: skip
-    claims = [] if outcome is None else [c for f in outcome.findings for c in f.claims]
+    findings = () if outcome is None else outcome.findings
+    claims = [claim for finding in findings for claim in finding.claims]
     return Shown(
         "study.html.j2",
         entry.name,
         {
             "entry": entry,
             "progress": progress_of(site, connection, [entry])[0],
+            "answer": next((f.answer for f in findings if f.answer), ""),
             "claims": claims[:_MOST_CLAIMS],
             "further": max(0, len(claims) - _MOST_CLAIMS),
             "has_report": outcome is not None,
@@ -131,11 +133,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
             "pager": pager,
             "failures": _failures(connection, entry),
             "origins": _origins(entry, outcome),
-            "yaml": yaml.safe_dump(
-                entry.study.model_dump(mode="json", exclude_defaults=True),
-                sort_keys=False,
-                allow_unicode=True,
-            ),
+            "yaml": to_yaml(entry.study),
         },
     )
 
@@ -148,18 +146,26 @@ def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
     outcome = _outcome(entry)
     if outcome is None:
         raise NotFoundError(f"Study '{entry.name}' is not finished, so there is no report yet.")
-    provenance = [
-        ("study", entry.name),
-        ("oodometer", oodometer.__version__),
-        ("specification", outcome.study.model_dump_json(exclude_defaults=True)),
-        ("score table", outcome.table_key),
-    ]
 
     def make() -> str:
-        title = f"Oodometer: {entry.name}"
-        return reports.render(outcome.findings, title=title, provenance=provenance)
+        content = report_content(
+            outcome,
+            entry.place.store,
+            entry.place.address,
+            trained=_model_bytes(connection, entry) <= _MOST_MODEL_BYTES,
+        )
+        return reports.render(content.findings, title=content.title, provenance=content.provenance)
 
     return site.reports.get(entry.number, entry.outcome, make)
+
+
+def _model_bytes(connection: sqlite3.Connection, entry: StudyEntry) -> int:
+    """How large the networks are that detectors of a study have for themselves."""
+    total = 0
+    for key in queries.detector_models(connection, entry):
+        with suppress(DamagedError):
+            total += int(str(entry.place.store.record("models", key).get("bytes", 0)))
+    return total
 
 
 def _outcome(entry: StudyEntry) -> Outcome | None:
