@@ -83,7 +83,10 @@ def test_a_study_from_file_to_report(folder):
     assert told["studies"][0]["stages"]["score"] == {"done": 18, "wanted": 18}
     assert told["kinds"]["scores"]["count"] == 18 and not told["runners"] and not told["claims"]
     report = Path(done.stdout.strip().splitlines()[-1].removeprefix("report: "))
-    assert report.is_file() and "<svg" in report.read_text()
+    page = report.read_text()
+    assert "<svg" in page and re.search(
+        r"oodometer show [0-9a-f]{12} --store oodometer-store<", page
+    )
     dry = oodometer("run", "study.yaml", "--dry-run", folder=folder)
     assert dry.stdout.count(" 0 to do") == 3
     again = oodometer("report", "oodometer-store", "--format", "md", "--out", "md", folder=folder)

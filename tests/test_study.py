@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 from pydantic import ValidationError
 
+import oodometer
 from oodometer.errors import UserError
 from oodometer.factors import by_title
-from oodometer.study import Factor, Study, TrainSpec, load_study, parse_study
+from oodometer.study import Factor, Study, TrainSpec, load_study, parse_study, to_yaml
 from oodometer.study.fields import RE_EVALUATED, factor_of
 
 GOOD = {"name": "mine", "base": {"data": "digits"}, "ood": ["rotated"]}
@@ -74,6 +76,14 @@ def test_python_and_yaml_agree(tmp_path):
         ood=("rotated",),
     )
     assert load_study(path) == by_hand
+
+
+def test_a_report_shows_studies_as_files_that_can_be_run(tmp_path):
+    included = sorted((Path(oodometer.__file__).parent / "studies").glob("*.yaml"))
+    for path in included[:4]:
+        copied = tmp_path / path.name
+        copied.write_text(to_yaml(load_study(path)), encoding="utf-8")
+        assert load_study(copied) == load_study(path)
 
 
 def test_scientific_notation_is_a_number(tmp_path):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from oodometer.finding import Claim
+from oodometer.finding import Claim, Theme, themed
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import (
     one_way,
@@ -50,16 +51,25 @@ def claims(
     families = most_families(cases)
     return answers(
         [
-            *_ask_noise(cases, families, rng),
-            *_ask_drop(cases, orders, families, rng),
-            *_ask_kinds(cases, families, rng),
-            *_ask_winner(cases, families, rng),
-            *ask_errors(cases, families, rng),
-            *ask_failure(cases, families, rng),
-            *ask_accuracy(cases),
-            *(question for choice in choices for question in ask_choice(cases, choice)),
+            *_about("changes", _ask_noise(cases, families, rng)),
+            *_about("changes", _ask_drop(cases, orders, families, rng)),
+            *_about("changes", _ask_kinds(cases, families, rng)),
+            *_about("changes", _ask_winner(cases, families, rng)),
+            *_about("explains", ask_errors(cases, families, rng)),
+            *_about("explains", ask_failure(cases, families, rng)),
+            *_about("explains", ask_accuracy(cases)),
+            *(q for choice in choices for q in _about("changes", ask_choice(cases, choice))),
         ]
     )
+
+
+def _about(theme: Theme, questions: Sequence[Asked]) -> list[Asked]:
+    """Let the claims that answer these questions say what they are about."""
+
+    def told(question: Asked) -> Asked:
+        return replace(question, tell=lambda p_values: themed(theme, question.tell(p_values)))
+
+    return [told(question) for question in questions]
 
 
 def _ask_noise(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Finding, themed
+from oodometer.finding import Finding
 from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
 from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
@@ -74,7 +74,7 @@ def label_noise_of(
         protocol="label_noise",
         title="What do noisy labels do to the detectors?",
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
-        claims=tuple(themed("changes", found)),
+        claims=found,
         tables=tuple(view for view in views if view is not None),
         series=(curves(cases),),
         caveats=_caveats(cases),

@@ -41,7 +41,7 @@ def choice(standing: Standing, tried: str) -> str:
     leader, tied = standing.leader, standing.tied
     others = len(standing.detectors) - 1
     if not tied:
-        every = standing.detectors[1] if others == 1 else f"all {others} others"
+        every = {1: standing.detectors[1], 2: "both others"}.get(others, f"all {others} others")
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
     if not standing.behind and others >= SHOWN:
         return f"No detector stands out: {tried} separate none of {others + 1} from {leader}."
