@@ -132,9 +132,11 @@ def test_names_sets_and_levels_filter_figures_and_tables(visit, address):
     page.locator("#filter-set").select_option("letters")
     heads = page.locator("#finding-1-table-1 thead th:visible").all_text_contents()
     assert heads == ["detector", "mean over outlier sets", "letters"]
-    page.locator("#filter-level").select_option("optimizer = sgd")
-    level = page.locator("svg.figure:visible [data-factor='optimizer'][data-level='adamw']")
-    kept = page.locator("svg.figure:visible [data-factor='augment'][data-level='none']")
+    page.locator("#filter-level").select_option("optimizer=sgd")
+    level = page.locator(
+        "svg.figure:visible [data-factor='optimizer'][data-level='optimizer=adamw']"
+    )
+    kept = page.locator("svg.figure:visible [data-factor='augment'][data-level='augment=none']")
     assert level.first.evaluate(FADED) and not kept.first.evaluate(FADED)
     assert "set=letters" in page.url and "level=optimizer" in page.url
 

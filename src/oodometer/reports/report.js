@@ -54,7 +54,7 @@
   function add(rule) { sheet.insertRule(rule, sheet.cssRules.length); rules += 1; }
   function forget() { while (rules) { sheet.deleteRule(sheet.cssRules.length - 1); rules -= 1; } }
   function only(attribute, value) {
-    add("svg.figure [" + attribute + "]:not([" + attribute + "=" + quoted(value) + "]) { opacity: .13; }");
+    add("svg.figure [" + attribute + "]:not([" + attribute + "=" + quoted(value) + "]) { opacity: .22; }");
   }
   function mark(name) {
     only("data-detector", name);
@@ -82,14 +82,14 @@
     }
     var level = all("#filter-level option").find(function (option) { return state.level && option.value === state.level; });
     if (level) {
-      var own = "[data-factor=" + quoted(level.dataset.factor) + "]:not([data-level=" + quoted(level.dataset.level) + "])";
-      add("svg.figure " + own + " { opacity: .13; }");
+      var own = "[data-factor=" + quoted(level.dataset.factor) + "]:not([data-level=" + quoted(level.value) + "])";
+      add("svg.figure " + own + " { opacity: .22; }");
       add("tr" + own + " { display: none; }");
     }
     if (state.name) {
       var without = ":not([data-detector*=" + quoted(state.name) + " i])";
       add("tr[data-detector]" + without + " { display: none; }");
-      add("svg.figure [data-detector]" + without + " { opacity: .13; }");
+      add("svg.figure [data-detector]" + without + " { opacity: .22; }");
     }
     var chosen = fields.filter(function (field) { return state[field.dataset.state]; });
     fields.forEach(function (field) { if (field.value !== state[field.dataset.state]) field.value = state[field.dataset.state]; });

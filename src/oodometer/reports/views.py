@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from oodometer.finding import POINT_KEYS, Finding, Role, Series, Table, Verdict
+from oodometer.finding import POINT_KEYS, Finding, Role, Series, Table, Value, Verdict
 from oodometer.reports.drawing.figures import NARROW, WIDE, draw
 from oodometer.reports.verdicts import ThemeView, by_theme, tally
 from oodometer.reports.words import Shown, numeric_columns, one_line, points_table, show_rows
@@ -21,7 +21,7 @@ class Names:
 
     detectors: tuple[str, ...]
     sets: tuple[str, ...]
-    levels: tuple[tuple[str, str], ...]  # factor, level
+    levels: tuple[tuple[str, str], ...]  # factor, and the level as marks have it: "seed=0"
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,26 @@ def names_in(findings: Sequence[Finding]) -> Names:
         return tuple(dict.fromkeys(found))
 
     levels = (
-        (one_line(point[factor]), one_line(point[level]))
+        (own["factor"], own["level"])
         for series in every
-        for factor, level in [(_key(series, "factor"), _key(series, "level"))]
-        if factor and level
-        for point in series.points
+        if {"factor", "level"} <= set(series.roles.values())
+        for own in map(_marks_of(series), series.points)
     )
     return Names(of_role("detector"), of_role("set"), tuple(dict.fromkeys(levels)))
 
 
-def _key(series: Series, role: Role) -> str:
-    return next((key for key, own in series.roles.items() if own == role), "")
+def _marks_of(series: Series) -> Callable[[Mapping[str, Value]], dict[str, str]]:
+    """Return what says of a point which detector, set or level it stands for, as drawings do."""
+
+    def marks(point: Mapping[str, Value]) -> dict[str, str]:
+        own: dict[str, str] = {
+            role: one_line(point[key]) for key, role in series.roles.items() if key in point
+        }
+        if "factor" in own and "level" in own:
+            own["level"] = f"{own['factor']}={own['level']}"
+        return own
+
+    return marks
 
 
 def finding_views(findings: Sequence[Finding], names: Names) -> list[FindingView]:
@@ -133,10 +142,7 @@ def _finding_view(finding: Finding, index: int, names: Names) -> FindingView:
 
 
 def _figure_view(series: Series, identifier: str, width: float) -> FigureView:
-    marks: list[dict[str, str]] = [
-        {role: one_line(point[key]) for key, role in series.roles.items() if key in point}
-        for point in series.points
-    ]
+    marks = list(map(_marks_of(series), series.points))
     return FigureView(
         identifier=identifier,
         series=series,
