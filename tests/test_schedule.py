@@ -260,7 +260,7 @@ def test_searches_are_handed_out_one_at_a_time_and_what_they_find_is_scored_at_t
     both.blocked = [unit for unit in run.units if run.waits(unit)]
     assert both.blocked == ["d0 on found images", "d1 on found images"]
     schedule = Schedule([both], Durations(), slots=1)
-    handed = []
+    handed: list[tuple[str, ...]] = []
     while both.waiting or both.blocked:
         schedule.release(both)
         piece = schedule.pick("", lambda job: True)
@@ -271,3 +271,21 @@ def test_searches_are_handed_out_one_at_a_time_and_what_they_find_is_scored_at_t
         ("d0", "d1"), ("search against d0",), ("search against d1",),
         ("d0 on found images", "d1 on found images"),
     ]  # fmt: skip
+
+
+def test_a_search_that_runs_share_is_not_done_twice_at_once():
+    from oodometer.engine.plan.searches import SearchPlan
+    from oodometer.study import Searches
+
+    wanted, jobs = Searches(variations=("affine",)), []
+    for label in ("one", "two"):
+        plans = [
+            SearchPlan("shared", "set", "affine", "s", (), wanted),
+            SearchPlan("own", "set", "affine", f"s{label}", (), wanted),
+        ]
+        run = replace(job(label, label, 1.0, 0).run, searches={plan.title: plan for plan in plans})
+        jobs.append(Job(run, Cost(1.0, 1.0, 10), trained=True, prepared=True))
+        jobs[-1].waiting = list(run.units)
+    schedule = Schedule(jobs, Durations(), slots=2)
+    handed = [schedule.pick(label, lambda job: True).units for label in ("one", "two")]
+    assert handed == [("search against shared",), ("search against own",)]

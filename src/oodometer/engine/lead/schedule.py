@@ -211,12 +211,23 @@ class Schedule:
             return (lost[0],)  # alone, so that the others do not suffer from it
         short = [unit for unit in job.waiting if job.run.units[unit][0].kind != "searches"]
         if not short:
-            return (job.waiting[0],)
+            return (self._search_of(job),)
         others = sum(1 for _ in self._to_prepare())
         if self.slots == 1 or others >= self.slots:
             return tuple(short)
         short.sort(key=lambda unit: -(self.durations.guess("score", unit, 1.0) or 0.0))
         return tuple(short[: math.ceil(len(short) / (2 * self.slots))])
+
+    def _search_of(self, job: Job) -> str:
+        """A search that nobody does for another run, if there is one: runs share some of them."""
+        busy = {
+            part.key
+            for piece in self.under_way.values()
+            for unit in piece.units
+            for part in piece.job.run.units[unit]
+        }
+        free = (u for u in job.waiting if busy.isdisjoint(p.key for p in job.run.units[u]))
+        return next(free, job.waiting[0])
 
     def _start(self, piece: Piece) -> Piece:
         for unit in piece.units:
