@@ -245,6 +245,7 @@ def test_attack_takes_the_file_of_a_generator_or_of_a_detector(generator, tmp_pa
     assert done.exit_code == 0, done.output
     page = (tmp_path / "oodometer-attack" / "report.html").read_text()
     assert "stylegan2 bars of bars" in page and "decoder of vae vae of bars" in page
+    assert "with the lowest scores. Rank" in page and "made from" not in page
     wrong = CliRunner().invoke(app, [*arguments, "--variation", "none.safetensors"])
     assert "Generator file 'none.safetensors'" in str(wrong.exception)
     with pytest.raises(UserError, match=r"makes images of shape \(1, 8, 8\), not \(1, 4, 4\)"):

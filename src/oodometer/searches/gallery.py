@@ -58,8 +58,9 @@ def _gallery(table: ScoreTable, made: Found) -> Gallery:
         f"found {made.name}",
         f"What fools {about.against}: {about.by} of {about.of}",
         tuple(pictures),
-        f"The {len(made.rows)} images with the lowest scores, each after the image that it was "
-        f"made from. Rank: how many of {len(ranked):,} known samples score lower.",
+        f"The {len(made.rows)} images with the lowest scores"
+        f"{', each after the image that it was made from' if len(made.clean) else ''}. Rank: how "
+        f"many of {len(ranked):,} known samples score lower.",
     )
 
 
