@@ -24,7 +24,7 @@ PENALTY = {"tiny": 1.0, "small": 1.0, "paper": 0.01}
 HALF_LIFE = {"tiny": 200, "small": 10_000, "paper": 500_000}  # of the mean of weights, in images
 _RECIPES: dict[str, dict[str, object]] = {
     # Faster than published, for few steps.
-    "tiny": {"batch_size": 16, "learning_rate": 0.01},
+    "tiny": {"batch_size": 16, "learning_rate": 0.01, "train_size": 640},
     "small": {"batch_size": 32, "learning_rate": 0.01, "train_size": 10_000},
     # Half of the images are mirrored, as published: digits, too.
     "paper": {"batch_size": 64, "learning_rate": 0.0025, "augment": "crop_flip(padding=0)"},
