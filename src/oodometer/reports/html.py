@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LONG_LIST = 40
 _LARGE_PAGE = 1_500_000  # characters; of such a page, large parts are compressed until seen
-_LARGE = 60_000  # characters of such a part: a table or a figure
+_LARGE = 10_000  # characters of such a part: a table or a figure
 _POLICY = "content-security-policy"  # stands in for the policy until the page is whole
 
 
@@ -74,8 +74,8 @@ def _packed(markup: Markup | str, what: str, longest: float) -> Markup:
         return Markup(text)
     content = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
     note = (
-        f"This {what} is large and is shown by JavaScript, which is off or too old here. "
-        "A report in the format csv or md holds all numbers."
+        f"This {what} is large, and shown on screen by JavaScript. A report in the format csv or "
+        "md holds all numbers."
     )
     return Markup(
         f'<div class="packed"><script type="application/gzip">{content}</script>'
