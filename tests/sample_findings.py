@@ -207,6 +207,8 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
         "lines": {"label": label, "panel": label, "x": 3, "value": value},
+        "bars": {"label": label, "part": label, "value": value},
+        "ranks": {"label": label, "case": label, "value": value},
     }
     return Series(kind, "one", label, label, label, (points[kind],))  # type: ignore[arg-type]
 
@@ -238,6 +240,8 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},
                 "lines": {"label": label, "panel": "all", "x": index // labels, "value": value},
+                "bars": {"label": label, "part": group, "value": value},
+                "ranks": {"label": label, "case": group, "value": value},
             }[kind]
         )
     return Series(kind, "many", "Many", "Many points.", "AUROC", tuple(points))  # type: ignore[arg-type]

@@ -11,8 +11,9 @@ from scipy.special import ndtr
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Finding, Series, Table, from_json, to_json
-from oodometer.metrics import Estimate
+from oodometer.metrics import Estimate, auroc
 from oodometer.protocols.ranking.protocol import ranking
+from oodometer.protocols.ranking.score_curves import detected
 from oodometer.scores import Missing, ScoreRow, ScoreTable, join_runs
 
 
@@ -342,7 +343,9 @@ def test_one_training_never_speaks_of_another():
         assert "on this model" in finding.claims[0].text
         # Six pairs of looks at one training are one case, whatever they show.
         assert all(c.verdict == "undecided" for c in finding.claims if "Changing" in c.text)
-    assert [series.name for series in finding.series] == ["leaders", "auroc", "ranks", "factors"]
+    assert [series.name for series in finding.series] == [
+        "leaders", "auroc", "ranks", "rank-lines", "factors", "roc", "histograms"
+    ]  # fmt: skip
 
 
 def test_weights_files_are_repeats_as_seeds_are():
@@ -361,3 +364,23 @@ def test_weights_files_are_repeats_as_seeds_are():
     of_anything = join_runs(alone, "file")
     assert of_anything.factors == (Factor("file", "repeat"),)
     assert [c.verdict for c in conclude(of_anything).claims] == [c.verdict for c in of_seeds.claims]
+
+
+def test_the_area_under_a_drawn_curve_is_the_auroc():
+    rng = np.random.default_rng(0)
+    known, outliers = rng.normal(size=60).round(1), rng.normal(0.8, size=45).round(1)
+    grid = np.linspace(0, 1, 60 * 400 + 1)  # holds every share of known data
+    curve = detected(known, outliers, grid)
+    assert np.all(np.diff(curve) >= 0) and curve[-1] == 1.0
+    assert np.trapezoid(curve, grid) == pytest.approx(auroc(known, outliers), abs=1e-4)
+
+
+def test_curves_of_the_leaders_and_accuracy_beside_the_detectors():
+    finding = conclude(world({"a": 2.0, "b": 1.0}, runs=3))
+    by_name = {series.name: series for series in finding.series}
+    roc = [p for p in by_name["roc"].points if p["label"] == "a"]
+    assert roc[-1]["x"] == roc[-1]["value"] == 1.0
+    shares: dict[str, float] = {}
+    for point in by_name["histograms"].points:
+        shares[point["label"]] = shares.get(point["label"], 0.0) + point["value"]
+    assert all(total == pytest.approx(1.0) for total in shares.values()) and len(shares) > 1

@@ -838,3 +838,53 @@ def test_sections_of_a_heat_map_are_named_once():
     assert text.count(">seed 0</text>") == 1
     assert text.count("<title>knn, seed 1, optimizer sgd: rank 1.000</title>") == 1
     assert len(re.findall(r"cell-ground step-\d\" x=\"|class=\"cell on-step", text)) >= 4
+
+
+def test_bars_are_as_long_as_their_values_and_stack():
+    points = tuple(
+        {"label": name, "part": part, "value": value}
+        for name, own in {"a": (0.2, 0.3), "b": (0.5, 0.5)}.items()
+        for part, value in zip(("seed", "optimizer"), own, strict=True)
+    )
+    root = ElementTree.fromstring(draw(Series("bars", "n", "t", "d", "share", points)))
+    bars = [bar for bar in root.iter("rect") if "data-value" in bar.attrib]
+    lengths = [float(bar.attrib["width"]) + 1 for bar in bars]  # a pixel lies between them
+    assert lengths[1] / lengths[0] == pytest.approx(1.5, abs=0.02)
+    assert lengths[2] == pytest.approx(lengths[3], abs=0.02)
+    starts = [float(bar.attrib["x"]) for bar in bars]
+    assert starts[1] == pytest.approx(starts[0] + lengths[0], abs=0.02)
+    assert starts[0] == starts[2]
+    assert bars[1].find("title").text == "a, optimizer: share 0.300"
+
+
+def test_the_best_rank_is_on_top_and_lines_cross_where_ranks_change():
+    points = tuple(
+        {"label": name, "case": case, "value": rank}
+        for case, order in (("seed 0", "ab"), ("seed 1", "ba"), ("seed 2", "ba"))
+        for rank, name in enumerate(order, start=1)
+    )
+    series = Series("ranks", "n", "t", "d", "rank", points, higher_is_better=False)
+    root = ElementTree.fromstring(draw(series))
+    dots = [dot for dot in root.iter("circle") if "data-value" in dot.attrib]
+    heights = {dot.find("title").text: float(dot.attrib["cy"]) for dot in dots}
+    assert heights["a, seed 0: rank 1"] == heights["b, seed 1: rank 1"]
+    assert heights["a, seed 0: rank 1"] < heights["b, seed 0: rank 2"]
+    assert ">rank, lowest on top</text>" in draw(series)
+    names = [t.text for t in root.iter("text")]
+    assert names.count("a") == names.count("seed 1") == 1, "names are written once"
+
+
+def test_panels_of_the_same_lines_share_one_legend():
+    points = tuple(
+        {"label": name, "panel": panel, "x": x, "value": 0.1 * x}
+        for panel in ("near", "far", "noise")
+        for name in ("knn", "vim")
+        for x in range(3)
+    )
+    series = Series("lines", "n", "t", "d", "share", points, roles={"label": "detector"})
+    for width in (WIDE, NARROW):
+        root = ElementTree.fromstring(draw(series, width=width))
+        names = [text.text for text in root.iter("text")]
+        assert names.count("knn") == names.count("far") == 1
+        assert sum("data-value" in mark.attrib for mark in root.iter()) == 18
+    assert float(ElementTree.fromstring(draw(series)).attrib["height"]) < 320, "side by side"

@@ -26,6 +26,8 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
     "leaderboard": ("label", "value", "low", "high", "letters", "leads"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
+    "bars": ("label", "part", "value"),
+    "ranks": ("label", "case", "value"),
     "lines": ("label", "panel", "x", "value"),
 }
 # What the key of a point names: figures mark it, so that one detector is found in all of them.
@@ -92,11 +94,12 @@ class Series:
     `intervals`: a value with low and high per label, in groups; `leaderboard`: the same, the best
     first, and the letters of the groups that cannot be separated; `heatmap`: a value per row and
     column, with a `section` of columns if there is one; `strips`: single values per label, one
-    panel per factor, one strip per level; `lines`: a value against a number x, one line per label.
-    `roles` says what the keys of its points name, such as {"label": "detector", "group": "set"}.
+    panel per factor, one strip per level; `lines`: a value against a number x, one line per label;
+    `bars`: parts of a bar per label; `ranks`: a value per label and case, joined by lines. `roles`
+    says what the keys of its points name, such as {"label": "detector", "group": "set"}.
     """
 
-    kind: Literal["intervals", "leaderboard", "heatmap", "strips", "lines"]
+    kind: Literal["intervals", "leaderboard", "heatmap", "strips", "lines", "bars", "ranks"]
     name: str
     title: str
     description: str  # for readers who cannot see the figure
@@ -104,6 +107,7 @@ class Series:
     points: tuple[Mapping[str, Value], ...]
     higher_is_better: bool | None = True  # None: neither
     roles: Mapping[str, Role] = field(default_factory=dict)
+    x_label: str = ""  # what x is, in lines
 
     def __post_init__(self) -> None:
         if self.kind not in POINT_KEYS:

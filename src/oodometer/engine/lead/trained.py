@@ -103,6 +103,7 @@ def _curves(models: list[_Model], note: str) -> Series:
         "loss",
         tuple(points),
         higher_is_better=False,
+        x_label="epoch",
     )
 
 

@@ -13,6 +13,7 @@ from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import LEVEL, listing
 from oodometer.stats.intervals import runs_interval
 
+ACCURACY = "classifier accuracy"
 OF_DETECTORS: Mapping[str, Role] = {"label": "detector"}
 OF_DETECTORS_ON_SETS: Mapping[str, Role] = {"label": "detector", "group": "set"}
 
@@ -83,12 +84,15 @@ def factor_strips(
     run: str,
     over: str,
     higher_is_better: bool = True,
+    accuracy: Mapping[str, float] | None = None,
 ) -> list[Series]:
     """Every run's value by the level of each factor; nothing if there are no factors.
 
     `values` is (detectors, runs), `runs` gives the levels of each; `run` is the word for one, and
-    `over` says what its value is a mean over.
+    `over` says what its value is a mean over. The `accuracy` of each run's classifier, if known,
+    is a first row: where it is steady and detection is not, accuracy does not tell them apart.
     """
+    known = accuracy or {}
     points: list[Mapping[str, Value]] = [
         {
             "label": detector,
@@ -104,6 +108,13 @@ def factor_strips(
     ]
     if not points:
         return []
+    of_classifiers: list[Mapping[str, Value]] = [
+        {"label": ACCURACY, "panel": factor, "level": str(levels[factor]), "value": known[name],
+         "run": name}
+        for factor in factors
+        for name, levels in runs.items()
+        if factor in levels and name in known
+    ]  # fmt: skip
     best = f" The best {len(detectors)} detectors." if len(detectors) < len(values) else ""
     return [
         Series(
@@ -111,9 +122,10 @@ def factor_strips(
             "factors",
             f"{metric} of every {run}, by factor",
             f"Mean {metric} over {over} of each {run}; one panel per factor: {listing(factors)}."
-            + best,
+            + best
+            + (" The first row is the accuracy of the classifiers." if known else ""),
             metric,
-            tuple(points),
+            (*of_classifiers, *points),
             higher_is_better=higher_is_better,
             roles={"label": "detector", "panel": "factor", "level": "level"},
         )

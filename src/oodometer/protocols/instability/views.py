@@ -168,6 +168,7 @@ def value_lines(parts: Sequence[Spread]) -> list[Series]:
                 tuple(points),
                 higher_is_better=part.higher_is_better,
                 roles={"label": "detector", "panel": "set"},
+                x_label=part.factor,
             )
         )
     return found

@@ -26,6 +26,7 @@ from oodometer.protocols.label_noise.views import (
     kind_table,
     loss_table,
     median_tables,
+    order_map,
     order_table,
     question_table,
     setting_orders,
@@ -66,7 +67,7 @@ def label_noise_of(
         failure_table(cases, rng),
         correlation_table(cases),
         setting_table(cases, orders),
-        order_table(cases, rng),
+        order := order_table(cases, rng),
         *(choice_table(cases, choice) for choice in choices),
     )
     found = claims(cases, orders, choices, rng)
@@ -76,7 +77,7 @@ def label_noise_of(
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
         claims=found,
         tables=tuple(view for view in views if view is not None),
-        series=(curves(cases),),
+        series=(curves(cases), *order_map(order)),
         caveats=_caveats(cases),
         missing=missing_lines(tables["auroc"].missing, runs or len(cases.runs)),
         facts=(

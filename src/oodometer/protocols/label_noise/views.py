@@ -345,6 +345,30 @@ def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
     )
 
 
+def order_map(order: Table | None) -> list[Series]:
+    """The table of the almost stochastic order as a heat map, where it has all pairs."""
+    if order is None or "worse than" in order.columns:
+        return []
+    return [
+        Series(
+            "heatmap",
+            "aso",
+            order.title,
+            f"Epsilon of the row against the column: below {THRESHOLD}, the row is better; 0.5 is "
+            "no order.",
+            "epsilon",
+            tuple(
+                {"row": str(row[0]), "column": column, "value": cell}
+                for row in order.rows
+                for column, cell in zip(order.columns[2:], row[2:], strict=True)
+                if isinstance(cell, float)
+            ),
+            higher_is_better=False,
+            roles={"row": "detector"},
+        )
+    ]
+
+
 def curves(cases: NoiseCases) -> Series:
     """Median AUROC with interval, a group per kind of labels."""
     values = {(d, level): cases.at(d, level) for level in cases.levels for d in cases.detectors}

@@ -17,6 +17,7 @@ from oodometer.protocols.ranking.claims import first_claims, order_claims, retra
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
 from oodometer.protocols.ranking.order_views import leaderboard_tables, leaderboards, rank_table
 from oodometer.protocols.ranking.power import power_claims, runs_for_ours
+from oodometer.protocols.ranking.score_curves import histograms, roc_curves
 from oodometer.protocols.ranking.sets import (
     OnSets,
     Without,
@@ -85,7 +86,11 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *leaderboards(contest),
             score_views.intervals(field, contest),
             *((score_views.rank_map(field),) if len(field.runs) > 1 else ()),
+            *score_views.rank_lines(field),
             *score_views.strips(field),
+            *value_views.share_bars(values, shares),
+            *roc_curves(field),
+            *histograms(field),
         ),
         caveats=notes.score_caveats(field, ours),
         missing=missing_lines(
@@ -130,6 +135,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             *leaderboards(contest),
             value_views.rank_map(field),
             *value_views.strips(field),
+            *value_views.share_bars(field, shares),
         ),
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),

@@ -10,11 +10,14 @@ import numpy as np
 from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate, fpr_at_tpr
+from oodometer.protocols.common.learned import accuracies
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, factor_strips, interval_series
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import mean_auroc
+
+MOST_RUNS, MOST_LINES = 40, 30  # more lines would be a tangle
 
 
 def auroc_table(field: ScoreCases, contest: Contest) -> Table:
@@ -133,6 +136,34 @@ def rank_map(field: ScoreCases) -> Series:
     )
 
 
+def rank_lines(field: ScoreCases) -> list[Series]:
+    """The same ranks as lines from run to run, as long as they can be told apart."""
+    if not 2 <= len(field.runs) <= MOST_RUNS or not 2 <= len(field.detectors) <= MOST_LINES:
+        return []
+    heads = _run_heads({run: field.table.runs[run] for run in field.runs})
+    return [
+        Series(
+            "ranks",
+            "rank-lines",
+            f"How the order changes from {field.run_word} to {field.run_word}",
+            f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; lines that cross change "
+            "places.",
+            "rank",
+            tuple(
+                {
+                    "label": detector,
+                    "case": ", ".join(filter(None, heads[run])),
+                    "value": float(field.run_order[row, column]),
+                }
+                for row, detector in enumerate(field.detectors)
+                for column, run in enumerate(field.runs)
+            ),
+            higher_is_better=False,
+            roles={"label": "detector", "case": "run"},
+        )
+    ]
+
+
 def _run_heads(runs: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[str, str]]:
     """Name each run by its levels: the factor that changes least is the section.
 
@@ -170,6 +201,7 @@ def strips(field: ScoreCases) -> list[Series]:
         metric="AUROC",
         run=field.run_word,
         over=outlier_sets(field),
+        accuracy=accuracies(field.table),
     )
 
 

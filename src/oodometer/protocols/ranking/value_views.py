@@ -107,6 +107,30 @@ def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | N
     )
 
 
+def share_bars(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Series]:
+    """The same shares as bars, where all of a detector's are known."""
+    points: list[Mapping[str, Value]] = [
+        {"label": detector, "part": " × ".join(effect.factors), "value": max(effect.share, 0.0)}
+        for detector, share in shares.items()
+        for effect in share.effects
+    ]
+    if not points:
+        return []
+    return [
+        Series(
+            "bars",
+            "shares",
+            f"What explains the variance of {field.metric} over the runs",
+            "Each bar is the variance of one detector over the runs, divided into what each "
+            "factor, pairs of factors and repeats explain.",
+            "share of the variance",
+            tuple(points),
+            higher_is_better=None,
+            roles={"label": "detector"},
+        )
+    ]
+
+
 def range_table(field: Cases, ranges: Mapping[str, tuple[FactorRange, ...]]) -> Table | None:
     """How far each factor alone moves every detector."""
     if not ranges:

@@ -12,11 +12,13 @@ from importlib.resources import files
 
 from oodometer.finding import Series
 from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.bars import draw_bars
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
 from oodometer.reports.drawing.leaderboard import draw_leaderboard
 from oodometer.reports.drawing.lines import draw_lines
 from oodometer.reports.drawing.panels import Drawing
+from oodometer.reports.drawing.ranks import draw_ranks
 from oodometer.reports.drawing.strips import draw_strips
 from oodometer.reports.drawing.svg import element, escape, text
 
@@ -29,6 +31,8 @@ KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "intervals": lambda series, width, _: draw_intervals(series, width),
     "leaderboard": lambda series, width, _: draw_leaderboard(series, width),
     "strips": lambda series, width, _: draw_strips(series, width),
+    "bars": lambda series, width, _: draw_bars(series, width),
+    "ranks": lambda series, width, _: draw_ranks(series, width),
     "lines": lambda series, width, _: draw_lines(series, width),
     "heatmap": lambda series, width, key: draw_heatmap(series, width, f"{key}-hatch"),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oodometer.finding import Series, Value
 from oodometer.reports.drawing import palette
-from oodometer.reports.drawing.marks import named
-from oodometer.reports.drawing.panels import Drawing
+from oodometer.reports.drawing.marks import Point, distinct, named
+from oodometer.reports.drawing.panels import LEGEND_HEIGHT, Drawing, legend_rows
 from oodometer.reports.drawing.scales import Scale, ticks, value_span
 from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
 from oodometer.reports.words import (
@@ -24,6 +25,9 @@ from oodometer.reports.words import (
 _HEIGHT = 260.0
 _LEAST = 13.0  # between two names at the right end
 _LEFT = 44.0
+_GAP = 20.0
+_SMALLEST = 230.0  # width of a panel among others
+_MOST_DOTS = 25
 _DASHES = (None, "6 3", "2 3")  # with eight colours, 24 lines before a pair comes twice
 
 
@@ -33,6 +37,8 @@ def draw_lines(series: Series, width: float) -> Drawing:
     for point in series.points:
         panels.setdefault(one_line(point["panel"]), []).append(point)
     labels = list(dict.fromkeys(one_line(point["label"]) for point in series.points))
+    if len(panels) > 1 and all(len(distinct(p, "label")) == len(labels) for p in panels.values()):
+        return _grid(series, panels, labels, width)
     widest = max(text_width(label, LABEL_SIZE) for label in labels)
     room = min(widest, width * 0.38) + 14
     height = max(_HEIGHT, _LEAST * len(labels) + 20)
@@ -43,6 +49,41 @@ def draw_lines(series: Series, width: float) -> Drawing:
         bodies.append(_panel(series, points, labels, place))
         top += height + 76
     return Drawing("".join(bodies), width, top)
+
+
+def _grid(
+    series: Series, panels: Mapping[str, list[Point]], labels: list[str], width: float
+) -> Drawing:
+    """Draw panels of the same lines side by side, below one legend."""
+    across = max(1, min(len(panels), int((width + _GAP) // (_SMALLEST + _GAP))))
+    across = math.ceil(len(panels) / math.ceil(len(panels) / across))
+    each = min((width + _GAP) / across - _GAP, 2 * _SMALLEST)
+    used = across * (each + _GAP) - _GAP
+    parts, top = [], 0.0
+    for row in legend_rows([f"{label}  " for label in labels], used):
+        for index, words, start in row:
+            y = top + LEGEND_HEIGHT / 2
+            key = element(
+                "line", x1=start, x2=start + 12, y1=y, y2=y,
+                class_=f"key thick hue-{index % palette.HUES}", stroke_dasharray=_dash(index),
+            )  # fmt: skip
+            name = text(words.strip(), start + 16, y, css="legend")
+            parts.append(element("g", key, name, **named(series, label=labels[index])))
+        top += LEGEND_HEIGHT
+    top += 6
+    height = _SMALLEST * 0.72
+    for place, (name, points) in enumerate(panels.items()):
+        x, y = place % across * (each + _GAP), top + place // across * (height + 76)
+        drawn = _panel(series, points, labels, (42.0, 42.0 + height, each), names=False)
+        heading = text(shorten(name, each - _LEFT, LABEL_SIZE), _LEFT, 10, css="panel-title")
+        where = f"translate({x:.1f},{y:.1f})"
+        parts.append(element("g", heading, drawn, transform=where, **named(series, panel=name)))
+    rows = math.ceil(len(panels) / across)
+    return Drawing("".join(parts), used, top + rows * (height + 76))
+
+
+def _dash(index: int) -> str | None:
+    return _DASHES[index // palette.HUES % len(_DASHES)]
 
 
 @dataclass(frozen=True)
@@ -62,6 +103,8 @@ def _panel(
     points: list[Mapping[str, Value]],
     labels: list[str],
     place: tuple[float, float, float],
+    *,
+    names: bool = True,
 ) -> str:
     top, bottom, right = place
     known: dict[str, list[tuple[float, float]]] = {}
@@ -79,6 +122,9 @@ def _panel(
     frame = _Frame(top, bottom, right, across, span.across(bottom, top), whole)
     words = span.words(series.value_label, series.higher_is_better, upward=True)
     parts = [_axes(frame), text(words, _LEFT, top - 12, css="axis")]
+    if series.x_label:
+        below = shorten(series.x_label, right - _LEFT, LABEL_SIZE)
+        parts.append(text(below, right, bottom + 27, css="axis", anchor="end"))
     places = decimals([value for _, value in every])
     ends: list[tuple[float, str]] = []
     for index, label in enumerate(labels):
@@ -86,7 +132,8 @@ def _panel(
             own = [(across(x), frame.up(v), x, v) for x, v in sorted(known[label])]
             parts.append(_line(series, label, index, own, places))
             ends.append((own[-1][1], label))
-    parts.append(_names(series, ends, labels, frame))
+    if names:
+        parts.append(_names(series, ends, labels, frame))
     return "".join(parts)
 
 
@@ -112,7 +159,7 @@ def _axes(frame: _Frame) -> str:
 def _names(series: Series, ends: list[tuple[float, str]], labels: list[str], frame: _Frame) -> str:
     """Write each line's name at its right end."""
     parts = []
-    for y, label in _spread(ends, frame.top, frame.bottom):
+    for y, label in spread(ends, frame.top, frame.bottom):
         hue = f"hue-{labels.index(label) % palette.HUES}"
         dot = element("circle", cx=frame.right + 2, cy=y, r=3, class_=hue)
         shown = text(shorten(label, 200.0, LABEL_SIZE), frame.right + 8, y, full=label)
@@ -134,9 +181,11 @@ def _line(
             "path",
             d=path,
             class_=f"open hue-{hue}",
-            stroke_dasharray=_DASHES[index // palette.HUES % len(_DASHES)],
+            stroke_dasharray=_dash(index),
         )
     ]
+    if len(places) > _MOST_DOTS:  # a smooth curve; dots would only make the page large
+        return element("g", title(label), *parts, **named(series, label=label))
     for x, y, where, value in places:
         said = f"{label}, {where:g}: {series.value_label} {rounded(value, digits)}"
         parts.append(
@@ -148,7 +197,7 @@ def _line(
     return element("g", *parts, **named(series, label=label))
 
 
-def _spread(ends: list[tuple[float, str]], top: float, bottom: float) -> list[tuple[float, str]]:
+def spread(ends: list[tuple[float, str]], top: float, bottom: float) -> list[tuple[float, str]]:
     """Move names apart so that none covers another; they keep their order."""
     placed: list[tuple[float, str]] = []
     lowest = top - _LEAST

@@ -24,7 +24,7 @@ _INSET = 9.0  # keeps marks at the ends of the range inside the panel
 _NARROWEST, _WIDEST = 104.0, 680.0
 _MARGIN = 8.0  # for half a tick label beyond the last panel
 _TITLE_LINES = 3
-_LEGEND_HEIGHT = 18.0
+LEGEND_HEIGHT = 18.0
 
 
 @dataclass(frozen=True)
@@ -127,9 +127,9 @@ def _panel_row(
 ) -> tuple[str, float]:
     """Draw panels side by side; return the markup and the bottom."""
     titles = [wrap(panel.title, place.panel_width, LABEL_SIZE, _TITLE_LINES) for panel in panels]
-    legends = [_legend_rows(panel.legend, place.panel_width) for panel in panels]
+    legends = [legend_rows(panel.legend, place.panel_width) for panel in panels]
     title_height = max(len(lines_) if any(lines_) else 0 for lines_ in titles) * LINE_HEIGHT
-    legend_height = max(len(legend) for legend in legends) * _LEGEND_HEIGHT
+    legend_height = max(len(legend) for legend in legends) * LEGEND_HEIGHT
     top = place.top + title_height + legend_height + 8
     labels = max((panel.labels for panel in panels), key=len)
     bottom = top + len(labels) * place.row_height
@@ -204,7 +204,7 @@ def _axis_title(ground: Ground, place: _Place, middle: float) -> tuple[str, floa
     return "".join(parts), middle
 
 
-def _legend_rows(levels: Sequence[str], width: float) -> list[list[tuple[int, str, float]]]:
+def legend_rows(levels: Sequence[str], width: float) -> list[list[tuple[int, str, float]]]:
     """Arrange legend entries in rows: (index of the level, text, left end)."""
     rows: list[list[tuple[int, str, float]]] = []
     used = width
@@ -224,7 +224,7 @@ def _legend(
 ) -> str:
     parts = []
     for number, row in enumerate(rows):
-        middle = top + (number + 0.5) * _LEGEND_HEIGHT
+        middle = top + (number + 0.5) * LEGEND_HEIGHT
         for index, words, start in row:
             if ground.legend_mark is not None:
                 parts.append(ground.legend_mark(index, left + start + 5, middle))
