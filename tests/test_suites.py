@@ -182,6 +182,17 @@ def test_files_that_are_no_submissions_are_refused(site, content):
     assert "not a Parquet file" in checked.problem
 
 
+def test_a_small_file_that_unpacks_to_much_is_refused(site, made):
+    path = write_submission(made, site.submissions.folder / "mine.parquet")
+    schema = pq.read_schema(path)
+    many = 60_000_000  # equal values take hardly any room
+    column = pa.array(np.zeros(many, np.int8))
+    table = pa.table({"x": column}).replace_schema_metadata(schema.metadata)
+    pq.write_table(table, path, compression="zstd")
+    assert path.stat().st_size < 1_000_000
+    assert "would unpack to" in shown(site)[0].problem
+
+
 def test_a_plain_score_table_is_no_submission(site, made):
     from oodometer.score_files import save_scores
 

@@ -388,6 +388,28 @@ def test_the_server_only_reads(client, method):
     assert getattr(client, method)("/api/studies").status_code == 405
 
 
+def test_heads_are_answered(client):
+    assert client.head("/").status_code == 200
+    assert client.head("/api/studies").status_code == 200
+
+
+def test_a_damaged_index_is_built_again(trained, tmp_path):
+    index = fresh_index([trained.folder], tmp_path)
+    index.path.write_bytes(b"not a database, and longer than its header" * 100)
+    for ending in ("-wal", "-shm"):
+        index.path.with_name(index.path.name + ending).unlink(missing_ok=True)
+    again = fresh_index([trained.folder], tmp_path)
+    assert again.path == index.path
+    with again.reading() as connection:
+        assert len(list(queries.results(connection, 1))) == 16
+
+
+def test_an_index_that_cannot_be_kept_is_explained(trained, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="XDG_CACHE_HOME"):
+        index_of([str(trained.folder)], tmp_path / "file" / "index")
+
+
 def test_pages_forbid_inline_scripts(client):
     answer = client.get("/")
     policy = answer.headers["content-security-policy"]

@@ -21,7 +21,7 @@ from oodometer.engine.stores import Store
 from oodometer.engine.versions import SCORING, versions_of
 from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.errors import UserError
-from oodometer.files import refuse_special
+from oodometer.files import most_unpacked, refuse_special
 from oodometer.score_files import table_from_bytes, table_to_bytes
 from oodometer.scores import ScoreTable
 from oodometer.study import Study
@@ -109,10 +109,15 @@ def read_submission(path: Path) -> Submission:
     except OSError as problem:
         raise UserError(f"it cannot be read: {problem.strerror or problem}.") from None
     try:
-        metadata = pq.read_schema(pa.BufferReader(payload)).metadata or {}
-        about = json.loads(metadata.get(_NAME, b"null"))
+        file = pq.ParquetFile(pa.BufferReader(payload))
+        about = json.loads((file.schema_arrow.metadata or {}).get(_NAME, b"null"))
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     except (pa.ArrowException, ValueError, OSError, RecursionError):
         raise UserError("it is not a Parquet file.") from None
+    values = sum(part.column(n).num_values for part in groups for n in range(part.num_columns))
+    unpacked = max(8 * values, sum(part.total_byte_size for part in groups))
+    if unpacked > most_unpacked(len(payload)):
+        raise UserError(f"its {len(payload):,} bytes would unpack to {unpacked:,}.")
     if not isinstance(about, dict) or about.pop("version", None) != _VERSION:
         raise UserError("it is not a submission: 'oodometer suite score' writes them.")
     try:

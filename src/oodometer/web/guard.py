@@ -57,7 +57,8 @@ class Guard:
 
         problem = self._problem(scope)
         if problem is None:
-            await self._app(scope, receive, send_guarded)
+            # Whoever serves this leaves the body out where only the head was asked for.
+            await self._app({**scope, "method": "GET"}, receive, send_guarded)
             return
         status, sentence = problem
         start = {"type": "http.response.start", "status": status,

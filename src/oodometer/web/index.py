@@ -13,6 +13,7 @@ from pathlib import Path
 
 from oodometer.engine.plan.keys import code_version, digest
 from oodometer.engine.stores import Store
+from oodometer.errors import UserError
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
 _VERSION = 4  # of the tables below
@@ -95,13 +96,30 @@ def open_index(addresses: Sequence[str], stores: Sequence[Store], folder: Path) 
     Its name covers the stores and the code of the metrics, so that another version begins anew.
     """
     name = digest(_VERSION, code_version("metrics"), [store.address for store in stores])
-    folder.mkdir(parents=True, exist_ok=True)
     index = Index(folder / f"{name}.sqlite", _placed(addresses, stores))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            _create_tables(index)
+        except sqlite3.DatabaseError as problem:
+            if isinstance(problem, sqlite3.OperationalError):
+                raise
+            for ending in ("", "-wal", "-shm"):  # damaged: it can be built again
+                index.path.with_name(index.path.name + ending).unlink(missing_ok=True)
+            _create_tables(index)
+    except (OSError, sqlite3.OperationalError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise UserError(
+            f"The index cannot be kept in '{folder}': {reason}; XDG_CACHE_HOME names another place."
+        ) from None
+    return index
+
+
+def _create_tables(index: Index) -> None:
     with index.writing() as connection:
         connection.execute("pragma journal_mode = wal")
         connection.executescript(_TABLES)
         connection.commit()
-    return index
 
 
 def default_folder() -> Path:

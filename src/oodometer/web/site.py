@@ -67,7 +67,7 @@ class Site:
     live: bool = True  # a server answers; else pages are files
     histograms: bool = True  # whether there is a page for every detector in every run
     _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
-    _pages: Cache[str] = field(default_factory=lambda: Cache(500, patience=1.0))
+    _pages: Cache[str] = field(default_factory=lambda: Cache(100, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))
     _counts: Cache[Mapping[Stage, tuple[int, int]]] = field(default_factory=lambda: Cache(1000))
     _running: Cache[Running] = field(default_factory=lambda: Cache(1, patience=0.0))
