@@ -222,6 +222,7 @@ def test_findings_from_files_equal_those_from_arrays(tmp_path, monkeypatch):
     (two,) = om.compare(table_of(made())).findings
     assert to_json(om.Finding(**{**vars(one), "reading": two.reading})) == to_json(two)
     assert ("in-distribution set", "cifar10") in one.reading
+    assert ("higher for outliers", "energy, msp") in one.reading
 
 
 def test_runs_from_columns_from_arrays_and_from_names_agree(tmp_path, monkeypatch):

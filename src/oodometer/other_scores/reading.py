@@ -87,7 +87,7 @@ def _read_scores(
     parts += [read_openood(*key, files) for key, files in openood.items()]
     parts += _of_bare(bare, id)
     table = _table(parts, id, higher)
-    return table, _described(parts, table)
+    return table, _described(parts, table, higher)
 
 
 def _source(path: PathLike) -> _Source:
@@ -250,10 +250,18 @@ def _in_distribution(parts: Iterable[Part], pieces: Iterable[Piece], id: str) ->
     return told.pop()
 
 
-def _described(parts: Sequence[Part], table: ScoreTable) -> Reading:
+def _described(
+    parts: Sequence[Part], table: ScoreTable, higher: Higher | Mapping[str, Higher] | None
+) -> Reading:
+    signs = _signs((piece for part in parts for piece in part.pieces), higher)
+    directions = {
+        f"higher for {side}": [name for name, own in signs.items() if own == sign]
+        for side, sign in {"outliers": 1.0, "in-distribution samples": -1.0}.items()
+    }
     samples = "by their names" if any(p.samples for q in parts for p in q.pieces) else "in order"
     return (
         *(("scores", part.read_as) for part in parts[:20]),
         ("in-distribution set", table.id),
+        *((side, listed(found)) for side, found in directions.items() if found),
         ("samples", f"matched between detectors {samples}"),
     )
