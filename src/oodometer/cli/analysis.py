@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import Verbose, app, console, require_folder
+from oodometer.cli.common import Verbose, app, console, require_folder, uncollected
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def _findings(paths: Sequence[Path], columns: str, runs: int | None, ours: str) 
     size = sum(path.stat().st_size for path in paths if path.is_file())
     if size > LARGE_FILE:
         sys.stderr.write(f"oodometer: reading {size / 1e6:.0f} MB...\n")
-    reading = read_results(paths, columns, runs)
+    with uncollected():
+        reading = read_results(paths, columns, runs)
     numbers = sum(len(results.frame) for results in reading.results)
     if numbers > LARGE_TABLE:
         sys.stderr.write(f"oodometer: analyzing {numbers} values...\n")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -134,6 +136,16 @@ def _options(
     ] = False,
 ) -> None:
     """A meter for out-of-distribution detectors: which conclusions survive retraining?"""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cycles while very many objects are made that have none and all stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def console() -> Console:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import Verbose, app, console, open_existing, require_folder, show_findings
+from oodometer.cli.common import (
+    Verbose,
+    app,
+    console,
+    open_existing,
+    require_folder,
+    show_findings,
+    uncollected,
+)
 from oodometer.cli.running import Display, duration, stoppable, summary
 from oodometer.errors import UserError, unknown
 
@@ -112,7 +120,8 @@ def run(
     settings = Settings(device, gpu_share, limit)
     if dry_run:
         check_device(device, here=cluster is None)
-        _print_plan(loaded, store, workers)
+        with uncollected():
+            _print_plan(loaded, store, workers)
     else:
         _run(
             loaded, store, out, workers, cluster, settings,
