@@ -115,6 +115,8 @@ def test_what_is_kept_makes_the_images_and_scores_that_were_found(done) -> None:
     found = bytes_to_arrays(store.load("found", run.found["max_softmax"][plan.title]))
     np.testing.assert_allclose(next(iter(found.values())), arrays["scores"], rtol=1e-5)
     assert arrays["latent"].shape == (10, 5)
+    record = store.record("searches", plan.key)["made_from"]
+    assert record["search"]["method"] == "metropolis" and record["search"]["steps"] == 4
     assert arrays["trace"].shape == (5, 10)
     shown = torch.from_numpy(arrays["shown/clean"]).float() / 255
     latent = torch.from_numpy(arrays["latent"][arrays["shown/rows"]])

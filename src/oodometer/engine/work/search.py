@@ -160,7 +160,11 @@ class Searcher:
             self._worker.artefact("searches", plan.key),
             _arrays(made, given),
             started,
-            parameters=list(made.parameters),
+            search={
+                "method": made.method,
+                "parameters": list(made.parameters),
+                **wanted.model_dump(include={"steps", "images", "seed"}),
+            },
         )
         self._worker.store.discard("progress", plan.progress)
 
