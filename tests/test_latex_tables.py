@@ -57,6 +57,9 @@ def test_ours_comes_last_below_a_line(tmp_path):
     assert lines[place - 1] == r"\midrule" and lines[place + 1] == r"\bottomrule"
     with pytest.raises(UserError, match="'our_2'.*ours_2"):
         written(tmp_path, ours="our_2")
+    old = Finding("p", "t", "q", (), (Table("x", "y", ("who", "n"), (("a", 1), ("b", 2))),))
+    (path,) = report([old], tmp_path, formats="latex", latex=LatexStyle(ours="a"))
+    assert path.read_text().index("b & 2") < path.read_text().index("a & 1"), "without directions"
 
 
 def test_percent_changes_shares_only(tmp_path):

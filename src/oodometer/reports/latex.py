@@ -94,7 +94,7 @@ def _check(findings: Sequence[Finding], style: LatexStyle) -> None:
     for column in style.columns:
         if column not in columns:
             raise unknown("column", column, columns)
-    rows = dict.fromkeys(str(row[0]) for table in tables if table.better for row in table.rows)
+    rows = dict.fromkeys(str(row[0]) for table in tables for row in table.rows)
     if style.ours and style.ours not in rows:
         raise unknown("detector", style.ours, rows)
 

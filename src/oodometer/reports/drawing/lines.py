@@ -74,7 +74,8 @@ def _grid(
     height = _SMALLEST * 0.72
     for place, (name, points) in enumerate(panels.items()):
         x, y = place % across * (each + _GAP), top + place // across * (height + 76)
-        drawn = _panel(series, points, labels, (42.0, 42.0 + height, each), names=False)
+        ends = (42.0, 42.0 + height, each - 10)  # half of the last tick is beyond
+        drawn = _panel(series, points, labels, ends, names=False)
         heading = text(shorten(name, each - _LEFT, LABEL_SIZE), _LEFT, 10, css="panel-title")
         where = f"translate({x:.1f},{y:.1f})"
         parts.append(element("g", heading, drawn, transform=where, **named(series, panel=name)))
