@@ -16,7 +16,7 @@ from oodometer.engine.stores import Store
 from oodometer.errors import UserError
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 4  # of the tables below
+_VERSION = 5  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
@@ -31,11 +31,12 @@ create table if not exists studies (
 create table if not exists cells (
   study integer not null, kind text not null, stage text not null, run text not null,
   name text not null, dataset text not null, key text not null, role text not null,
-  mark text not null default '', state integer not null default {ABSENT});
+  mark text not null default '', counted integer not null default 0,
+  state integer not null default {ABSENT});
 create index if not exists cells_by_key on cells (kind, key);
 create index if not exists cells_by_name on cells (name, study) where kind = 'scores';
 create index if not exists cells_by_run on cells (study, run, name);
-create index if not exists cells_by_state on cells (study, stage, state);
+create index if not exists cells_by_state on cells (study, stage, state) where counted = 1;
 create index if not exists cells_with_mark on cells (name, mark) where mark <> '';
 create index if not exists cells_to_read on cells (study) where state = {PRESENT} and role <> '';
 create table if not exists results (

@@ -111,8 +111,8 @@ def stage_counts(connection: sqlite3.Connection, study: int) -> dict[Stage, tupl
     found: dict[str, tuple[int, int]] = {
         row["stage"]: (row["done"], row["wanted"])
         for row in connection.execute(
-            "select stage, count(distinct case when state <> ? then key end) as done, "
-            "count(distinct key) as wanted from cells where study = ? group by stage",
+            "select stage, sum(state <> ?) as done, count(*) as wanted from cells "
+            "where study = ? and counted = 1 group by stage",
             (ABSENT, study),
         )
     }
@@ -133,14 +133,18 @@ def results(
     connection: sqlite3.Connection, study: int, *, run: str | None = None, name: str | None = None
 ) -> Iterator[Result]:
     """The results of a study that are known; of one run or detector, if these are given."""
+    given = {"run": run, "name": name}
+    chosen = {column: value for column, value in given.items() if value is not None}
+    # In the order of an index, so that the first results of a large study come at once.
     rows = connection.execute(
         "select c.run, c.name, c.dataset, c.mark, r.* from cells c "
         "join cells i on i.study = c.study and i.run = c.run and i.name = c.name "
         "and i.kind = 'scores' and i.role = 'id' "
         "join results r on r.key = c.key and r.reference = i.key "
         "where c.study = ? and c.kind = 'scores' and c.role = 'ood' and c.state = ? "
-        "and (? is null or c.run = ?) and (? is null or c.name = ?) order by c.rowid",
-        (study, READ, run, run, name, name),
+        + "".join(f"and c.{column} = ? " for column in chosen)
+        + "order by c.run, c.name, c.rowid",
+        (study, READ, *chosen.values()),
     )
     for row in rows:
         yield Result(

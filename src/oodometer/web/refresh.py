@@ -192,10 +192,11 @@ def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) 
     study = added.lastrowid
     assert study is not None
     connection.executemany(
-        "insert into cells (study, kind, stage, run, name, dataset, key, role, mark) "
-        "values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into cells (study, kind, stage, run, name, dataset, key, role, mark, counted) "
+        "values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((study, part.kind, part.stage, part.about.run, part.about.name, part.about.dataset,
-          part.key, _role(part, plan), _mark(part, own)) for part in plan.artefacts),
+          part.key, _role(part, plan), _mark(part, own), counted)
+         for part, counted in _counted(plan)),
     )  # fmt: skip
     connection.executemany(
         "insert into cells (study, kind, stage, run, name, dataset, key, role) "
@@ -208,6 +209,14 @@ def _add_study(connection: sqlite3.Connection, place: Place, version: _Version) 
     )
     connection.execute("delete from folders where store = ?", (place.number,))
     _count_change(connection, study)
+
+
+def _counted(plan: PlanRecord) -> Iterator[tuple[Artefact, bool]]:
+    """Each artefact, and whether progress counts it: one that several runs share counts once."""
+    seen: set[tuple[Kind, str]] = set()
+    for part in plan.artefacts:
+        yield part, (part.kind, part.key) not in seen
+        seen.add((part.kind, part.key))
 
 
 def _role(part: Artefact, plan: PlanRecord) -> str:
