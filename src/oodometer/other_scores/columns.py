@@ -74,35 +74,15 @@ def read_table(name: str, columns: Columns, roles: Roles) -> Part:
     by_role: dict[Role, list[str]] = {role: [] for role in get_args(Role)}
     for title, role in roles.items():
         by_role[role].append(title)
-    for role in ("set", "is_ood", "is_id", "detector", "score", "sample"):
-        if len(by_role[role]) > 1:
-            raise UserError(
-                f"'{name}' has {len(by_role[role])} columns for the role '{role}', "
-                f'{listed(by_role[role])}: add --columns "ignore={by_role[role][-1]}".'
-            )
-    lengths = {title: len(values) for title, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise UserError(
-            f"'{name}' has columns of different lengths: "
-            f"{listed(f'{title} {length}' for title, length in lengths.items())}."
-        )
+    _require_one_each(name, columns, by_role)
     is_long = bool(by_role["detector"] and by_role["score"])
-    if not is_long:
-        by_role["ignore"] += by_role["detector"] if not by_role["score"] else []
-    scored = [title for title in columns if title not in roles]
-    if not is_long and by_role["score"]:
-        scored = [*by_role["score"], *scored]
-    _require_scores(name, columns, [] if is_long else scored)
+    if is_long:
+        cells = _long_cells(name, columns, by_role)
+    else:
+        cells = _wide_cells(name, columns, by_role, roles)
     sets, id = _sets(name, columns, by_role)
     runs, labels = _runs(name, columns, by_role["run"])
     samples = [str(s) for s in columns[by_role["sample"][0]]] if by_role["sample"] else []
-    if is_long:
-        detectors = _texts(name, by_role["detector"][0], columns)
-        values = _numbers(name, by_role["score"][0], columns)
-        cells = [(detector, values, detectors == detector) for detector in _names(detectors)]
-    else:
-        every = np.ones(len(sets), dtype=bool)
-        cells = [(title, _numbers(name, title, columns), every) for title in scored]
     pieces = []
     for (detector, values, rows), run, dataset in product(cells, _names(labels), _names(sets)):
         chosen = np.flatnonzero(rows & (labels == run) & (sets == dataset))
@@ -114,6 +94,42 @@ def read_table(name: str, columns: Columns, roles: Roles) -> Part:
     said = ", ".join(f"{role}: {listed(titles)}" for role, titles in by_role.items() if titles)
     factors = tuple(by_title(title, np.unique(columns[title])) for title in by_role["run"])
     return Part(tuple(pieces), f"{form} ({said})", id, runs, factors)
+
+
+_Cell = tuple[str, NDArray[np.float64], NDArray[np.bool_]]  # detector, scores, which rows are its
+
+
+def _require_one_each(name: str, columns: Columns, by_role: Mapping[Role, list[str]]) -> None:
+    """Refuse two columns for one role, and columns of different lengths."""
+    for role, titles in by_role.items():
+        if len(titles) > 1 and role not in ("run", "ignore"):
+            raise UserError(
+                f"'{name}' has {len(titles)} columns for the role '{role}', {listed(titles)}: add "
+                f'--columns "ignore={titles[-1]}".'
+            )
+    lengths = {title: len(values) for title, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise UserError(
+            f"'{name}' has columns of different lengths: "
+            f"{listed(f'{title} {length}' for title, length in lengths.items())}."
+        )
+
+
+def _long_cells(name: str, columns: Columns, by_role: Mapping[Role, list[str]]) -> list[_Cell]:
+    detectors = _texts(name, by_role["detector"][0], columns)
+    values = _numbers(name, by_role["score"][0], columns)
+    return [(detector, values, detectors == detector) for detector in _names(detectors)]
+
+
+def _wide_cells(
+    name: str, columns: Columns, by_role: Mapping[Role, list[str]], roles: Roles
+) -> list[_Cell]:
+    scored = [*by_role["score"], *(title for title in columns if title not in roles)]
+    _require_scores(name, columns, scored)
+    return [
+        (title, _numbers(name, title, columns), np.ones(len(columns[title]), dtype=bool))
+        for title in scored
+    ]
 
 
 def _vector(name: str, title: str, values: NDArray[Any]) -> NDArray[Any]:

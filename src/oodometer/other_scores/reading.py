@@ -167,24 +167,11 @@ def _table(
     if not pieces:
         raise UserError("The files hold no scores.")
     signs = _signs(pieces, higher)
-    runs: dict[str, Mapping[str, Level]] = {piece.run: {} for piece in pieces}
-    runs |= {run: levels for p in parts for run, levels in p.runs.items() if run in runs}
-    if ONE_RUN in runs and len(runs) > 1:
-        single = next(piece.detector for piece in pieces if piece.run == ONE_RUN)
-        raise UserError(
-            f"Scores of '{single}' name no run, others do: add NAME@RUN=FILE, or a column 'run'."
-        )
+    runs = _levels(parts, pieces)
+    _require_once(pieces)
     rows = tuple(
         ScoreRow(p.run, p.detector, "", p.dataset, signs[p.detector] * p.scores) for p in pieces
     )
-    twice = {(row.run, row.detector, row.dataset) for row in rows}
-    if len(twice) != len(rows):
-        cells = [(row.run, row.detector, row.dataset) for row in rows]
-        run, detector, dataset = next(cell for cell in cells if cells.count(cell) > 1)
-        raise UserError(
-            f"Two files hold scores of '{detector}' on '{dataset}'{f' in run {run!r}' * bool(run)}:"
-            " name them apart, NAME=FILE, or NAME@RUN=FILE if they are runs of one detector."
-        )
     factors = {factor.name: factor for part in parts for factor in part.factors}
     varied = {name for levels in runs.values() for name in levels}
     chosen = _in_distribution(parts, pieces, id)
@@ -197,6 +184,31 @@ def _table(
         factors=tuple(factor for name, factor in factors.items() if name in varied),
         chance={run: share for part in parts for run, share in part.chance.items()},
     )
+
+
+def _levels(parts: Iterable[Part], pieces: Iterable[Piece]) -> dict[str, Mapping[str, Level]]:
+    """The levels of every run."""
+    detectors = {piece.run: piece.detector for piece in pieces}
+    if ONE_RUN in detectors and len(detectors) > 1:
+        raise UserError(
+            f"Scores of '{detectors[ONE_RUN]}' name no run, others do: add NAME@RUN=FILE, or a "
+            "column 'run'."
+        )
+    said = {run: levels for part in parts for run, levels in part.runs.items()}
+    return {run: said.get(run, {}) for run in detectors}
+
+
+def _require_once(pieces: Iterable[Piece]) -> None:
+    seen: set[tuple[str, str, str]] = set()
+    for piece in pieces:
+        cell = (piece.run, piece.detector, piece.dataset)
+        if cell in seen:
+            within = f" in run '{piece.run}'" if piece.run else ""
+            raise UserError(
+                f"Two files hold scores of '{piece.detector}' on '{piece.dataset}'{within}: name "
+                "them apart, NAME=FILE, or NAME@RUN=FILE if they are runs of one detector."
+            )
+        seen.add(cell)
 
 
 def _same_sizes(pieces: Iterable[Piece]) -> bool:
