@@ -103,7 +103,7 @@ def test_bad_input_gets_one_sentence(refused):
     assert "Unknown list 'detector'. Did you mean 'detectors'" in refused("list", "detector")
     assert "Unknown detector 'enrgy'. Did you mean 'energy'" in refused("check", "enrgy")
     assert "does not exist" in refused("report", "nowhere")
-    assert "Unknown format 'pdf'" in refused("report", ".", "--format", "pdf")
+    assert "Unknown report format 'exe'" in refused("report", ".", "--format", "exe")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from rich.console import Console
 from oodometer.errors import UserError
 from oodometer.finding import POINT_KEYS, Claim, Finding, Series, Table
 from oodometer.metrics import Estimate
-from oodometer.reports import FORMATS, draw, markdown, render, report, terminal
+from oodometer.reports import DOCUMENTS, draw, markdown, render, report, terminal
 from oodometer.reports.csv_file import csv_report
 from oodometer.reports.drawing.figures import NARROW, WIDE
 from oodometer.reports.drawing.palette import DARK, HUES, LIGHT, STEPS
@@ -528,7 +528,7 @@ def test_thin_findings_are_still_reports(finding):
 def test_every_format_shows_the_same_word_for_a_verdict(tmp_path):
     claims = (Claim("a beats b.", "flips", "3 of 9 runs"), Claim("c is fair.", "warning", ""))
     finding = Finding("p", "t", "q", claims)
-    texts = [path.read_text() for path in report([finding], tmp_path, formats=FORMATS)]
+    texts = [path.read_text() for path in report([finding], tmp_path, formats=DOCUMENTS)]
     for text in (*texts, shown(finding, 80)):
         assert "unstable" in text and "warning" in text
     for text in (Page(texts[0]).text, *texts[1:]):  # of the page, what is read

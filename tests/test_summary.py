@@ -13,7 +13,7 @@ from oodometer.analysis import analyze
 from oodometer.cli import app, main
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
-from oodometer.reports import FORMATS, markdown, render, report, summary
+from oodometer.reports import DOCUMENTS, markdown, render, report, summary
 from oodometer.reports.verdicts import by_theme
 
 LONG = "n" * 5000
@@ -236,7 +236,7 @@ def test_a_leaderboard_is_cut_to_ten_rows_and_says_so():
 
 def test_every_format_of_a_report_says_how_the_data_were_read(tmp_path):
     finding = Finding("p", "t", "q", claims(5), reading=READING)
-    for path in report([finding], tmp_path, formats=FORMATS):
+    for path in report([finding], tmp_path, formats=DOCUMENTS):
         text = path.read_text(encoding="utf-8")
         for _, value in READING[:2]:
             assert value in text, path.name
