@@ -138,6 +138,15 @@ def test_means_of_the_leaderboard_are_those_of_the_report(index, trained):
         ]
         assert row.value == pytest.approx(np.mean(own))
         assert row.low is None or row.low <= row.value <= row.high
+    # Ranks, groups and intervals are those of the report, or there are none: never a second opinion.
+    boards = [s for s in finding.series if s.kind == "leaderboard"]
+    said = {point["label"]: point for point in max(boards, key=lambda s: len(s.points)).points}
+    for row in board.rows:
+        point = said[row.detector]
+        assert (row.low, row.high) == (point["low"], point["high"])
+        assert (row.group, row.ranks) == (point["letters"], point.get("plausible ranks", ""))
+    assert any(row.group for row in board.rows)
+    assert not any(row.group or row.ranks for row in single.rows)
     assert [row.value for row in single.rows] == sorted(row.value for row in single.rows)
     assert all(row.sets == 1 for row in single.rows)
 

@@ -1,14 +1,16 @@
-"""The leaderboard of a study by any metric: the same statistics as in its report."""
+"""The leaderboard of a study by any metric; what its report says of the order, nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from oodometer import metrics
 from oodometer.errors import UserError
+from oodometer.finding import Finding
 from oodometer.protocols.common.cases import scopes_of
 from oodometer.protocols.ranking.standing import Standing, contest_of_values
 from oodometer.results import Results
@@ -24,9 +26,8 @@ class BoardRow:
     value: float
     low: float | None  # of the 95% interval; None: nothing varies that could give one
     high: float | None
-    best_rank: int | None  # plausible ranks, from
-    worst_rank: int | None  # to
-    group: str  # letters: two detectors without a common one can be separated
+    ranks: str  # plausible ones, as the study's report says; empty: it does not
+    group: str  # letters: two detectors without a common one can be separated; likewise
     runs: int
     sets: int
     mark: str  # "imported", "submitted", or empty: made here
@@ -48,10 +49,13 @@ def board_of(
     *,
     ood: str = "",
     without: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
 ) -> Board:
-    """Compare the detectors of a study by their values, on one outlier set or on all.
+    """List the detectors of a study by their values, on one outlier set or on all.
 
-    Intervals are over training runs where there are several, else over outlier sets.
+    Intervals are over training runs where there are several, else over outlier sets. Means of AUROC
+    over all sets are those of the study's findings where it has them, with ranks and groups: these
+    know the scores, too, and a page must not separate what the report does not.
     """
     rows = [
         (result, value)
@@ -73,16 +77,36 @@ def board_of(
         for result, value in own
     ]
     standing = _standing(entry, varied, metric)
+    concluded = _concluded(findings) if metric == "auroc" and not ood else {}
     higher = metrics.METRICS[metric].higher_is_better
     made = [_row(name, own, standing) for name, own in by_detector.items()]
+    made = [replace(row, **concluded.get(row.detector, {})) for row in made]
     made.sort(key=lambda row: -row.value if higher else row.value)
     return Board(tuple(made), "" if standing is None else standing.scope, left_out)
+
+
+def _concluded(findings: Sequence[Finding]) -> dict[str, dict[str, Any]]:
+    """What the findings of a study say about the order: detector -> fields of its row."""
+    boards = [s for f in findings for s in f.series if s.kind == "leaderboard"]
+    if not boards:
+        return {}
+    whole = max(boards, key=lambda series: len(series.points))
+    return {
+        str(point["label"]): {
+            "value": point["value"],
+            "low": point["low"],
+            "high": point["high"],
+            "ranks": point.get("plausible ranks", ""),
+            "group": point["letters"],
+        }
+        for point in whole.points
+    }
 
 
 def _same_in_all_runs(own: Sequence[tuple[Result, float]]) -> bool:
     """Whether runs say nothing of retraining a detector: a network of its own serves all of them.
 
-    Such a detector has a mean, but neither an interval nor plausible ranks.
+    Such a detector has a mean, but no interval.
     """
     by_set: dict[str, list[float]] = {}
     for result, value in own:
@@ -123,19 +147,16 @@ def _row(name: str, own: Sequence[tuple[Result, float]], standing: Standing | No
     mark = next((result.mark for result, _ in own if result.mark), "")
     if standing is None or name not in standing.detectors:
         mean = float(np.mean([value for _, value in own]))
-        return BoardRow(name, mean, None, None, None, None, "", len(runs), len(sets), mark)
-    place = standing.detectors.index(name)
+        return BoardRow(name, mean, None, None, "", "", len(runs), len(sets), mark)
     mean_ = standing.means[name]
     bare = mean_.low == mean_.high == mean_.value
-    first, last = standing.board.ranks[place]
     return BoardRow(
         name,
         mean_.value,
         None if bare else mean_.low,
         None if bare else mean_.high,
-        first,
-        last,
-        standing.board.letters[place],
+        "",
+        "",
         len(runs),
         len(sets),
         mark,

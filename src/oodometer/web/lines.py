@@ -30,8 +30,7 @@ class BoardLine(BaseModel):
     low: float | None
     high: float | None
     rank: int
-    best_rank: int | None
-    worst_rank: int | None
+    ranks: str
     group: str
     runs: int
     sets: int

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from oodometer.engine.plan.artefacts import STAGES, Stage
+from oodometer.engine.plan.study_index import Outcome, read_outcome
+from oodometer.engine.stores import DamagedError, StoreError
 from oodometer.protocols.common.learned import unlearned
 from oodometer.scores import Level, ScoreTable
 from oodometer.study import Study
@@ -229,3 +231,11 @@ def sizes_of(connection: sqlite3.Connection, entry: StudyEntry) -> dict[tuple[st
     ).fetchall()
     found = {(row["run"], row["dataset"]): int(row["outside"]) for row in rows}
     return found | {(row["run"], entry.data): int(row["inside"]) for row in rows}
+
+
+def outcome_of(entry: StudyEntry) -> Outcome | None:
+    """What a finished study concludes; None if it is not finished, or cannot be read."""
+    try:
+        return read_outcome(entry.outcome, entry.place.store) if entry.outcome else None
+    except (DamagedError, StoreError):
+        return None

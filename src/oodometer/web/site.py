@@ -159,7 +159,11 @@ class Site:
                 *queries.results(connection, entry.number),
                 *self.submitted(connection, entry),
             ]
-            return board_of(entry, found, metric, ood=ood, without=sorted(without))
+            outcome = queries.outcome_of(entry)
+            findings = () if outcome is None else outcome.findings
+            return board_of(
+                entry, found, metric, ood=ood, without=sorted(without), findings=findings
+            )
 
         state = entry.generation, self.submissions.state()
         return self._boards.get((entry.number, metric, ood), state, make)

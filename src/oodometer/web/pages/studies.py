@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from oodometer.engine.lead.reported import report_content
 from oodometer.engine.plan.artefacts import UNITS, Stage
-from oodometer.engine.plan.study_index import Outcome, read_outcome
-from oodometer.engine.stores import DamagedError, StoreError
+from oodometer.engine.plan.study_index import Outcome
+from oodometer.engine.stores import DamagedError
 from oodometer.engine.upkeep.watch import RunnerReport
 from oodometer.study import to_yaml
 from oodometer.web import queries
@@ -107,7 +107,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
     if len(parts) < 2:
         raise NotFoundError(f"There is no study '{parts[0]}'.")
     entry = site.entry(connection, parts)
-    outcome = _outcome(entry)
+    outcome = queries.outcome_of(entry)
     board = site.board(connection, entry, "auroc")
     learned = queries.accuracies(connection, entry.number)
     labels, pager = paged(list(entry.runs), parts[2:], _PER_PAGE, f"studies/{entry.route}")
@@ -143,7 +143,7 @@ def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
     from oodometer import reports
 
     entry = site.entry(connection, parts)
-    outcome = _outcome(entry)
+    outcome = queries.outcome_of(entry)
     if outcome is None:
         raise NotFoundError(f"Study '{entry.name}' is not finished, so there is no report yet.")
 
@@ -166,13 +166,6 @@ def _model_bytes(connection: sqlite3.Connection, entry: StudyEntry) -> int:
         with suppress(DamagedError):
             total += int(str(entry.place.store.record("models", key).get("bytes", 0)))
     return total
-
-
-def _outcome(entry: StudyEntry) -> Outcome | None:
-    try:
-        return read_outcome(entry.outcome, entry.place.store) if entry.outcome else None
-    except (DamagedError, StoreError):
-        return None
 
 
 def _share(known: queries.Accuracy | None) -> float | None:
