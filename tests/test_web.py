@@ -138,7 +138,7 @@ def test_means_of_the_leaderboard_are_those_of_the_report(index, trained):
         ]
         assert row.value == pytest.approx(np.mean(own))
         assert row.low is None or row.low <= row.value <= row.high
-    # Ranks, groups and intervals are those of the report, or there are none: never a second opinion.
+    # Ranks, groups and intervals are those of the report, or there are none: no second opinion.
     boards = [s for s in finding.series if s.kind == "leaderboard"]
     said = {point["label"]: point for point in max(boards, key=lambda s: len(s.points)).points}
     for row in board.rows:
