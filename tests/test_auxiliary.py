@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from oodometer.engine.lead.run import read_contents
 from oodometer.errors import UserError
-from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
+from oodometer.lab.data.auxiliary import (
+    check_auxiliary_images,
+    check_auxiliary_name,
+    untested_part,
+)
+from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.samples import Images
-from oodometer.study import parse_study
+from oodometer.lab.data.sources import load_source
+from oodometer.study import TrainSpec, parse_study
 
 
 def pictures(name: str, seed: int, count: int = 80, side: int = 16) -> Images:
@@ -95,3 +103,20 @@ def test_a_study_whose_auxiliary_set_contains_test_images_does_not_start(tmp_pat
     }
     with pytest.raises(UserError, match=r"'leak \(train\)' contain 1 of 80 images of 'known'"):
         read_contents(parse_study(content, "study", tmp_path))
+
+
+def test_a_generator_never_learns_from_images_that_are_tested(tmp_path):
+    """A set without parts is tested on a draw of its images; the others are learned from."""
+    path = tmp_path / "faces.npz"
+    images = np.random.default_rng(0).integers(0, 256, (100, 8, 8), np.uint8)
+    np.savez(path, images=images, labels=np.zeros(100, int))
+    spec = TrainSpec.model_validate({"data": "digits", "test_size": 60, "ood_draw": 3})
+    source = load_source(spec)
+    tested = load_outliers(str(path), source)
+    learned = untested_part(str(path), source, tested)
+    assert isinstance(tested, Images) and isinstance(learned, Images)
+    kinds = [{image.tobytes() for image in part.pixels} for part in (tested, learned)]
+    assert (len(tested), len(learned)) == (60, 40) and not kinds[0] & kinds[1]
+    everything = replace(source, test_size=None)
+    with pytest.raises(UserError, match="'faces' needs at least 32 images.* got 0 of 100"):
+        untested_part(str(path), everything, load_outliers(str(path), everything))

@@ -26,7 +26,7 @@ VARIATION = "stylegan2(truncation=0.7)"
 @pytest.fixture(scope="module")
 def outliers(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("outliers") / "bars.npz"
-    np.savez(path, train_images=bars(48).pixels, test_images=bars(20, 5).pixels,
+    np.savez(path, train_images=bars(48).pixels, test_images=bars(20, 5).pixels // 2,
              train_labels=np.zeros(48, int), test_labels=np.zeros(20, int))  # fmt: skip
     return str(path)
 
@@ -101,7 +101,7 @@ def test_the_generator_depends_on_the_outliers_and_on_nothing_of_the_runs(
     assert key(model_size="small") != known
     # The same test part, another training part.
     other = str(tmp_path / "bars.npz")
-    np.savez(other, train_images=bars(48, 7).pixels, test_images=bars(20, 5).pixels)
+    np.savez(other, train_images=bars(48, 7).pixels, test_images=bars(20, 5).pixels // 2)
     assert key(other) != known
 
 

@@ -35,7 +35,7 @@ from oodometer.lab.data.auxiliary import (
     check_auxiliary_images,
     check_auxiliary_name,
     load_auxiliary,
-    training_part,
+    untested_part,
 )
 from oodometer.lab.data.encoders import pretrained_digest
 from oodometer.lab.data.label_noise import apply_noise
@@ -113,8 +113,8 @@ def _read(spec: TrainSpec, ood: Sequence[str], *, generating: bool) -> _Data:
         check_auxiliary_name(spec.auxiliary, spec.data, ood)
         auxiliary = load_auxiliary(spec.auxiliary, source)
         check_auxiliary_images(auxiliary, [source.train, source.test, *sets])
-    role = "An outlier set that a generator learns from"
-    learned = [training_part(name, source, role) for name in ood] if generating else []
+    pairs = zip(ood, sets, strict=True) if generating else ()
+    learned = [untested_part(name, source, tested) for name, tested in pairs]
     content = DataContent(
         id=source.name,
         train=source.train.digest,

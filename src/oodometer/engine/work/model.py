@@ -16,7 +16,7 @@ from oodometer.engine.stores import Store
 from oodometer.engine.work.data import fitted_samples, forget_data
 from oodometer.engine.work.network import NetworkWorker
 from oodometer.errors import UserError
-from oodometer.lab.data.auxiliary import training_part
+from oodometer.lab.data.auxiliary import untested_part
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.detector_models import answers_of, draw_samples, find_model
@@ -50,7 +50,7 @@ class ModelWorker(NetworkWorker):
         data, plan = self.data(), self._plan
         if self._card.of_outliers:
             text = dict(zip(data.outliers, self.ood, strict=True))[plan.outliers]
-            part = training_part(text, data.source, "An outlier set")
+            part = untested_part(text, data.source, data.outliers[plan.outliers])
             if part.digest != plan.content.ood_train[plan.outliers][0]:
                 raise UserError("The data changed while the study was running: start it again.")
             return replace(data.source, train=part, validation=None)

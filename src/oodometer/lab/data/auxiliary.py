@@ -28,6 +28,7 @@ _AT_ONCE = 4096  # images whose copies are looked for together
 _LOOKED_AT = 500  # images of a set that are compared with all auxiliary outliers
 _NEAR = 0.95  # correlation from which two images are near copies, as in the diagnostics
 _SMALLEST = 16  # side of images of which near copies are told from chance
+_FEWEST = 32  # images that a generator learns from
 _MOST_NEAR = 0.05  # share of near copies that is still taken for chance
 
 
@@ -46,6 +47,24 @@ def training_part(name: str, source: Source, role: str) -> Samples:
     options.pop(_CLASSES, None)
     part = setting_text({"part": "train", **options})
     return load_outliers(f"{data}({part})", replace(source, test_size=None, ood_draw=None))
+
+
+def untested_part(name: str, source: Source, tested: Samples) -> Samples:
+    """Read what a generator of an outlier set learns from: its training part, or what is left of
+    a set without parts, but no image that is tested.
+    """  # noqa: D205
+    part = training_part(name, source, "An outlier set that a generator learns from")
+    if not isinstance(part, Images) or not isinstance(tested, Images):
+        return part
+    known = set(_fingerprints(tested))
+    left = np.array([i for i, image in enumerate(_fingerprints(part)) if image not in known], int)
+    if len(left) < _FEWEST:
+        raise UserError(
+            f"A generator of '{tested.name}' needs at least {_FEWEST} images that are not tested, "
+            f"got {len(left)} of {len(part)}: set test_size below the size of the set, or take a "
+            "set with a training part."
+        )
+    return part if len(left) == len(part) else part.take(left)
 
 
 def check_auxiliary_name(name: str, data: str, ood: Sequence[str]) -> None:
@@ -143,6 +162,10 @@ def _prints(images: Images) -> set[bytes]:
         flat = pixels.reshape(len(pixels), -1)
         found.update(hashes(pixels[flat.max(1) > flat.min(1)]))
     return found
+
+
+def _fingerprints(images: Images) -> list[bytes]:
+    return [mark for rows in _portions(images) for mark in hashes(images.floats(rows))]
 
 
 def _shared_classes(one: str, other: str) -> tuple[str, ...]:
