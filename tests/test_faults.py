@@ -252,12 +252,13 @@ def test_what_another_runner_has_is_waited_for(whole, tmp_path, monkeypatch):
     waits: list[int] = []
 
     def give_up(state: Progress) -> None:
-        waits.append(state.elsewhere)
-        if state.extract[0] == 5 and state.elsewhere:
+        done, wanted = state.extract
+        if state.elsewhere and 6 * done == 5 * wanted:  # all but one of the six runs
+            waits.append(state.elsewhere)
             other.release(claimed[0], "somebody else, on another machine")
 
     outcome = run_study(study, here, executor=InProcess(), progress=give_up)
-    assert max(waits) >= 1 and not outcome.missing
+    assert waits and not outcome.missing  # it was not kept until the claim expired
     assert torture.content(tmp_path) == expected
 
 
@@ -420,5 +421,7 @@ def test_a_store_that_is_moved_in_mid_run_is_an_error_and_resumes_elsewhere(whol
     with pytest.raises(StoreError, match="is gone: it was moved or removed"):
         run_study(study, FolderStore(place), workers=2, progress=move)
     assert not place.exists()
+    left = FolderStore(moved).claims()  # nobody could release them, and nobody waits for them
+    assert left and all(claim.stale for claim in left)
     run_study(study, FolderStore(moved), executor=InProcess())
     assert torture.content(moved) == expected

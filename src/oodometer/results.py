@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from oodometer import metrics
 from oodometer.errors import UserError, unknown
@@ -14,6 +15,7 @@ from oodometer.scores import Missing, ScoreTable
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 NOT_GIVEN = "not given"  # the level of a run for which a table states none
 COLUMNS = ("detector", "ood", "value")  # what every results table has
 
@@ -36,6 +38,7 @@ class Results:
     higher_is_better: bool = True
     missing: tuple[Missing, ...] = ()
     is_share: bool = True  # values lie between 0 and 1; else they are in a unit of their own
+    _made: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         factors = [f.name if isinstance(f, Factor) else f for f in self.factors]
@@ -56,6 +59,12 @@ class Results:
                 f"{int(double.sum())} lines of a results table repeat a cell, the first {named}: "
                 "a column that tells runs apart is needed, such as seed."
             )
+
+    def once(self, make: Callable[[Results], T]) -> T:
+        """What a function makes of this table, made only once: protocols ask for the same."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return cast("T", self._made[make])
 
     @property
     def label(self) -> str:

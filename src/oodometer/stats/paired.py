@@ -119,7 +119,8 @@ def _random_means(
     step = max(1, CHUNK // size)
     for start in range(0, number, step):
         part = slice(start, min(number, start + step))
-        chosen = rng.integers(2, size=(part.stop - start, size)).astype(np.float64)
+        signs = rng.integers(2, size=(part.stop - start, size), dtype=np.int32)
+        chosen = signs.astype(np.float64)
         sums, sizes = chosen @ differences, chosen.sum(axis=1)
         mixed = (sizes > 0.0) & (sizes < size)
         means = sums[mixed] / sizes[mixed]

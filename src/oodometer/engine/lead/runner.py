@@ -24,7 +24,7 @@ from oodometer.engine.plan.artefacts import (
 )
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.trainings import TrainingPlan
-from oodometer.engine.stores import Store, StoreError, this_owner
+from oodometer.engine.stores import Store, StoreError, end_owner, this_owner
 from oodometer.engine.upkeep.watch import (
     MOST_FAILURES,
     SECONDS_BETWEEN_REPORTS,
@@ -119,10 +119,11 @@ class Runner:
                 self.store.sweep_claims()
                 sweep_reports(self.store)
         finally:
+            end_owner(self._owner)  # known even if claims cannot be released: the store is gone
             with contextlib.suppress(StoreError):
                 remove_report(self._owner, self.store)
-            for name in self._claims:
-                self.store.release(name, self._owner)
+                for name in self._claims:
+                    self.store.release(name, self._owner)
         return self.missing
 
     # ---- handing out ---------------------------------------------------------------------------

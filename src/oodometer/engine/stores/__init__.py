@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from oodometer.engine.stores.base import KINDS, DamagedError, Kind, Store, StoreError
-from oodometer.engine.stores.claims import Claim, Owner, this_owner
+from oodometer.engine.stores.claims import Claim, Owner, end_owner, this_owner
 from oodometer.engine.stores.folder import FolderStore
 from oodometer.engine.stores.memory import MemoryStore
 from oodometer.engine.stores.objects import ObjectStore
@@ -23,6 +23,7 @@ __all__ = [
     "Owner",
     "Store",
     "StoreError",
+    "end_owner",
     "open_store",
     "this_owner",
 ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FOLDER = "claims"
 _SECONDS_UNREADABLE = 5.0  # that a claim holds which nobody can read; it may be half written
+_ended: set[str] = set()  # owners that this process was, and is no longer
 _FILE = re.compile(r"(?P<name>[0-9A-Za-z_-]+)\.(?P<turn>\d+)")
 
 
@@ -184,8 +185,15 @@ def this_owner() -> str:
     return str(Owner(this_machine(), f"{process}", _started(process) or "0", nonce))
 
 
+def end_owner(owner: str) -> None:
+    """Note that a runner of this process has ended, whose claims may still be in a store."""
+    _ended.add(owner)
+
+
 def owner_is_gone(owner: str) -> bool:
     """Whether the owner was a process of this machine that has ended; False if unknown."""
+    if owner in _ended:
+        return True
     machine, process, started, _ = Owner.parse(owner)
     if machine != this_machine() or not process.isdecimal() or not _system_tells():
         return False

@@ -188,6 +188,14 @@ def scopes_of(results: Results, detectors: Sequence[str] | None = None) -> tuple
     `detectors`: those to compare, in this order; by default those with enough values, the best
     mean first.
     """
+    return results.once(_all_scopes) if detectors is None else _scopes(results, detectors)
+
+
+def _all_scopes(results: Results) -> tuple[Cases, ...]:
+    return _scopes(results, None)
+
+
+def _scopes(results: Results, detectors: Sequence[str] | None) -> tuple[Cases, ...]:
     everything = cells_of(results)
     kept = _compared(everything) if detectors is None else list(detectors)
     whole = everything.of(kept).complete()
@@ -250,6 +258,8 @@ def _compared(cells: Cells) -> list[str]:
     few were; what most numbers tell about is then the one. A choice is worth its detectors times
     the cells in which all of them have a value; alone, a detector is worth nothing.
     """
+    if cells.present.all():
+        return list(cells.detectors)
     present = cells.present.T
     patterns, times = np.unique(present, axis=0, return_counts=True)
     patterns = patterns[np.argsort(-times * patterns.sum(axis=1), kind="stable")[:PATTERNS]]

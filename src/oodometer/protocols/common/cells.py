@@ -242,9 +242,10 @@ def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:
 
 def _renumbered(numbers: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The distinct numbers in the order of their first occurrence, and each one's place there."""
-    found, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return found[order], np.argsort(order)[place]
+    import pandas as pd
+
+    places, found = pd.factorize(numbers)
+    return found, places
 
 
 def _group_means(values: Floats, groups: NDArray[np.intp], count: int) -> Floats:
@@ -270,6 +271,10 @@ def _group_sums(values: Floats, groups: NDArray[np.intp], count: int) -> Floats:
 
 def cells_of(results: Results) -> Cells:
     """Arrange a results table by run and outlier set."""
+    return results.once(_arranged)
+
+
+def _arranged(results: Results) -> Cells:
     frame = results.frame
     factors = results.factor_names
     columns = {name: _coded(results, name) for name in ("detector", "id", "ood", *factors)}
@@ -284,6 +289,10 @@ def cells_of(results: Results) -> Cells:
             numbers[row, cell] = frame[name].to_numpy(dtype=float)
         return numbers
 
+    def frozen(numbers: Floats) -> Floats:
+        numbers.flags.writeable = False  # whoever asks for the cells shares them
+        return numbers
+
     levels = [dict(zip(factors, own, strict=True)) for own in runs]
     return Cells(
         results=results,
@@ -291,9 +300,9 @@ def cells_of(results: Results) -> Cells:
         detectors=tuple(detectors),
         runs={_label(own): own for own in levels},
         pairs=tuple(Pair(*own) for own in pairs),
-        values=by_cell("value"),
-        spreads=np.nan_to_num(by_cell("spread")),
-        accuracy=mean_of_known(by_cell("accuracy")),
+        values=frozen(by_cell("value")),
+        spreads=frozen(np.nan_to_num(by_cell("spread"))),
+        accuracy=frozen(mean_of_known(by_cell("accuracy"))),
         run=kept // len(pairs),
         pair=kept % len(pairs),
     )

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
+from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.words import DOMINANT, SHOWN, SIGNIFICANT, listing, missing_lines
+from oodometer.protocols.robustness.runs import state_spreads
 from oodometer.protocols.robustness.scored import ScoredMetric
 from oodometer.protocols.robustness.views import metric_label, pair_label, unit
 
@@ -63,7 +66,7 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
     ]
     if senseless:
         lines.append(f"No score where the mean is not above 0: {listing(senseless[:SHOWN])}.")
-    if any(runs.spreads.any() for runs in metric.cells.values()):
+    if state_spreads(metric.cells):
         lines.append(
             "Standard deviations are those stated in the table, which does not say whether they "
             "were divided by N or N - 1."
@@ -76,10 +79,12 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
 def missing(metric: ScoredMetric) -> tuple[str, ...]:
     """What the table says itself, and the gaps that it does not mention."""
     stated = metric.results.missing
-    runs = sum(
-        max((n for (_, lv), n in metric.wanted.items() if lv == level)) for level in metric.levels
-    )
-    lines = list(missing_lines(stated, runs))
+    by_level: dict[str, int] = {}
+    by_pair: Counter[Pair] = Counter()
+    for (pair, level), wanted in metric.wanted.items():
+        by_level[level] = max(wanted, by_level.get(level, 0))
+        by_pair[pair] += wanted
+    lines = list(missing_lines(stated, sum(by_level.values())))
     for pair in metric.pairs:
         for detector in metric.detectors:
             lacks = metric.lacking(pair, detector)
@@ -88,12 +93,11 @@ def missing(metric: ScoredMetric) -> tuple[str, ...]:
                 for part in stated
             )
             if lacks and not known:
-                total = sum(n for (p, _), n in metric.wanted.items() if p == pair)
                 levels = ", ".join(level for level in lacks if level)
                 where = f" ({metric.factor} {levels})" if levels else ""
                 lines.append(
-                    f"{detector} on {pair_label(metric, pair)}: {sum(lacks.values())} of {total} "
-                    f"values are missing{where}; not scored"
+                    f"{detector} on {pair_label(metric, pair)}: {sum(lacks.values())} of "
+                    f"{by_pair[pair]} values are missing{where}; not scored"
                 )
     return tuple(lines)
 

@@ -40,6 +40,22 @@ class Runs:
         return Moments(between.mean, between.variance + within)
 
 
+class Parts(NamedTuple):
+    """The parts of a mixture."""
+
+    units: tuple[tuple[str], ...]  # the name of each
+    moments: Moments  # one mean and one variance per part
+    runs: Sequence[Runs] = ()  # of each part; none if each has one run only
+
+    @classmethod
+    def of(cls, runs: Mapping[str, Runs]) -> Parts:
+        """Parts of any number of runs, by name."""
+        moments = [own.moments for own in runs.values()]
+        means, variances = ([part[place] for part in moments] for place in (0, 1))
+        units = tuple((name,) for name in runs)
+        return cls(units, Moments(np.array(means), np.array(variances)), tuple(runs.values()))
+
+
 class _Block(NamedTuple):
     """The runs of all detectors on one pair under one level."""
 
@@ -49,7 +65,7 @@ class _Block(NamedTuple):
     present: NDArray[np.bool_]
 
 
-class _CellRuns(Mapping[tuple[Pair, str, str], Runs]):
+class CellRuns(Mapping[tuple[Pair, str, str], Runs]):
     """Runs by pair, detector and level, each made when it is read: a table may have millions."""
 
     def __init__(self, detectors: Sequence[str], blocks: Mapping[tuple[Pair, str], _Block]) -> None:
@@ -69,6 +85,29 @@ class _CellRuns(Mapping[tuple[Pair, str, str], Runs]):
         return Runs(tuple(compress(block.labels, own)), block.values[row, own],
                     block.spreads[row, own])  # fmt: skip
 
+    def single(self, pair: Pair, levels: Sequence[str]) -> dict[str, Parts]:
+        """Each detector's parts on a pair if all levels have one run; else nothing."""
+        blocks = [self._blocks[pair, level] for level in levels]
+        if not blocks or any(len(block.labels) > 1 for block in blocks):
+            return {}
+        values = np.concatenate([block.values for block in blocks], axis=1)
+        variances = np.concatenate([block.spreads for block in blocks], axis=1) ** 2
+        units = tuple((level,) for level in levels)
+        return {
+            name: Parts(units, Moments(values[row], variances[row]))
+            for name, row in self._rows.items()
+        }
+
+    @property
+    def state_spreads(self) -> bool:
+        """Whether some value comes with a standard deviation."""
+        return any(block.spreads[block.present].any() for block in self._blocks.values())
+
+    @property
+    def places(self) -> list[tuple[Pair, str]]:
+        """The pairs and levels that some detector has."""
+        return [key for key, have in self._have.items() if any(have)]
+
     def counted(self) -> dict[tuple[Pair, str], dict[str, int]]:
         """How many runs each detector has on a pair under a level; none of them is made."""
         return {key: dict(zip(self._rows, have, strict=True)) for key, have in self._have.items()}
@@ -81,11 +120,31 @@ class _CellRuns(Mapping[tuple[Pair, str, str], Runs]):
         return sum(sum(map(bool, have)) for have in self._have.values())
 
 
+def parts_of(
+    cells: Mapping[tuple[Pair, str, str], Runs],
+    pair: Pair,
+    detectors: Sequence[str],
+    levels: Sequence[str],
+) -> Iterator[tuple[str, Parts]]:
+    """The parts of each of these detectors on a pair: one per level."""
+    single = cells.single(pair, levels) if isinstance(cells, CellRuns) else {}
+    for name in detectors:
+        own = single.get(name)
+        yield name, own or Parts.of({level: cells[pair, name, level] for level in levels})
+
+
+def state_spreads(cells: Mapping[tuple[Pair, str, str], Runs]) -> bool:
+    """Whether a table states standard deviations of some values."""
+    if isinstance(cells, CellRuns):
+        return cells.state_spreads
+    return any(runs.spreads.any() for runs in cells.values())
+
+
 def count_runs(
     cells: Mapping[tuple[Pair, str, str], Runs],
 ) -> dict[tuple[Pair, str], dict[str, int]]:
     """How many runs each detector has on a pair under a level."""
-    if isinstance(cells, _CellRuns):
+    if isinstance(cells, CellRuns):
         return cells.counted()
     counts: dict[tuple[Pair, str], dict[str, int]] = {}
     for (pair, detector, level), runs in cells.items():
@@ -93,7 +152,7 @@ def count_runs(
     return counts
 
 
-def runs_by_level(cells: Cells, factor: str) -> Mapping[tuple[Pair, str, str], Runs]:
+def runs_by_level(cells: Cells, factor: str) -> CellRuns:
     """Runs of each pair, detector and level of the factor, in the order of their labels."""
     levels = [own.get(factor, "") for own in cells.runs.values()]
     labels = [
@@ -111,7 +170,7 @@ def runs_by_level(cells: Cells, factor: str) -> Mapping[tuple[Pair, str, str], R
         blocks[pair, level] = _Block(
             own, cells.values[:, here], cells.spreads[:, here], cells.present[:, here]
         )
-    return _CellRuns(cells.detectors, blocks)
+    return CellRuns(cells.detectors, blocks)
 
 
 def all_but_each(size: int) -> NDArray[np.intp]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,7 +15,14 @@ from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
 from oodometer.protocols.common.words import count
-from oodometer.protocols.robustness.runs import Runs, all_but_each, count_runs, runs_by_level
+from oodometer.protocols.robustness.runs import (
+    Parts,
+    Runs,
+    all_but_each,
+    count_runs,
+    parts_of,
+    runs_by_level,
+)
 from oodometer.results import Results
 from oodometer.stats.jackknife import PositiveStatistic
 from oodometer.stats.mixture import (
@@ -105,7 +112,11 @@ class ScoredMetric:
 
     def levels_of(self, pair: Pair) -> list[str]:
         """The levels under which a pair was measured at all."""
-        return [level for level in self.levels if (pair, level) in self.wanted]
+        return self._levels[pair]
+
+    @cached_property
+    def _levels(self) -> dict[Pair, list[str]]:
+        return {p: [lv for lv in self.levels if (p, lv) in self.wanted] for p in self.pairs}
 
     @cached_property
     def detector_scores(self) -> dict[tuple[Pair, str], Score]:
@@ -115,13 +126,11 @@ class ScoredMetric:
                 (self.pairs[0], name): self._blocked(name) for name in self.whole(self.pairs[0])
             }
         return {
-            (pair, detector): self._score(
-                [(level, self.cells[pair, detector, level]) for level in self.levels_of(pair)],
-                self._shared_runs,
-            )
+            (pair, detector): self._score(parts, self._shared_runs)
             for pair in self.pairs
-            for detector in self.detectors
-            if not self.lacking(pair, detector)
+            for detector, parts in parts_of(
+                self.cells, pair, self.whole(pair), self.levels_of(pair)
+            )
         }
 
     @cached_property
@@ -132,27 +141,25 @@ class ScoredMetric:
             pairs = [pair for pair in self.pairs if pair.id == id_set]
             for detector in self.detectors:
                 for level in self.levels:
-                    parts = [(pair.ood, self.cells.get((pair, detector, level))) for pair in pairs]
-                    whole = [(name, runs) for name, runs in parts if runs is not None]
+                    parts = {pair.ood: self.cells.get((pair, detector, level)) for pair in pairs}
+                    whole = {name: runs for name, runs in parts.items() if runs is not None}
                     gaps = any(level in self.lacking(pair, detector) for pair in pairs)
                     if len(whole) == len(pairs) and not gaps:
                         shared = self._shared_runs or level
-                        scores[id_set, detector, level] = self._score(whole, shared)
+                        scores[id_set, detector, level] = self._score(Parts.of(whole), shared)
         return scores
 
-    def _score(self, parts: Sequence[tuple[str, Runs]], shared: str = "") -> Score:
+    def _score(self, parts: Parts, shared: str = "") -> Score:
         """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
-        moments = [runs.moments for _, runs in parts]
-        means = np.array([part.mean for part in moments])
-        variances = np.array([part.variance for part in moments])
-        units, without, strata = _leaving_out(parts, means, variances, shared, self.epsilon)
-        mixed = mixture(means, variances, self.epsilon)
+        variances = parts.moments.variance
+        units, without, strata = _leaving_out(parts, shared, self.epsilon)
+        mixed = mixture(*parts.moments, self.epsilon)
         with np.errstate(divide="ignore"):
             logs = np.log(self._number(without))
         bounded = self.unit == "percent" and not self.results.higher_is_better
         return Score(
             value=float(self._number(mixed)),
-            units=tuple(units),
+            units=units,
             logs=logs,
             strata=strata,
             largest=LARGEST_PRODUCT if bounded else math.inf,
@@ -226,39 +233,34 @@ def _heaviest(shares: Floats, variances: Floats) -> float:
 
 
 def _leaving_out(
-    parts: Sequence[tuple[str, Runs]],
-    means: Floats,
-    variances: Floats,
-    shared: str,
-    epsilon: Epsilon,
-) -> tuple[list[tuple[str, ...]], Moments, NDArray[np.intp]]:
+    parts: Parts, shared: str, epsilon: Epsilon
+) -> tuple[tuple[tuple[str, ...], ...], Moments, NDArray[np.intp]]:
     """Units, the moments of the mixture without each of them, and the units in each stratum.
 
     A unit is a run where every part has at least three (two would leave no variance, and intervals
     that cover 75% to 90% only); otherwise a part, if there are three.
     """
-    labels = [runs.labels for _, runs in parts]
+    labels = [runs.labels for runs in parts.runs]
     together = all(names == labels[0] for names in labels)
-    if min(map(len, labels)) >= FEWEST and (together or not shared):
+    size = len(parts.units)
+    if min(map(len, labels), default=1) >= FEWEST and (together or not shared):
         # Runs that all parts share are left out of all at once, others of one part at a time.
-        groups = [list(range(len(parts)))] if shared else [[part] for part in range(len(parts))]
+        groups = [list(range(size))] if shared else [[part] for part in range(size)]
         strata = np.array([len(labels[group[0]]) for group in groups])
-        kept = Moments(*(np.tile(moment, (strata.sum(), 1)) for moment in (means, variances)))
+        kept = Moments(*(np.tile(moment, (strata.sum(), 1)) for moment in parts.moments))
         first = 0
-        for group, size in zip(groups, strata, strict=True):
+        for group, own in zip(groups, strata, strict=True):
             for part in group:
-                without = parts[part][1].moments_without_each
-                kept.mean[first : first + size, part] = without.mean
-                kept.variance[first : first + size, part] = without.variance
-            first += size
-        names = [(shared or parts[g[0]][0], label) for g in groups for label in labels[g[0]]]
-        return list(names), mixture(*kept, epsilon), strata
-    size = len(parts)
+                without = parts.runs[part].moments_without_each
+                kept.mean[first : first + own, part] = without.mean
+                kept.variance[first : first + own, part] = without.variance
+            first += own
+        names = ((shared or parts.units[g[0]][0], label) for g in groups for label in labels[g[0]])
+        return tuple(names), mixture(*kept, epsilon), strata
     if size < FEWEST:
         nothing = np.empty(0)
-        return [], Moments(nothing, nothing), np.empty(0, dtype=np.intp)
-    units: list[tuple[str, ...]] = [(name,) for name, _ in parts]
-    return units, mixtures_without_each(means, variances, epsilon), np.array([size])
+        return (), Moments(nothing, nothing), np.empty(0, dtype=np.intp)
+    return parts.units, mixtures_without_each(*parts.moments, epsilon), np.array([size])
 
 
 def arrange(
@@ -285,8 +287,8 @@ def arrange(
         results,
         chosen,
         epsilon,
-        tuple(dict.fromkeys(level for _, _, level in runs)),
-        tuple(dict.fromkeys(pair for pair, _, _ in runs)),
+        tuple(dict.fromkeys(level for _, level in runs.places)),
+        tuple(dict.fromkeys(pair for pair, _ in runs.places)),
         runs,
         "percent" if is_share else "as given",
         tuple(name for name in names(kinds, "re_evaluation") if name in varied),
