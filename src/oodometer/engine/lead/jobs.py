@@ -47,6 +47,14 @@ class Job:
             return f"search-{self.artefacts[0].key}"
         return f"run-{digest(sorted(part.key for part in self.run.artefacts))}"
 
+    @cached_property
+    def needs(self) -> tuple[TrainingPlan, ...]:
+        """What must be prepared before its blocked units: other networks, of a search its run."""
+        if not self.search:
+            return self.run.companions
+        read = {key for part in self.artefacts for key in part.parents}
+        return (self.run, *(m for m in self.run.companions if m.model in read))
+
     @property
     def done(self) -> bool:
         """Whether nothing is left."""

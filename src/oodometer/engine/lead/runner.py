@@ -138,9 +138,7 @@ class Runner:
     def _let_go(self) -> None:
         """Hand out what waited for other runs, once these are extracted or have failed."""
         for job in self._schedule.open:
-            own = () if job.of is None else (job.run,)
-            needed = (*own, *job.run.companions)
-            if job.blocked and all(self._jobs[plan.label].prepared for plan in needed):
+            if job.blocked and all(self._jobs[plan.label].prepared for plan in job.needs):
                 self._schedule.release(job)
 
     def _task(self, piece: Piece) -> Task:

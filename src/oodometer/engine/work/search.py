@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +48,32 @@ class Searcher:
 
     def __init__(self, worker: RunWorker, detectors: Sequence[str]) -> None:
         self._worker, self._run, self._detectors = worker, worker.run, detectors
+        self._kept: _Open | None = None  # the detector of the last search: the next may be its own
 
     def search(self, search: Artefact) -> list[Missing]:
         """Do a search that the store lacks; return what failed."""
         missing: list[Missing] = []
-        with self._telling(search, missing), self._opened(search.about.name) as scorer:
-            known = validation_samples(self._run.spec, self._worker.source())
-            known_scores = scores_of(scorer, _floats(known, _KNOWN), self._batch)
-            self._search(self._run.searches[search.about.dataset], scorer, known_scores)
+        with self._telling(search, missing):
+            opened = self._open(search.about.name)
+            self._search(self._run.searches[search.about.dataset], opened.scorer, opened.known)
         return missing
+
+    def close(self) -> None:
+        """Let go of the networks that are kept open from search to search."""
+        if self._kept is not None:
+            self._kept.networks.close()
+            self._kept = None
+
+    def _open(self, label: str) -> _Open:
+        """A detector with its networks, and its scores of known data; kept for the next search."""
+        if self._kept is None or self._kept.label != label:
+            self.close()
+            with ExitStack() as networks:
+                scorer = networks.enter_context(self._opened(label))
+                known = validation_samples(self._run.spec, self._worker.source())
+                scores = scores_of(scorer, _floats(known, _KNOWN), self._batch)
+                self._kept = _Open(label, scorer, scores, networks.pop_all())
+        return self._kept
 
     def score_found(self, parts: Sequence[Artefact]) -> list[Missing]:
         """Score what the searches of the run have found with a detector."""
@@ -167,6 +184,16 @@ class Searcher:
             },
         )
         self._worker.store.discard("progress", plan.progress)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A detector as a function of images."""
+
+    label: str
+    scorer: Scorer
+    known: NDArray[np.float64]  # scores of validation images
+    networks: ExitStack
 
 
 @dataclass(frozen=True)

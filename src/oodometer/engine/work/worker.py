@@ -88,6 +88,8 @@ class RunWorker(NetworkWorker):
 
     def _score(self, unit: str) -> list[Missing]:
         parts = self.run.units[unit]
+        if parts[0].kind != "searches":
+            self._searcher.close()
         if parts[0].kind == "scores":
             self.asker.prepare_for(parts[0].about.name)
             return self._scorer.score(parts[0].about.name)
@@ -98,6 +100,10 @@ class RunWorker(NetworkWorker):
             missing = self._searcher.score_found(parts)
         self.spent("score", started, unit)
         return missing
+
+    def close(self) -> None:
+        """Let go of what is kept open from task to task."""
+        self._searcher.close()
 
     def _let_go(self) -> None:
         super()._let_go()
