@@ -290,9 +290,12 @@ class Runner:
         self._mark(part for part in job.artefacts if part.key in there)
 
     def _may_be_mine(self, part: Artefact, run: TrainingPlan) -> bool:
-        """Whether it is a checkpoint in mid-training, or what several runs share."""
-        together = part.stage == "score" and part.kind in ("probes", "found")
-        return together or (part.kind == "models" and run.training in self._trained)
+        """Whether it is a checkpoint in mid-training, or made for another run that shares it."""
+        if part.kind == "models":
+            return run.training in self._trained
+        pieces = self._schedule.under_way.values() if part.stage == "score" else ()
+        made = (each for p in pieces if p.units for each in made_by_scoring(p.job.run, p.units))
+        return any(each.key == part.key for each in made)
 
     def _look_around(self) -> None:
         """Now and then: keep claims alive, and see what came from elsewhere."""
