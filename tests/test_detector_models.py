@@ -19,8 +19,8 @@ import oodometer as om
 from oodometer.cli import app
 from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost
+from oodometer.engine.lead.jobs import Job
 from oodometer.engine.lead.run import make_plan, read_contents
-from oodometer.engine.lead.schedule import Job
 from oodometer.engine.plan.models import _version
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import FolderStore

@@ -11,6 +11,8 @@ from test_engine_searches import kept, make_study, planned
 from test_generators import bars
 
 from oodometer.engine.lead.collect import gather
+from oodometer.engine.lead.estimates import Cost
+from oodometer.engine.lead.jobs import jobs_of
 from oodometer.engine.lead.run import run_study
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import Outcome, plan_record
@@ -55,8 +57,10 @@ def test_one_generator_serves_all_runs_and_is_a_parent_of_searches(done) -> None
     by_generator = [part for part in searches if "stylegan2" in part.title]
     assert len(searches) == 2 * 2 and len(by_generator) == 2
     assert all((network.model in part.parents) == (part in by_generator) for part in searches)
-    for run in made.runs:
-        assert run.waits("search against max_softmax")
+    jobs = jobs_of(made.runs, dict.fromkeys(made.study.runs(), Cost(1, 1, 1)), lambda part: False)
+    for job in jobs:
+        waits = any(plan.model == network.model for plan in job.needs)
+        assert waits == ("stylegan2" in job.search or not job.search)
 
 
 def test_what_is_found_are_images_of_the_generator(done) -> None:

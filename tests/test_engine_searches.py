@@ -9,12 +9,15 @@ import pytest
 import torch
 
 from oodometer.engine.lead.collect import gather
+from oodometer.engine.lead.estimates import Cost
+from oodometer.engine.lead.jobs import jobs_of
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import Outcome, plan_record
 from oodometer.engine.stores import MemoryStore, Store
 from oodometer.engine.stores.base import content_path
 from oodometer.engine.upkeep.verify import recompute
+from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.errors import UserError
 from oodometer.lab.search import make_variation
@@ -221,13 +224,77 @@ def test_detectors_that_read_other_runs_or_outliers_are_not_searched(stripes: st
     assert {s.detector for run in made.runs for s in run.searches.values()} == {"max_softmax"}
 
 
-def test_lost_searches_are_done_again(stripes: str) -> None:
+def test_lost_searches_are_done_again_each_by_any_runner(
+    stripes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another runner has the run and one of its searches: the other search is done here."""
     study = make_study(stripes, detectors=["max_softmax"], factors=[], ood=["inverted"])
     store = MemoryStore()
     run_study(study, store)
     made = planned(study)
     before = kept(store, made)
-    search = next(part for part in made.artefacts if part.kind == "searches")
-    store.remove_file(content_path(search.kind, search.key))
-    run_study(study, store)
+    parts = [part for part in made.artefacts if part.kind in ("searches", "found")]
+    theirs, ours = (part for part in parts if part.kind == "searches")
+    for part in parts:
+        store.remove_file(content_path(part.kind, part.key))
+    monkeypatch.setattr("oodometer.engine.lead.runner.SECONDS_BETWEEN_LOOKS", 0.01)
+    jobs = jobs_of(made.runs, {"base": Cost(1.0, 1.0, 1)}, lambda part: False)
+    claims = [job.claim for job in jobs[:2]]
+    other = "somebody else, on another machine"
+    for claim in claims:
+        assert store.claim(claim, other, 1e6)
+    shared: list[bool] = []
+
+    def watch(state: Progress) -> None:
+        if not shared and store.has(ours.kind, ours.key):
+            shared.append(not store.has(theirs.kind, theirs.key))
+            for claim in claims:
+                store.release(claim, other)
+
+    run_study(study, store, progress=watch)
+    assert shared == [True]
     assert kept(store, made) == before
+
+
+def test_repeats_search_with_other_seeds_and_change_nothing_of_the_first(
+    stripes: str, done: tuple[Plan, MemoryStore, Outcome]
+) -> None:
+    made, whole, _ = done
+    settings = {"variations": ["affine"], "steps": 4, "images": 10, "detectors": ["max_softmax"]}
+    study = make_study(stripes, searches=settings | {"repeats": 3}, ood=["inverted"])
+    store = MemoryStore()
+    store._files = dict(whole._files)
+    outcome = run_study(study, store)
+    assert not outcome.missing
+    again = planned(study)
+    new = {part.key for part in again.artefacts} - {part.key for part in made.artefacts}
+    repeats = [s for s in again.runs[0].searches.values() if s.repeat > 1]
+    assert len(new) == len(again.runs) * len(repeats) * 2  # searches, each scored by one detector
+    latent = {
+        search.seed: bytes_to_arrays(store.load("searches", search.key))["latent"].tobytes()
+        for search in again.runs[0].searches.values()
+    }
+    assert len(set(latent.values())) == len(latent) == 3
+    table = gather(plan_record(again), store)
+    names = [name for name, info in table.sets.items() if info.role == "search"]
+    assert [table.sets[name].repeat for name in names] == [1, 2, 3]
+    ranks = np.array(
+        [
+            [
+                (
+                    table.scores(run, "max_softmax", table.id)
+                    < table.scores(run, "max_softmax", name).min()
+                ).sum()
+                for name in names
+            ]
+            for run in table.runs
+        ]
+    )
+    first = outcome.findings[0].tables[0]
+    shown = dict(zip(first.columns, first.rows[0], strict=True))
+    within = np.mean([np.std(own, ddof=1) ** 2 for own in ranks]) ** 0.5 / 3**0.5
+    assert float(shown["lowest rank"]) == pytest.approx(ranks.mean(), abs=0.05)
+    assert float(shown["± over repeats"]) == pytest.approx(within, abs=0.05)
+    assert float(shown["± over runs"]) == pytest.approx(
+        np.std(ranks.mean(1), ddof=1) / 2**0.5, abs=0.05
+    )

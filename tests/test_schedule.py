@@ -8,7 +8,8 @@ import pytest
 
 from oodometer.engine.lead import estimates
 from oodometer.engine.lead.estimates import Cost, DataSize, Durations, estimate
-from oodometer.engine.lead.schedule import Job, Schedule
+from oodometer.engine.lead.jobs import Job, jobs_of
+from oodometer.engine.lead.schedule import Schedule
 from oodometer.engine.lead.tasks import Report
 from oodometer.engine.lead.timing import Timing
 from oodometer.engine.plan.plan import RunPlan
@@ -255,37 +256,44 @@ def test_searches_are_handed_out_one_at_a_time_and_what_they_find_is_scored_at_t
     plans = [SearchPlan(f"d{n}", "set", "affine", f"s{n}", (), wanted) for n in range(2)]
     found = {f"d{n}": {plan.title: f"f{n}{plan.key}" for plan in plans} for n in range(2)}
     run = replace(one.run, searches={plan.title: plan for plan in plans}, found=found)
-    both = Job(run, one.cost, trained=True, prepared=True)
-    both.waiting = [unit for unit in run.units if not run.waits(unit)]
-    both.blocked = [unit for unit in run.units if run.waits(unit)]
-    assert both.blocked == ["d0 on found images", "d1 on found images"]
-    schedule = Schedule([both], Durations(), slots=1)
+    whole, *searches = jobs_of([run], {"one": one.cost}, lambda part: part.stage != "score")
+    assert whole.blocked == ["d0 on found images", "d1 on found images"]
+    assert [job.blocked for job in searches] == [[job.search] for job in searches]
+    assert len({job.claim for job in (whole, *searches)}) == 3
+    schedule = Schedule([whole, *searches], Durations(), slots=1)
     handed: list[tuple[str, ...]] = []
-    while both.waiting or both.blocked:
-        schedule.release(both)
+    while schedule.open:
+        for job_of_it in schedule.open:
+            schedule.release(job_of_it)
         piece = schedule.pick("", lambda job: True)
         handed.append(piece.units)
-        schedule.release(both)  # of what is under way, nothing is found yet
+        schedule.release(whole)  # of what is under way, nothing is found yet
         schedule.end(piece.name)
+        schedule.close_done()
     assert handed == [
-        ("d0", "d1"), ("search against d0",), ("search against d1",),
+        ("d0", "d1"),
+        ("search for affine of set against d0",),
+        ("search for affine of set against d1",),
         ("d0 on found images", "d1 on found images"),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_search_that_runs_share_is_not_done_twice_at_once():
     from oodometer.engine.plan.searches import SearchPlan
     from oodometer.study import Searches
 
-    wanted, jobs = Searches(variations=("affine",)), []
+    wanted, runs = Searches(variations=("affine",)), []
     for label in ("one", "two"):
         plans = [
             SearchPlan("shared", "set", "affine", "s", (), wanted),
             SearchPlan("own", "set", "affine", f"s{label}", (), wanted),
         ]
-        run = replace(job(label, label, 1.0, 0).run, searches={plan.title: plan for plan in plans})
-        jobs.append(Job(run, Cost(1.0, 1.0, 10), trained=True, prepared=True))
-        jobs[-1].waiting = list(run.units)
-    schedule = Schedule(jobs, Durations(), slots=2)
-    handed = [schedule.pick(label, lambda job: True).units for label in ("one", "two")]
-    assert handed == [("search against shared",), ("search against own",)]
+        run = job(label, label, 1.0, 0).run
+        runs.append(replace(run, searches={plan.title: plan for plan in plans}))
+    cost = Cost(1.0, 1.0, 10)
+    jobs = jobs_of(runs, {"one": cost, "two": cost}, lambda part: part.stage != "score")
+    schedule = Schedule([job for job in jobs if not job.done], Durations(), slots=2)
+    for each in schedule.open:
+        schedule.release(each)
+    handed = [schedule.pick(label, lambda job: True).units[0] for label in ("one", "two")]
+    assert [unit.rpartition(" ")[2] for unit in handed] == ["shared", "own"]

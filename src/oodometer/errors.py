@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -12,6 +12,14 @@ class UserError(ValueError):
 
     The command line prints it without a traceback; in Python it is an ordinary ``ValueError``.
     """
+
+
+class NotFiniteError(UserError):
+    """Some answers are NaN or infinite: those at `rows`."""
+
+    def __init__(self, sentence: str, rows: Sequence[int]) -> None:
+        super().__init__(sentence)
+        self.rows = tuple(rows)
 
 
 def describe(problem: BaseException, *, named: bool = True) -> str:

@@ -86,18 +86,30 @@ class SetInfo:
     - **ood**: an outlier set, which every protocol reads.
     - **search**: outliers that a search has found, `against` a detector, among variations `of`
       another set, the first of its samples in order, `by` which variation. They were chosen by
-      their scores, so that comparisons do not read them.
+      their scores, so that comparisons do not read them. A search may be repeated with another
+      seed; `repeat` counts from 1.
     """
 
     role: Role = "ood"
     against: str = ""
     of: str = ""
     by: str = ""
+    repeat: int = 1
     digest: str = ""  # of the samples, where it is known
 
     def __post_init__(self) -> None:
         if self.role not in get_args(Role):
             raise unknown("role of a data set", self.role, get_args(Role))
+
+
+def search_title(variation: str, outliers: str, detector: str, repeat: int = 1) -> str:
+    """The name of the data set that a search finds.
+
+    >>> search_title("affine", "svhn", "knn", 2)
+    'affine of svhn against knn, repeat 2'
+    """
+    title = f"{variation} of {outliers} against {detector}"
+    return title if repeat == 1 else f"{title}, repeat {repeat}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,7 +27,15 @@ from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import load_own_data
 from oodometer.lab.search import HasVariation, SearchResult, Variation, as_variation, search
 from oodometer.protocols import score_protocol
-from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo, join_runs, validation_half
+from oodometer.scores import (
+    Missing,
+    ScoreRow,
+    ScoreTable,
+    SetInfo,
+    join_runs,
+    search_title,
+    validation_half,
+)
 from oodometer.scoring import choices
 from oodometer.searches.gallery import SHOWN, Found, galleries, searches_table
 from oodometer.searches.scorers import Scorer, is_trained, opened, scores_of
@@ -52,6 +61,7 @@ class _Plan:
     steps: int
     seconds: float | None
     seed: int
+    repeats: int
     batch_size: int
     folder: PathLike | None
 
@@ -69,6 +79,7 @@ def attack(
     seconds: float | None = None,
     images: int = 200,
     seed: int = 0,
+    repeats: int = 1,
     weights: PathLike | Sequence[PathLike] = (),
     mean: Sequence[float] = (),
     std: Sequence[float] = (),
@@ -87,12 +98,13 @@ def attack(
     "linf", a `Variation`, a fitted generator or the file of one). Half of the ID data standardizes
     the scores, the other half is what outliers are compared with. `steps` and `seconds` limit each
     search; `method` and `seed` are those of `search`, and so is `folder`, in which an interrupted
-    attack is resumed. Detectors with networks of their own are trained on `train`, of this `size`
-    and with these `auxiliary` outliers, as by `fit_detector`; if there are no others, `model` may
-    be None.
+    attack is resumed. Each search is done `repeats` times, with seeds from `seed` on, which gives
+    the lowest rank a standard error; other figures are those of the first. Detectors with networks
+    of their own are trained on `train`, of this `size` and with these `auxiliary` outliers, as by
+    `fit_detector`; if there are no others, `model` may be None.
     """
     chosen = choices(detectors)
-    plan = _planned(variations, method, steps, seconds, seed, batch_size, folder)
+    plan = _planned(variations, method, steps, seconds, seed, repeats, batch_size, folder)
     note = notify or (lambda _: None)
     data = load_own_data(train, id, ood, mean, std)
     sets = {name: images_of(name, data) for name in data.sets}
@@ -139,6 +151,7 @@ def attack_scores(
     steps: int = 300,
     seconds: float | None = None,
     seed: int = 0,
+    repeats: int = 1,
     batch_size: int = 500,
     folder: PathLike | None = None,
     notify: Callable[[str], None] | None = None,
@@ -146,7 +159,7 @@ def attack_scores(
     """Do the same to any functions from images in [0, 1] to scores, higher = more OOD."""
     if not isinstance(detectors, Mapping) or not detectors:
         raise UserError("detectors must map names to functions of images, such as {'mine': score}.")
-    plan = _planned(variations, method, steps, seconds, seed, batch_size, folder)
+    plan = _planned(variations, method, steps, seconds, seed, repeats, batch_size, folder)
     known, outliers = (
         in_unit_range("id", _tensor(id)),
         {name: in_unit_range(name, _tensor(part)) for name, part in ood.items()},
@@ -166,6 +179,7 @@ def _planned(
     steps: int,
     seconds: float | None,
     seed: int,
+    repeats: int,
     batch_size: int,
     folder: PathLike | None,
 ) -> _Plan:
@@ -174,7 +188,9 @@ def _planned(
     listed = tuple(map(_loaded, variations))
     if not listed:
         raise UserError("variations is empty: name at least one, such as affine.")
-    return _Plan(listed, method, steps, seconds, seed, batch_size, folder)
+    if type(repeats) is not int or repeats < 1:
+        raise UserError(f"repeats must be a whole number of at least 1, got {repeats!r}.")
+    return _Plan(listed, method, steps, seconds, seed, repeats, batch_size, folder)
 
 
 def _searched(
@@ -191,39 +207,91 @@ def _searched(
     found: dict[str, SearchResult] = {}
     sets: dict[str, SetInfo] = {}
     missing: list[Missing] = []
-    usable = dict(scorers)
     for label, scorer in scorers.items():
-        try:
-            known_scores = scores_of(scorer, standard, plan.batch_size)
-            for name, images in outliers.items():
-                for asked in plan.variations:
-                    made = as_variation(asked, tuple(images.shape[1:]))
-                    title = f"{made.name} of {name} against {label}"
-                    found[title] = search(
-                        scorer, made, images if made.conditional else None, method=plan.method,
-                        steps=plan.steps, seconds=plan.seconds, seed=plan.seed,
-                        chains=None if made.conditional else len(images),
-                        known_scores=known_scores, batch_size=plan.batch_size, folder=plan.folder,
-                        progress=_Progress(title, run, note),
-                    )  # fmt: skip
-                    sets[title] = SetInfo("search", against=label, of=name, by=made.name)
-        except UserError as problem:
-            missing.append(Missing(str(problem), detector=label))
-            usable.pop(label)
-    if not usable:
+        searching = _Searching(label, scorer, standard, plan, run, note)
+        for name, images in outliers.items():
+            for info, made in searching.among(name, images):
+                title = search_title(info.by, info.of, label, info.repeat)
+                found[title], sets[title] = made, info
+        missing += searching.missing
+    if not found:
         raise UserError(f"No detector could be searched against. {missing[0]}")
     everything = {"id": test, **outliers, **{title: made.images for title, made in found.items()}}
     rows = []
-    for label, scorer in usable.items():
+    searched = {info.against for info in sets.values()}
+    for label, scorer in scorers.items():
+        if label not in searched:  # and why is said
+            continue
+        scored: dict[int, NDArray[np.float64]] = {}  # what several sets share is scored once
         for name, images in everything.items():
+            info = sets.get(name)
+            if info is not None and info.repeat > 1 and info.against != label:
+                continue
             try:
-                scores = scores_of(scorer, images, plan.batch_size)
+                if id(images) not in scored:
+                    scored[id(images)] = scores_of(scorer, images, plan.batch_size)
             except UserError as problem:
                 missing.append(Missing(str(problem), detector=label, dataset=name))
                 continue
-            rows.append(ScoreRow("", label, "", name, scores, True))
-    table = ScoreTable("id", tuple(rows), missing=tuple(missing), sets=sets)
+            rows.append(ScoreRow("", label, "", name, scored[id(images)], True))
+    table = ScoreTable("id", tuple(rows), missing=tuple(_told_once(missing)), sets=sets)
     return table, found
+
+
+def _told_once(missing: Sequence[Missing]) -> Iterator[Missing]:
+    """One line per detector and reason, however many data sets lack its scores."""
+    where: dict[tuple[str, str], list[Missing]] = {}
+    for part in missing:
+        where.setdefault((part.detector, part.reason), []).append(part)
+    for parts in where.values():
+        yield parts[0] if len(parts) == 1 else replace(parts[0], dataset="")
+
+
+@dataclass
+class _Searching:
+    """The searches against one detector."""
+
+    label: str
+    scorer: Scorer
+    standard: Tensor  # known images, by which scores are standardized
+    plan: _Plan
+    run: str
+    note: Callable[[str], None]
+    missing: list[Missing] = field(default_factory=list)
+    # What a generator makes does not depend on an outlier set: one search serves them all.
+    _made: dict[tuple[int, int, int], SearchResult] = field(default_factory=dict)
+
+    def among(self, name: str, images: Tensor) -> Iterator[tuple[SetInfo, SearchResult]]:
+        """Search among all variations of an outlier set; what fails is noted as missing."""
+        for number, asked in enumerate(self.plan.variations):
+            made = as_variation(asked, tuple(images.shape[1:]))
+            for repeat in range(1, self.plan.repeats + 1):
+                info = SetInfo("search", self.label, name, made.name, repeat)
+                try:
+                    yield info, self._search(made, number, images, info)
+                except UserError as problem:
+                    self.missing.append(Missing(str(problem), detector=self.label, dataset=name))
+
+    def _search(self, made: Variation, number: int, images: Tensor, info: SetInfo) -> SearchResult:
+        key = number, len(images), info.repeat
+        if key in self._made:
+            return self._made[key]
+        title = search_title(made.name, info.of, self.label, info.repeat)
+        plan = self.plan
+        result = search(
+            self.scorer, made, images if made.conditional else None, method=plan.method,
+            steps=plan.steps, seconds=plan.seconds, seed=plan.seed + info.repeat - 1,
+            chains=None if made.conditional else len(images), known_scores=self._known_scores,
+            batch_size=plan.batch_size, folder=plan.folder,
+            progress=_Progress(title, self.run, self.note),
+        )  # fmt: skip
+        if not made.conditional:
+            self._made[key] = result
+        return result
+
+    @cached_property
+    def _known_scores(self) -> NDArray[np.float64]:
+        return scores_of(self.scorer, self.standard, self.plan.batch_size)
 
 
 class _Progress:
@@ -264,7 +332,8 @@ def _concluded(
         for text, names in notes.items()
     )
     first = found[0][2] if found else None
-    asked = sum(made.asked for _, _, made in found)
+    own = list({id(parts[2]): parts for parts in reversed(found)}.values())[::-1]
+    asked = sum(made.asked for _, _, made in own)
     facts = finding.facts
     if first is not None:
         facts += (
@@ -274,7 +343,7 @@ def _concluded(
             ),
             ("images scored by searches", f"{asked:,}"),
         )
-    shown = [_shown(table, *parts, outliers) for parts in found if parts[1] in table.sets]
+    shown = [_shown(table, *parts, outliers) for parts in own if parts[1] in table.sets]
     noted = replace(
         finding,
         facts=facts,

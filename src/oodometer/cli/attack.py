@@ -51,6 +51,9 @@ def attack(
         int, typer.Option(min=1, help="Images of each outlier set to vary, one chain each.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Repeats of each search, with the seeds that follow.")
+    ] = 1,
     weights: Weights = None,
     mean: Mean = "",
     std: Std = "",
@@ -73,8 +76,8 @@ def attack(
     result = attacks.attack(
         model, train, id, ood, detectors=split_names(detectors),
         variations=split_names(variation), method=method, steps=steps, seconds=seconds,
-        images=images, seed=seed, weights=weights or [], mean=numbers("mean", mean),
-        std=numbers("std", std), head=head or None, device=device,
+        images=images, seed=seed, repeats=repeats, weights=weights or [],
+        mean=numbers("mean", mean), std=numbers("std", std), head=head or None, device=device,
         auxiliary=auxiliary or None, size=size, folder=out / "searches", notify=note,
     )  # fmt: skip
     said = {

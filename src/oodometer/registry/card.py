@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from oodometer.calls import Setting
-from oodometer.errors import UserError, unknown
+from oodometer.errors import NotFiniteError, UserError, unknown
 from oodometer.needs import OUTLIERS, Need, in_text, parse_needs
 from oodometer.outputs import Outputs, RefusedError, View
 
@@ -216,9 +216,11 @@ class Detector:
                 )
             bad = ~values.isfinite()
             if bad.any():
-                raise UserError(
-                    f"Detector '{self.name}' returned NaN or infinity for {int(bad.sum())} of "
-                    f"{len(test)} samples, the first at row {int(bad.nonzero()[0])}."
+                rows = bad.nonzero()[:, 0].tolist()
+                raise NotFiniteError(
+                    f"Detector '{self.name}' returned NaN or infinity for {len(rows)} of "
+                    f"{len(test)} samples, the first at row {rows[0]}.",
+                    rows,
                 )
             return values
 

@@ -36,11 +36,10 @@ class Found:
 
 
 def galleries(table: ScoreTable, found: Sequence[Found]) -> tuple[Gallery, ...]:
-    """One gallery per search of the first run, the lowest scores first."""
+    """One gallery per search of the first run, repeats left out, the lowest scores first."""
     first = found[0].run if found else ""
-    return tuple(
-        _gallery(table, made) for made in found if made.run == first and made.name in table.sets
-    )
+    known = [made for made in found if made.run == first and made.name in table.sets]
+    return tuple(_gallery(table, made) for made in known if table.sets[made.name].repeat == 1)
 
 
 def _gallery(table: ScoreTable, made: Found) -> Gallery:
@@ -65,21 +64,18 @@ def _gallery(table: ScoreTable, made: Found) -> Gallery:
 
 
 def searches_table(table: ScoreTable, found: Iterable[Found]) -> Table:
-    """How the searches went: one line per data set that was found, runs together."""
-    by_name: dict[str, list[Found]] = {}
+    """How the searches went: one line per search, runs and repeats together."""
+    by_title: dict[tuple[str, str, str], list[Found]] = {}
     for made in found:
-        if made.name in table.sets:
-            by_name.setdefault(made.name, []).append(made)
+        if about := table.sets.get(made.name):
+            by_title.setdefault((about.against, about.by, about.of), []).append(made)
     rows: list[tuple[TableCell, ...]] = []
-    for name, parts in by_name.items():
-        about = table.sets[name]
+    for title, parts in by_title.items():
         modes = [_modes(table, made) for made in parts]
         counted = [str(number) for number in modes if number is not None]
         rows.append(
             (
-                about.against,
-                about.by,
-                about.of,
+                *title,
                 ", ".join(dict.fromkeys(counted)) if len(set(counted)) == 1 else ", ".join(counted),
                 float(np.mean([made.acceptance for made in parts])),
                 float(np.mean([made.effective for made in parts])),
@@ -95,7 +91,7 @@ def searches_table(table: ScoreTable, found: Iterable[Found]) -> Table:
         ),
         tuple(rows),
         "Failure modes: groups of accepted outliers whose parameters lie apart, by a gap wider "
-        "than chance leaves between evenly spread ones, for each run; not counted where the "
+        "than chance leaves between evenly spread ones, for each search; not counted where the "
         f"parameters are more than {MOST_DIMENSIONS}. Accepted: where 95% of known data are.",
     )  # fmt: skip
 

@@ -160,6 +160,7 @@ class Searches(BaseModel):
     steps: Annotated[StrictInt, Field(ge=1)] = 300  # of each chain
     images: Annotated[StrictInt, Field(ge=2)] = 200  # the first of each set, one chain each
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 0
+    repeats: Annotated[StrictInt, Field(ge=1, le=100)] = 1  # of each search, with seeds one by one
     detectors: Literal["all"] | tuple[str, ...] = "all"  # of the study, that can be searched
 
     @property

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.lead import tasks
 from oodometer.engine.lead.estimates import Cost
-from oodometer.engine.lead.schedule import Job, Piece, Schedule
+from oodometer.engine.lead.jobs import Job, Piece, jobs_of
+from oodometer.engine.lead.schedule import Schedule
 from oodometer.engine.lead.timing import Timing
 from oodometer.engine.plan.artefacts import (
     STAGES,
     Artefact,
-    Has,
     Stage,
     lacking_units,
     made_by_scoring,
@@ -75,7 +75,7 @@ class Runner:
         self._owner = this_owner()
         self._timing = Timing()
         has = present(plan.artefacts, store)
-        jobs = [_look_up(Job(run, costs[run.label]), has) for run in plan.trainings]
+        jobs = jobs_of(plan.trainings, costs, has)
         self._timing.learn(jobs, store)
         self._wanted: dict[Stage, set[str]] = {stage: set() for stage in STAGES}  # keys
         self._there: dict[Stage, set[str]] = {stage: set() for stage in STAGES}
@@ -91,7 +91,7 @@ class Runner:
             memory=settings.memory,
             tell=tell,
         )
-        self._jobs = {job.run.label: job for job in jobs}
+        self._jobs = {job.run.label: job for job in jobs if not job.search}
         self._claims: dict[str, Job] = {}
         self._trained: set[str] = set()  # training runs that were begun here
         self._last_look = self._last_renewal = time.monotonic()
@@ -139,7 +139,7 @@ class Runner:
     def _let_go(self) -> None:
         """Hand out what waited for other runs, once these are extracted or have failed."""
         for job in self._schedule.open:
-            if job.blocked and all(self._jobs[m.label].prepared for m in job.run.companions):
+            if job.blocked and all(self._jobs[plan.label].prepared for plan in job.needs):
                 self._schedule.release(job)
 
     def _task(self, piece: Piece) -> Task:
@@ -214,7 +214,7 @@ class Runner:
             # What was not found cannot be scored, and that is no failure of the detector.
             self._mark(part for part in made if part.kind != "found" or self._has(part))
         elif report.missing:
-            job.give_up()
+            self._give_up(job)
         else:
             job.trained = job.prepared = True
             self._mark(part for part in job.run.artefacts if part.stage != "score")
@@ -261,12 +261,18 @@ class Runner:
         """Record that a piece could not be done."""
         run = piece.job.run
         if not piece.units:
-            piece.job.give_up()
+            self._give_up(piece.job)
         for unit in piece.units or ("",):
             detector = run.units[unit][0].about.name if unit else ""
             failure = Missing(reason, run=run.label, detector=detector, traceback=traceback)
             remember_failure(self.store, run, failure, unit)
             self.missing.append(failure)
+
+    def _give_up(self, job: Job) -> None:
+        """Leave undone a run that cannot be prepared, and the searches in it."""
+        for part in self._schedule.open:
+            if part is job or part.of is job:
+                part.give_up()
 
     # ---- what the store tells ------------------------------------------------------------------
 
@@ -275,18 +281,22 @@ class Runner:
 
     def _refresh(self, job: Job, *, elsewhere: bool = False) -> None:
         """See what is there of a run; what is new was made here, unless it comes from elsewhere."""
-        there = {part.key for part in job.run.artefacts if self._has(part)}
-        for part in job.run.artefacts if elsewhere else ():
+        read = job.artefacts if job.search else job.run.artefacts
+        there = {part.key for part in read if self._has(part)}
+        for part in job.artefacts if elsewhere else ():
             new = part.key in there and part.key not in self._there[part.stage]
             if new and not self._may_be_mine(part, job.run):
                 self._made_elsewhere[part.stage].add(part.key)
-        _look_up(job, lambda part: part.key in there)
-        self._mark(part for part in job.run.artefacts if part.key in there)
+        job.look_up(lambda part: part.key in there)
+        self._mark(part for part in job.artefacts if part.key in there)
 
     def _may_be_mine(self, part: Artefact, run: TrainingPlan) -> bool:
-        """Whether it is a checkpoint in mid-training, or what several runs share."""
-        together = part.stage == "score" and part.kind != "scores"
-        return together or (part.kind == "models" and run.training in self._trained)
+        """Whether it is a checkpoint in mid-training, or made for another run that shares it."""
+        if part.kind == "models":
+            return run.training in self._trained
+        pieces = self._schedule.under_way.values() if part.stage == "score" else ()
+        made = (each for p in pieces if p.units for each in made_by_scoring(p.job.run, p.units))
+        return any(each.key == part.key for each in made)
 
     def _look_around(self) -> None:
         """Now and then: keep claims alive, and see what came from elsewhere."""
@@ -362,7 +372,7 @@ class Runner:
             found=self._found,
             made=self._made(),
             failed=sum(part.failure for part in self.missing),
-            elsewhere=sum(job.elsewhere for job in self._schedule.open),
+            elsewhere=len({job.run.label for job in self._schedule.open if job.elsewhere}),
             seconds_left=self._timing.seconds_left(self._schedule),
         )
 
@@ -382,17 +392,6 @@ def _known_failures(plan: Plan, store: Store) -> set[str]:
         return set()
     wanted = {failure_key(run, unit) for run in plan.trainings for unit in ("", *run.units)}
     return store.present("failures", wanted)
-
-
-def _look_up(job: Job, has: Has) -> Job:
-    """See what the store lacks of a run."""
-    run = job.run
-    lacking = lacking_units(run, has)
-    job.waiting = [unit for unit in lacking if not run.waits(unit)]
-    job.blocked = [unit for unit in lacking if run.waits(unit)]
-    job.trained = all(has(part) for part in run.artefacts if part.stage == "train")
-    job.prepared = job.trained and all(has(p) for p in run.artefacts if p.stage == "extract")
-    return job
 
 
 def _died(times: int, ended: Ended) -> str:

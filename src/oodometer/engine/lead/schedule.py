@@ -4,75 +4,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 
-from oodometer.engine.lead.estimates import Cost, Durations
+from oodometer.engine.lead.estimates import Durations
+from oodometer.engine.lead.jobs import Job, Piece
 from oodometer.engine.plan.artefacts import Stage
-from oodometer.engine.plan.keys import digest
-from oodometer.engine.plan.trainings import TrainingPlan
 
 _OVERRUN = (
     0.25  # of the time that a task has taken so far: it is not about to end because it should
 )
-
-
-@dataclass(eq=False)
-class Job:
-    """What is left to do of one run."""
-
-    run: TrainingPlan
-    cost: Cost
-    trained: bool = False  # its model is in the store
-    prepared: bool = False  # what the model says about all data sets, too
-    waiting: list[str] = field(default_factory=list)  # units that nobody works on, nor has
-    blocked: list[str] = field(default_factory=list)  # units that wait for other runs, or units
-    working: int = 0  # tasks under way
-    elsewhere: bool = False  # another runner has it
-    losses: Counter[str] = field(default_factory=Counter)  # unit, or "" for the preparation
-
-    @cached_property
-    def claim(self) -> str:
-        """The name under which a runner claims this job: who wants the same results, wants it."""
-        return f"run-{digest(sorted(part.key for part in self.run.artefacts))}"
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing is left."""
-        return self.prepared and not self.left and not self.working
-
-    @property
-    def left(self) -> int:
-        """How many units are still to be handed out."""
-        return len(self.waiting) + len(self.blocked)
-
-    def give_up(self) -> None:
-        """Leave undone what is left."""
-        self.prepared = True
-        self.waiting.clear()
-        self.blocked.clear()
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A part of a job for one worker: some units of scoring; none means to prepare it."""
-
-    job: Job
-    units: tuple[str, ...] = ()
-    trains: bool = False  # and not only extracts
-
-    @property
-    def stage(self) -> Stage:
-        """What it is about."""
-        return "score" if self.units else "train" if self.trains else "extract"
-
-    @property
-    def name(self) -> str:
-        """A name that no other piece under way has."""
-        return "/".join((self.job.run.label, *self.units[:1]))
 
 
 class Schedule:
@@ -81,7 +22,7 @@ class Schedule:
     A worker continues with the run that it has in memory, or prepares another one, the longest
     first; of those that share a training run one at a time, until the model is there. When nothing
     is left to prepare, workers share the detectors of prepared runs in pieces that become smaller,
-    so that they end together.
+    so that they end together. Searches take long: one at a time, and after the rest of their run.
     """
 
     def __init__(
@@ -118,11 +59,8 @@ class Schedule:
         return piece
 
     def release(self, job: Job) -> None:
-        """Let units of a job be handed out, except those that come after others that are left."""
-        under_way = (
-            u for piece in self.under_way.values() if piece.job is job for u in piece.units
-        )
-        left = {*job.waiting, *job.blocked, *under_way}
+        """Let units of a job be handed out, except those that come after searches that are left."""
+        left = {other.search for other in self.open if other.of is job and not other.done}
         free = [unit for unit in job.blocked if left.isdisjoint(job.run.before(unit))]
         job.waiting += free
         job.blocked = [unit for unit in job.blocked if unit not in free]
@@ -157,7 +95,10 @@ class Schedule:
         except _NeverSeenError:
             return None
         mine = sum(seconds for job, seconds in scoring.items() if not job.elsewhere)
-        ends = (prepared.get(job, 0.0) + seconds / len(free) for job, seconds in scoring.items())
+        ends = (
+            prepared.get(job.of or job, 0.0) + (seconds if job.search else seconds / len(free))
+            for job, seconds in scoring.items()
+        )
         return max((sum(free) + mine) / len(free), *free, *ends)
 
     def _prepare_others(
@@ -185,11 +126,20 @@ class Schedule:
 
     def _candidates(self, group: str) -> Iterator[Job]:
         """Jobs that a worker may do something of, the best first."""
-        free = [job for job in self.open if not job.elsewhere]
-        prepared = [job for job in free if job.prepared and job.waiting]
+        # Runs share some searches: what is done for one of them is there for the others.
+        busy = {p.job.claim for p in self.under_way.values() if p.job.search}
+        prepared = [
+            job
+            for job in self.open
+            if job.prepared
+            and job.waiting
+            and not job.elsewhere
+            and not (job.search and job.claim in busy)
+        ]
+        prepared.sort(key=lambda job: (bool(job.search), -len(job.waiting)))
         yield from (job for job in prepared if job.run.label == group)
         yield from self._to_prepare()
-        yield from sorted(prepared, key=lambda job: len(job.waiting), reverse=True)
+        yield from prepared
 
     def _to_prepare(self) -> Iterator[Job]:
         busy = {piece.job.run.training for piece in self.under_way.values() if piece.trains}
@@ -202,32 +152,17 @@ class Schedule:
                     yield job
 
     def _share(self, job: Job) -> tuple[str, ...]:
-        """Units for one worker: all, while the others have enough to do without them.
-
-        Searches take long: one at a time, and after everything else.
-        """
+        """Units for one worker: all, while the others have enough to do without them."""
         lost = [label for label in job.waiting if job.losses[label]]
         if lost:
             return (lost[0],)  # alone, so that the others do not suffer from it
-        short = [unit for unit in job.waiting if job.run.units[unit][0].kind != "searches"]
-        if not short:
-            return (self._search_of(job),)
         others = sum(1 for _ in self._to_prepare())
         if self.slots == 1 or others >= self.slots:
-            return tuple(short)
-        short.sort(key=lambda unit: -(self.durations.guess("score", unit, 1.0) or 0.0))
-        return tuple(short[: math.ceil(len(short) / (2 * self.slots))])
-
-    def _search_of(self, job: Job) -> str:
-        """A search that nobody does for another run, if there is one: runs share some of them."""
-        busy = {
-            part.key
-            for piece in self.under_way.values()
-            for unit in piece.units
-            for part in piece.job.run.units[unit]
-        }
-        free = (u for u in job.waiting if busy.isdisjoint(p.key for p in job.run.units[u]))
-        return next(free, job.waiting[0])
+            return tuple(job.waiting)
+        longest = sorted(
+            job.waiting, key=lambda unit: -(self.durations.guess("score", unit, 1.0) or 0.0)
+        )
+        return tuple(longest[: math.ceil(len(longest) / (2 * self.slots))])
 
     def _start(self, piece: Piece) -> Piece:
         for unit in piece.units:

@@ -78,7 +78,7 @@ def _worker(work: Work) -> NetworkWorker:
     wanted = (part.key for part in work.run.artefacts)
     key = (work.store, work.device, work.run.label, *wanted, *work.detectors)
     if key not in _workers:
-        _workers.clear()
+        _close_workers()
         if work.store not in _stores:
             opened = open_store(work.store)
             opened.require_present()  # whoever gave this task has begun it
@@ -86,6 +86,12 @@ def _worker(work: Work) -> NetworkWorker:
         store = _stores[work.store]
         _workers[key] = open_worker(work.run, work.ood, work.detectors, store, work.device)
     return _workers[key]
+
+
+def _close_workers() -> None:
+    for worker in _workers.values():
+        worker.close()
+    _workers.clear()
 
 
 def lend(store: Store) -> None:
@@ -96,6 +102,6 @@ def lend(store: Store) -> None:
 
 def forget() -> None:
     """Forget what is kept between tasks."""
-    _workers.clear()
+    _close_workers()
     _stores.clear()
     forget_data()

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from oodometer.engine.lead.estimates import Durations
-from oodometer.engine.lead.schedule import Job, Piece, Schedule
+from oodometer.engine.lead.jobs import Job, Piece
+from oodometer.engine.lead.schedule import Schedule
 from oodometer.engine.lead.tasks import Report
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import DamagedError, Kind, Store
@@ -33,7 +34,11 @@ class Timing:
 
     def learn(self, jobs: Sequence[Job], store: Store) -> None:
         """Read from the store how long finished training runs took."""
-        done = [job for job in jobs if job.trained and store.has("models", job.run.model)]
+        done = [
+            job
+            for job in jobs
+            if not job.search and job.trained and store.has("models", job.run.model)
+        ]
         for job in done[:: max(1, len(done) // _RECORDS_TO_READ)]:
             timed = _read_timed("models", job.run.model, store)
             if timed is not None:

@@ -33,10 +33,10 @@ _PHRASES: Mapping[Kind, str] = {
     "searches": "search for {dataset}, run {run}",
     "found": "scores of {name} on {dataset}, run {run}",
 }
-# What is scored together, by one worker: with a detector the data sets, a search against it, and
-# with it what all searches have found.
+# What is scored together, by one worker: with a detector all data sets, a search by itself, and
+# with a detector what all searches have found.
 _UNITS_OF_WORK: Mapping[Kind, str] = {
-    "scores": "{name}", "searches": "search against {name}", "found": "{name} on found images",
+    "scores": "{name}", "searches": "search for {dataset}", "found": "{name} on found images",
 }  # fmt: skip
 MADE_BY_RUNS: tuple[Kind, ...] = tuple(_PHRASES)
 
@@ -68,7 +68,8 @@ class Artefact:
     @property
     def unit(self) -> str:
         """The unit of scoring that makes it; empty if none does."""
-        return unit_of(self.kind, self.about.name)
+        text = _UNITS_OF_WORK.get(self.kind, "")
+        return text.format(name=self.about.name, dataset=self.about.dataset)
 
     @property
     def record(self) -> dict[str, object]:
@@ -79,15 +80,6 @@ class Artefact:
         if self.about.dataset:
             fields["data set"] = self.about.dataset
         return {**fields, "parents": list(self.parents)}
-
-
-def unit_of(kind: Kind, name: str) -> str:
-    """What is scored together, in words.
-
-    >>> unit_of("searches", "knn")
-    'search against knn'
-    """
-    return _UNITS_OF_WORK.get(kind, "").format(name=name)
 
 
 def artefacts_of(run: RunPlan) -> Iterator[Artefact]:

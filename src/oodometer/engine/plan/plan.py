@@ -106,9 +106,7 @@ class RunPlan(TrainingPlan):
             return True
         needs = self.needs.get(self.units[unit][0].about.name, ())
         together = ENSEMBLE in needs and len(self.ensemble) > 1
-        read = {key for part in self.units[unit] for key in part.parents}
-        trained = any(model.model in read for model in self.models.values())  # generators
-        return together or trained or any(need in self.models for need in needs)
+        return together or any(need in self.models for need in needs)
 
 
 @dataclass(frozen=True)

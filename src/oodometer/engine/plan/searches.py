@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 from oodometer.calls import parse_call
@@ -12,7 +13,7 @@ from oodometer.engine.plan.trainings import READING, DataContent
 from oodometer.errors import UserError, unknown
 from oodometer.lab.data.portions import split_seed
 from oodometer.needs import ENSEMBLE, Need
-from oodometer.scores import SetInfo
+from oodometer.scores import SetInfo, search_title
 from oodometer.study import GENERATED, Searches, Study, TrainSpec
 
 if TYPE_CHECKING:  # importing it would load PyTorch, which a finished study does not need
@@ -32,16 +33,22 @@ class SearchPlan:
     key: str
     parents: tuple[str, ...]  # keys of the networks, and of what the detector is fitted to
     settings: Searches
+    repeat: int = 1  # each with another seed
 
     @property
     def title(self) -> str:
         """The name of the data set that it finds."""
-        return f"{self.variation} of {self.outliers} against {self.detector}"
+        return search_title(self.variation, self.outliers, self.detector, self.repeat)
+
+    @property
+    def seed(self) -> int:
+        """The seed of this repeat."""
+        return self.settings.seed + self.repeat - 1
 
     @property
     def info(self) -> SetInfo:
         """What the data set is there for."""
-        return SetInfo("search", against=self.detector, of=self.outliers, by=self.variation)
+        return SetInfo("search", self.detector, self.outliers, self.variation, self.repeat)
 
     @property
     def passes(self) -> int:
@@ -65,24 +72,25 @@ def plan_searches(
     """Add the searches of a run, and the scores of its detectors on what is found."""
     code = code_version("lab/search/run", apart_from=(*READING, "lab/training/train"))
     asking = code_version("lab/asking/session", apart_from=READING)
-    settings = wanted.model_dump(include={"steps", "images", "seed"})
+    settings = wanted.model_dump(include={"steps", "images"})
     searches: dict[str, SearchPlan] = {}
     fitted = {c.label: _fitted(c, run) for c in choices if c.label in run.scores}
     for choice in searched(choices, wanted):
         if choice.label not in fitted:  # meant for classifiers of another loss
             continue
         for outliers, content in run.content.ood.items():
-            for variation in wanted.variations:
+            for variation, repeat in product(wanted.variations, range(1, wanted.repeats + 1)):
                 parents = (*fitted[choice.label], *_generator(run, variation, outliers))
-                known = validation_content(run)
-                made = [variation, wanted.method_of(variation), settings, content, known]
+                plan = SearchPlan(choice.label, outliers, variation, "", parents, wanted, repeat)
+                known, method = validation_content(run), wanted.method_of(variation)
+                made = [variation, method, settings | {"seed": plan.seed}, content, known]
                 key = digest("search", _STEP, code, asking, recipes[choice.label], parents, made)
-                plan = SearchPlan(choice.label, outliers, variation, key, parents, wanted)
-                searches[plan.title] = plan
+                searches[plan.title] = replace(plan, key=key)
     found = {
         label: {
             title: digest("found", _STEP, code, asking, recipes[label], parents, search.key)
             for title, search in searches.items()
+            if search.repeat == 1 or search.detector == label  # others score one search
         }
         for label, parents in fitted.items()
         if any(choice.label == label and can_be_searched(choice) for choice in choices)

@@ -107,6 +107,10 @@ class NetworkWorker(ABC):
         self._let_go()
         return self.score(list(dict.fromkeys(part.unit for part in parts if part.unit)))
 
+    def close(self) -> None:
+        """Let go of what is kept open from task to task: nothing, unless it searches."""
+        return
+
     def _has(self, artefact: Artefact) -> bool:
         return self.store.has(artefact.kind, artefact.key)
 

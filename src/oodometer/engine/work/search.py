@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from oodometer.engine.plan.artefacts import About, Artefact, unit_of
+from oodometer.engine.plan.artefacts import About, Artefact
+from oodometer.engine.plan.models import ModelPlan
 from oodometer.engine.plan.searches import SearchPlan, needs_of_default, reads_classifier
-from oodometer.engine.stores import Kind, StoreError
+from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import text_to_array
 from oodometer.engine.work.data import validation_samples
 from oodometer.engine.work.failures import remember_failure
@@ -47,37 +48,48 @@ class Searcher:
 
     def __init__(self, worker: RunWorker, detectors: Sequence[str]) -> None:
         self._worker, self._run, self._detectors = worker, worker.run, detectors
+        self._kept: _Open | None = None  # the detector of the last search: the next may be its own
 
-    def search(self, label: str) -> list[Missing]:
-        """Do the searches against a detector that the store lacks; return what failed."""
-        store = self._worker.store
-        wanted = [s for s in self._run.searches.values() if s.detector == label]
-        lacking = [plan for plan in wanted if not store.has("searches", plan.key)]
+    def search(self, search: Artefact) -> list[Missing]:
+        """Do a search that the store lacks; return what failed."""
         missing: list[Missing] = []
-        with self._telling(label, "searches", missing), self._opened(label) as scorer:
-            known = validation_samples(self._run.spec, self._worker.source())
-            known_scores = scores_of(scorer, _floats(known, _KNOWN), self._batch)
-            for plan in lacking:
-                with self._telling(label, "searches", missing, plan.title):
-                    self._search(plan, scorer, known_scores)
+        with self._telling(search, missing):
+            opened = self._open(search.about.name)
+            self._search(self._run.searches[search.about.dataset], opened.scorer, opened.known)
         return missing
 
-    def score_found(self, label: str) -> list[Missing]:
-        """Score what all searches of the run have found with a detector."""
+    def close(self) -> None:
+        """Let go of the networks that are kept open from search to search."""
+        if self._kept is not None:
+            self._kept.networks.close()
+            self._kept = None
+
+    def _open(self, label: str) -> _Open:
+        """A detector with its networks, and its scores of known data; kept for the next search."""
+        if self._kept is None or self._kept.label != label:
+            self.close()
+            with ExitStack() as networks:
+                scorer = networks.enter_context(self._opened(label))
+                known = validation_samples(self._run.spec, self._worker.source())
+                scores = scores_of(scorer, _floats(known, _KNOWN), self._batch)
+                self._kept = _Open(label, scorer, scores, networks.pop_all())
+        return self._kept
+
+    def score_found(self, parts: Sequence[Artefact]) -> list[Missing]:
+        """Score what the searches of the run have found with a detector."""
         store, missing = self._worker.store, list[Missing]()
-        keys = self._run.found[label]
-        lacking = [title for title, key in keys.items() if not store.has("found", key)]
-        with self._telling(label, "found", missing), self._opened(label) as scorer:
-            for title in lacking:
-                plan, started = self._run.searches[title], time.monotonic()
+        lacking = [part for part in parts if not store.has("found", part.key)]
+        label = parts[0].about.name
+        with self._telling(parts[0], missing, whole=True), self._opened(label) as scorer:
+            for part in lacking:
+                plan, started = self._run.searches[part.about.dataset], time.monotonic()
                 arrays = self._worker.load("searches", plan.key)
                 if arrays is None:  # that search failed, and said why
                     continue
-                with self._telling(label, "found", missing, title):
+                with self._telling(part, missing):
                     scores = scores_of(scorer, self._found(plan, arrays), self._batch)
                     setting = self._choice(label).setting or "-"
-                    artefact = self._worker.artefact("found", keys[title])
-                    self._worker.save(artefact, {setting: scores}, started)
+                    self._worker.save(part, {setting: scores}, started)
         return missing
 
     @property
@@ -94,21 +106,25 @@ class Searcher:
         models = {}
         for need in needs_of_default(choice, run):
             if need in run.models:
-                own = ModelWorker(
-                    run.models[need], worker.ood, self._detectors, worker.store, worker.device
-                )
-                models[need] = find_model(need.name), own.model()
+                models[need] = find_model(need.name), self._trained(run.models[need])
         classifier = worker.model() if reads_classifier(choice) else None
         data = worker.fitted_on().batches()
         learned = worker.asker.outputs("", label)
         with opened_detector(choice, learned, classifier, data, models, self._batch) as scorer:
             yield scorer
 
+    def _trained(self, model: ModelPlan) -> nn.Module:
+        """A detector model or a generator; one that failed is not trained once more here."""
+        worker = self._worker
+        worker.require_possible(model, "models", model.model)
+        own = ModelWorker(model, worker.ood, self._detectors, worker.store, worker.device)
+        return own.model()
+
     @contextmanager
     def _telling(
-        self, label: str, kind: Kind, missing: list[Missing], title: str = ""
+        self, part: Artefact, missing: list[Missing], *, whole: bool = False
     ) -> Iterator[None]:
-        """Keep a failure, and let the rest go on."""
+        """Keep a failure, of an artefact or of its whole unit, and let the rest go on."""
         try:
             yield
         except StoreError:
@@ -116,9 +132,10 @@ class Searcher:
         except (Exception, SystemExit) as problem:  # noqa: BLE001 - the others continue
             trace = "".join(traceback.format_exception(problem))
             failure = Missing(
-                describe(problem), self._run.label, label, dataset=title, traceback=trace
-            )
-            remember_failure(self._worker.store, self._run, failure, unit_of(kind, label))
+                describe(problem), self._run.label, part.about.name,
+                dataset="" if whole else part.about.dataset, traceback=trace,
+            )  # fmt: skip
+            remember_failure(self._worker.store, self._run, failure, part.unit)
             missing.append(failure)
 
     def _given(self, plan: SearchPlan) -> Tensor:
@@ -138,9 +155,8 @@ class Searcher:
         if named is None:
             return make_variation(plan.variation, shape)
         card, drawing = named
-        worker, own = self._worker, self._run.models[Need("model", card.name, plan.outliers)]
-        trained = ModelWorker(own, worker.ood, self._detectors, worker.store, worker.device)
-        part = trained.model().get_submodule(card.part)
+        own = self._run.models[Need("model", card.name, plan.outliers)]
+        part = self._trained(own).get_submodule(card.part)
         return generator_variation(card, part.eval(), drawing, shape)
 
     def _search(self, plan: SearchPlan, scorer: Scorer, known: NDArray[np.float64]) -> None:
@@ -151,7 +167,7 @@ class Searcher:
         made = search(
             scorer, varied, given if len(given) else None,
             chains=None if len(given) else count, method=wanted.method_of(plan.variation),
-            steps=wanted.steps, seed=wanted.seed, known_scores=known, batch_size=self._batch,
+            steps=wanted.steps, seed=plan.seed, known_scores=known, batch_size=self._batch,
             kept=_InStore(self._worker, plan),
         )  # fmt: skip
         if made.steps < wanted.steps:  # resumed at the next attempt
@@ -163,10 +179,21 @@ class Searcher:
             search={
                 "method": made.method,
                 "parameters": list(made.parameters),
-                **wanted.model_dump(include={"steps", "images", "seed"}),
+                **wanted.model_dump(include={"steps", "images"}),
+                "seed": plan.seed,
             },
         )
         self._worker.store.discard("progress", plan.progress)
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A detector as a function of images."""
+
+    label: str
+    scorer: Scorer
+    known: NDArray[np.float64]  # scores of validation images
+    networks: ExitStack
 
 
 @dataclass(frozen=True)

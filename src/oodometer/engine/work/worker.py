@@ -87,16 +87,23 @@ class RunWorker(NetworkWorker):
         return missing
 
     def _score(self, unit: str) -> list[Missing]:
-        part = self.run.units[unit][0]
-        label = part.about.name
-        if part.kind == "scores":
-            self.asker.prepare_for(label)
-            return self._scorer.score(label)
+        parts = self.run.units[unit]
+        if parts[0].kind != "searches":
+            self._searcher.close()
+        if parts[0].kind == "scores":
+            self.asker.prepare_for(parts[0].about.name)
+            return self._scorer.score(parts[0].about.name)
         started = time.monotonic()
-        work = self._searcher.search if part.kind == "searches" else self._searcher.score_found
-        missing = work(label)
+        if parts[0].kind == "searches":
+            missing = self._searcher.search(parts[0])
+        else:
+            missing = self._searcher.score_found(parts)
         self.spent("score", started, unit)
         return missing
+
+    def close(self) -> None:
+        """Let go of what is kept open from task to task."""
+        self._searcher.close()
 
     def _let_go(self) -> None:
         super()._let_go()
@@ -107,17 +114,17 @@ class RunWorker(NetworkWorker):
         if companion.label == self.run.label:
             return self.asker.outputs(name)
         if companion.label not in self._companions:
-            self._require_possible(companion, "outputs", companion.outputs[name])
+            self.require_possible(companion, "outputs", companion.outputs[name])
             other = RunWorker(companion, self.ood, self._detectors, self.store, self.device)
             self._companions[companion.label] = other
         return self._companions[companion.label].asker.outputs(name)
 
     def answers_of(self, model: ModelPlan, name: str) -> Mapping[str, NDArray[Any]]:
         """What a detector model says about a data set, from the store or the model."""
-        self._require_possible(model, "probes", model.answers[name])
+        self.require_possible(model, "probes", model.answers[name])
         return ModelWorker(model, self.ood, self._detectors, self.store, self.device).answers(name)
 
-    def _require_possible(self, companion: TrainingPlan, kind: Kind, key: str) -> None:
+    def require_possible(self, companion: TrainingPlan, kind: Kind, key: str) -> None:
         """Say so if another network failed, and did not leave what is wanted of it."""
         if not self.store.has(kind, key) and self.store.has("failures", companion.model):
             raise UserError(f"it needs run {companion.label}, which failed.")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from oodometer.errors import UserError
+from oodometer.errors import NotFiniteError, UserError
 from oodometer.lab.asking.forward import evaluation_mode
 from oodometer.lab.asking.layout import fast_layout, give_up
 from oodometer.lab.data.inputs import copied, moved
@@ -101,8 +101,10 @@ def _checked(card: DetectorModel, answer: object, rows: int, name: str) -> Tenso
     values = answer.detach().to("cpu", torch.float32)
     bad = ~values.isfinite().reshape(rows, -1).all(1)
     if bad.any():
-        raise UserError(
-            f"{wanted}, but {int(bad.sum())} of them hold NaN or infinity, the first at row "
-            f"{int(bad.nonzero()[0])}."
+        lacking = bad.nonzero()[:, 0].tolist()
+        raise NotFiniteError(
+            f"{wanted}, but {len(lacking)} of them hold NaN or infinity, the first at row "
+            f"{lacking[0]}.",
+            lacking,
         )
     return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from oodometer.errors import UserError, describe
+from oodometer.errors import NotFiniteError, UserError, describe
 from oodometer.lab.search.variations import Variation
 
 Score = Callable[[Tensor], object]  # images (n, channels, height, width) -> n scores
@@ -88,6 +88,10 @@ class Energy:
             place = part.detach().requires_grad_()
             images = self.variation.images(given, place)
             scores = self._answered(images)
+            if not scores.isfinite().any():  # refused, all of them: there is no way from here
+                energies.append(self._counted(scores.detach()))
+                gradients.append(torch.zeros_like(part))
+                continue
             if not scores.requires_grad:
                 raise UserError(
                     "The scores have no gradient with respect to the images: use a method without "
@@ -116,6 +120,8 @@ class Energy:
         self.asked += len(images)
         try:
             answer = self.score(images)
+        except NotFiniteError as problem:
+            return self._apart_from(images, problem.rows)
         except UserError:
             raise
         except (Exception, SystemExit) as problem:
@@ -132,6 +138,16 @@ class Energy:
         if scores.is_complex() or scores.dtype == torch.bool:
             raise UserError(f"The detector must return real numbers, got {scores.dtype}.")
         return scores.reshape(-1).to(torch.float64)
+
+    def _apart_from(self, images: Tensor, rows: Sequence[int]) -> Tensor:
+        """Scores of a batch of which some are refused, because they are not finite: the others."""
+        refused = torch.zeros(len(images), dtype=torch.bool)
+        refused[list(rows)] = True
+        scores = torch.full((len(images),), torch.nan, dtype=torch.float64)
+        if refused.all() or not refused.any():
+            return scores
+        (rest,) = torch.where(~refused)
+        return scores.index_put((rest,), self._answered(images[rest]))
 
     def _counted(self, values: Tensor) -> Tensor:
         bad = ~values.isfinite()

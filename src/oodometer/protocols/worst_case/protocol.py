@@ -6,6 +6,7 @@ Generation of Outliers".
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,9 +43,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         "Energies were standardized by scores of known validation data, not by those of the test "
         "data that ranks and AUROC refer to.",
     ]
-    left = [name for name in table.detectors if all(name not in part.found for part in searched)]
-    if left:
-        caveats.append(f"Not searched against: {listing(left)}.")
+    caveats += _left_out(table, searched)
     if runs == 1:
         caveats.append(
             "There is only one training run: intervals are for other images, and nothing can be "
@@ -68,6 +67,21 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         ),
         answer=_answer(searched[0]),
     )
+
+
+def _left_out(table: ScoreTable, searched: Sequence[Searched]) -> Iterator[str]:
+    """Name the detectors that were not searched against, and those that lack scores."""
+    tried = {info.against for info in table.sets.values() if info.role == "search"}
+    if never := [name for name in table.detectors if name not in tried]:
+        yield f"Not searched against: {listing(never)}."
+    for part in searched:
+        against = {
+            info.against
+            for info in table.sets.values()
+            if (info.role, info.of, info.by) == ("search", part.outliers, part.variation)
+        }
+        if lacking := sorted(against - set(part.found)):
+            yield f"Not compared under {part.name}, because scores are missing: {listing(lacking)}."
 
 
 def _answer(part: Searched) -> str:
@@ -178,10 +192,14 @@ def _table(part: Searched) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     survival = Survival(part) if len(part.runs) > 1 else None
     places = {name: place for place, name in enumerate(part.clean_order, 1)}
+    ranks = {name: part.lowest_rank(name) for name in part.found}
+    known = [
+        kind for rank in ranks.values() for kind, error in rank.errors.items() if error is not None
+    ]
+    errors = tuple(kind for kind in ("runs", "repeats") if kind in known)
     for place, name in enumerate(part.detectors, 1):
         loss, found = part.losses[name], part.found[name]
-        ranks = part.lowest_ranks(name, found)
-        spread = f" ± {ranks.std(ddof=1) / len(ranks) ** 0.5:.0f}" if len(ranks) > 1 else ""
+        rank = ranks[name]
         rows.append(
             (
                 name,
@@ -190,7 +208,8 @@ def _table(part: Searched) -> Table:
                 loss.estimate,
                 part.accepted(name, part.outliers),
                 part.accepted(name, found),
-                f"{ranks.mean():.0f}{spread}",
+                _short(rank.mean),
+                *(_short(rank.errors[kind]) for kind in errors),
                 f"{places[name]} → {place}",
                 *(() if survival is None else (_span(*survival.places(name)),)),
             )
@@ -200,14 +219,29 @@ def _table(part: Searched) -> Table:
         f"Clean and worst case: {part.name}",
         (
             "detector", "clean AUROC", "worst AUROC", "loss", "clean accepted", "found accepted",
-            "lowest rank", "place", *(() if survival is None else ("places in runs",)),
+            "lowest rank", *(f"± over {kind}" for kind in errors), "place",
+            *(() if survival is None else ("places in runs",)),
         ),
         tuple(rows),
         "Accepted: share of the outliers that pass for known data where 95% of known data pass. "
         f"Lowest rank: how many of {part.known:,} known samples score below the lowest outlier "
-        "that was found (MinRank; 0 is the worst), mean ± standard error over runs. Place: on "
+        f"that was found (MinRank; 0 is the worst), {_meaning(errors)}. Place: on "
         "clean outliers → in the worst case.",
     )  # fmt: skip
+
+
+def _meaning(errors: Sequence[str]) -> str:
+    """What the columns beside the lowest rank say."""
+    words = {
+        "runs": "± over runs: its standard error over training runs",
+        "repeats": "± over repeats: that over repeats of the search in one run, with other seeds",
+    }
+    return "; ".join(["mean over all", *(words[kind] for kind in errors)])
+
+
+def _short(value: float | None) -> str | None:
+    """A rank, or its standard error: whole, or with one decimal place."""
+    return None if value is None else f"{value:.1f}".removesuffix(".0")
 
 
 def _span(low: int, high: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,32 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
+class LowestRank:
+    """MinRank of each run and of each repeat of the search in it, (runs, repeats)."""
+
+    ranks: NDArray[np.int64]
+
+    @property
+    def mean(self) -> float:
+        """The mean over all of them."""
+        return float(self.ranks.mean())
+
+    @property
+    def errors(self) -> Mapping[Literal["runs", "repeats"], float | None]:
+        """Standard errors; None of what there is only one.
+
+        Over training runs, each with the mean of its repeats; and over repeats of the search in
+        one run, s / √repeats, where s² is the mean variance in a run.
+        """
+        (runs, repeats), means = self.ranks.shape, self.ranks.mean(1)
+        within = self.ranks.var(1, ddof=1).mean() if repeats > 1 else 0.0
+        return {
+            "runs": float(means.std(ddof=1) / runs**0.5) if runs > 1 else None,
+            "repeats": float((within / repeats) ** 0.5) if repeats > 1 else None,
+        }
+
+
+@dataclass(frozen=True, eq=False)
 class Searched:
     """The searches among one variation of one outlier set, against several detectors."""
 
@@ -25,7 +52,9 @@ class Searched:
     outliers: str  # name of the clean set
     variation: str
     found: Mapping[str, str]  # detector -> data set that was found against it
-    runs: tuple[str, ...]  # those in which all of it was scored
+    runs: tuple[str, ...]  # those in which each detector scored what was found against it
+    # detector -> what repeats of the search found, that with the first seed among them
+    repeats: Mapping[str, tuple[str, ...]]
 
     @property
     def name(self) -> str:
@@ -50,9 +79,10 @@ class Searched:
         """AUROC on what was found against the detector."""
         return mean_auroc(self._placed[detector, self.found[detector]], LEVEL)
 
-    def transfer(self, against: str, detector: str) -> float:
-        """AUROC of a detector on what was found against another."""
-        return float(self._placed[detector, self.found[against]].values.mean())
+    def transfer(self, against: str, detector: str) -> float | None:
+        """AUROC of a detector on what was found against another; None if it has no score there."""
+        placed = self._placed.get((detector, self.found[against]))
+        return None if placed is None else float(placed.values.mean())
 
     def by_run(self, detector: str, *, worst: bool) -> Scores:
         """AUROC of each run, in the worst case or on the clean outliers."""
@@ -117,14 +147,20 @@ class Searched:
             np.mean([fpr_at_tpr(*self._pair(run, detector, dataset)) for run in self.runs])
         )
 
-    def lowest_ranks(self, detector: str, dataset: str) -> NDArray[np.int64]:
-        """Per run, how many known samples score below the lowest outlier: 0 is the worst case."""
-        pairs = (self._pair(run, detector, dataset) for run in self.runs)
-        return np.array(
-            [
-                np.searchsorted(np.sort(known), outliers.min(), side="left")
-                for known, outliers in pairs
-            ]
+    def lowest_rank(self, detector: str) -> LowestRank:
+        """How many known samples score below the lowest outlier found: 0 is the worst case."""
+        return LowestRank(
+            np.array(
+                [
+                    [
+                        np.searchsorted(np.sort(known), outliers.min(), side="left")
+                        for known, outliers in (
+                            self._pair(run, detector, dataset) for dataset in self.repeats[detector]
+                        )
+                    ]
+                    for run in self.runs
+                ]
+            )
         )
 
     @property
@@ -157,28 +193,54 @@ class Searched:
             )
             for detector in self.found
             for dataset in (self.outliers, *self.found.values())
+            if all(_scored(self.table, run, detector, dataset) for run in self.runs)
         }
 
 
 def searches(table: ScoreTable) -> list[Searched]:
     """All searches of a table; runs and detectors that lack scores are left out."""
-    groups: dict[tuple[str, str], dict[str, str]] = {}
+    groups: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
     for name, info in table.sets.items():
         if info.role == "search":
-            groups.setdefault((info.of, info.by), {})[info.against] = name
+            group = groups.setdefault((info.of, info.by), {})
+            group.setdefault(info.against, {})[info.repeat] = name
     made = []
-    for (outliers, variation), found in groups.items():
-        kept = {
-            d: s for d, s in found.items() if any(_scored(table, run, d, s) for run in table.runs)
+    for (outliers, variation), group in groups.items():
+        first = {detector: min(sets.items())[1] for detector, sets in group.items()}
+        found, runs = _complete(table, outliers, first)
+        repeats = {
+            detector: tuple(
+                name
+                for _, name in sorted(group[detector].items())
+                if all(_scored(table, run, detector, name) for run in runs)
+            )
+            for detector in found
         }
-        runs = tuple(
+        if found:
+            made.append(Searched(table, outliers, variation, found, runs, repeats))
+    return made
+
+
+def _complete(
+    table: ScoreTable, outliers: str, found: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The detectors and runs to compare: each detector scored what it needs in each of the runs.
+
+    If detectors have no run in common, those with scores in the fewest are left out.
+    """
+    runs = {
+        detector: {
             run
             for run in table.runs
-            if all(_scored(table, run, d, s) for d in kept for s in (outliers, *kept.values()))
-        )
-        if kept and runs:
-            made.append(Searched(table, outliers, variation, kept, runs))
-    return made
+            if all(_scored(table, run, detector, s) for s in (table.id, outliers, name))
+        }
+        for detector, name in found.items()
+    }
+    kept = [detector for detector in found if runs[detector]]
+    while kept and not set.intersection(*(runs[detector] for detector in kept)):
+        kept.remove(min(reversed(kept), key=lambda detector: len(runs[detector])))
+    common = set.intersection(*(runs[detector] for detector in kept)) if kept else set()
+    return {d: found[d] for d in kept}, tuple(run for run in table.runs if run in common)
 
 
 def _scored(table: ScoreTable, run: str, detector: str, dataset: str) -> bool:
