@@ -103,7 +103,7 @@ def attack(
     labels = labels_of(data)
     trained = {
         choice.label: fit_detector(
-            choice.label, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
+            choice, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
             device="cpu" if device is None else str(device), notify=note,
         ).score
         for choice in chosen if is_trained(choice)

@@ -18,7 +18,7 @@ from oodometer.needs import in_text
 from oodometer.registry import Choice, Detector, choice_of, find
 from oodometer.study import TrainSpec
 
-Named = str | Detector | Callable[..., object]
+Named = str | Choice | Detector | Callable[..., object]
 SIZES = ("tiny", "small", "paper")
 
 
@@ -57,6 +57,8 @@ def fit_detector(
 
 def chosen(detector: Named, settings: Mapping[str, Setting]) -> Choice:
     """Look a detector up, with settings in its text or beside it."""
+    if isinstance(detector, Choice):
+        return detector
     if not isinstance(detector, str):
         return choice_of(find(detector), settings)
     name, own = parse_call("detector", detector)

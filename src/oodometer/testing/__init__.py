@@ -79,10 +79,14 @@ def check_detector(
     of one's own on images is fitted to small planted images and held to `OWN_CHECKS`.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
-    if is_adopted(chosen):
-        own = OwnTrial(chosen)
-        return [_result(chosen, {}, check, own) for check in OWN_CHECKS.values()]
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
+    if is_adopted(chosen):
+        trials = [OwnTrial(chosen, one) for one in every]
+        return [
+            _result(chosen, trial.settings, check, trial)
+            for trial in trials
+            for check in OWN_CHECKS.values()
+        ]
     with answering(chosen.needs):
         results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
         for one in every:

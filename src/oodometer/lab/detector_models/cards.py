@@ -5,7 +5,7 @@ A detector declares ``model:NAME`` and reads the answers with ``view.model("NAME
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,6 +14,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
@@ -225,8 +226,15 @@ def detector_model(
     return add
 
 
+# Models with settings, by name: (complete settings) -> the card; ``Mine(k=3)`` is made when asked.
+WITH_SETTINGS: dict[str, Callable[[Mapping[str, Setting]], DetectorModel]] = {}
+
+
 def find_model(name: str, kind: str = "model") -> DetectorModel:
     """Look a model up; `kind` is what it is, for the error."""
     if name not in MODELS:
-        raise unknown(kind, name, MODELS)
+        base = name.partition("(")[0]
+        if base == name or base not in WITH_SETTINGS:
+            raise unknown(kind, name, MODELS)
+        MODELS[name] = WITH_SETTINGS[base](parse_call(kind, name)[1])
     return MODELS[name]
