@@ -78,6 +78,11 @@ class OwnTrial:
         """Its scores of these."""
         return self.fitted.score(self.tested)
 
+    @property
+    def ran(self) -> bool:
+        """Whether there are scores."""
+        return "scores" in vars(self)
+
 
 def _require(holds: bool, sentence: str) -> None:
     if not holds:

@@ -127,7 +127,8 @@ class DetectorModel:
         if self.task.outliers_per_input and not spec.auxiliary:
             raise UserError(
                 f"Model '{self.name}' learns from auxiliary outliers, but none are given: name a "
-                "data set, such as auxiliary: svhn in the base of the study."
+                "data set, such as auxiliary: svhn in the base of the study, --auxiliary svhn, or "
+                "auxiliary='svhn' in Python."
             )
         return made
 

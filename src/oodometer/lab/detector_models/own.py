@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from oodometer.calls import Setting, setting_text
 from oodometer.errors import UserError, describe, unknown
+from oodometer.imports import exits_caught
 from oodometer.lab.detector_models.cards import MODELS, WITH_SETTINGS, DetectorModel
 from oodometer.lab.detector_models.own_state import (
     attributes_of,
@@ -63,20 +64,33 @@ class OwnModel(nn.Module):
         for module in (v for v in attributes_of(self.own).values() if isinstance(v, nn.Module)):
             module.eval()
         try:
-            scores = score(inputs.numpy(force=True))
+            with exits_caught():
+                scores = score(inputs.numpy(force=True))
         except (Exception, SystemExit) as problem:
             raise UserError(
                 f"Detector '{self.name}' cannot score: {describe(problem)}"
             ) from problem
+        return _numbers(self.name, scores)
+
+
+def _numbers(name: str, scores: object) -> Tensor:
+    """The scores that somebody's code returned; refuse what are no real numbers."""
+    try:
         if isinstance(scores, Tensor):
-            return scores.detach()
-        try:
-            return torch.from_numpy(np.array(scores, np.float64))
-        except (TypeError, ValueError):
-            raise UserError(
-                f"Detector '{self.name}' must return one score per image, got "
-                f"{type(scores).__name__}."
-            ) from None
+            scores = scores.numpy(force=True)
+        values = np.asarray(scores)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
+        raise UserError(
+            f"Detector '{name}' must return one score per image, got {type(scores).__name__}: "
+            f"{describe(problem, named=False)}"
+        ) from None
+    if values.dtype.kind not in "fiub":
+        kind = "text" if values.dtype.kind in "US" else str(values.dtype)
+        raise UserError(
+            f"Detector '{name}' must return one score per image, a number, got "
+            f"{type(scores).__name__} of {kind}."
+        )
+    return torch.from_numpy(values.astype(np.float64))
 
 
 _ADOPTED: dict[int, tuple[object, Detector]] = {}  # by the identity of what they are made of
@@ -235,7 +249,8 @@ def _made(
     if not inspect.isclass(thing):
         return OwnModel(name, partial(thing, **settings) if settings else thing)
     try:
-        return OwnModel(name, thing(**settings))
+        with exits_caught():
+            return OwnModel(name, thing(**settings))
     except (Exception, SystemExit) as problem:
         how = "with these settings" if settings else "without arguments"
         raise UserError(f"Detector '{name}' cannot be made {how}: {describe(problem)}") from problem
@@ -261,7 +276,7 @@ def _fit(
     given = [np.concatenate(images), *([np.concatenate(labels)] if labelled else [])]
     del images
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), exits_caught():
             model.own.fit(*given)
     except (Exception, SystemExit) as problem:
         raise UserError(f"fit of detector '{name}' failed: {describe(problem)}") from problem
