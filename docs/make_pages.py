@@ -29,6 +29,7 @@ GENERATORS, QUALITY = HERE / "generators.md", HERE / "results" / "generators.csv
 WORST, FOUND = HERE / "worst-case.md", HERE / "results" / "worst-case.csv"
 TABLE_2 = HERE / "results" / "evg-table2.csv"  # of Yoon et al. 2022
 EXPOSED = HERE / "results" / "outlier-classifiers.csv"  # of those that learn from outliers
+SPEED = HERE / "results" / "detector-model-speed.csv"
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
 ORACLES = HERE.parent / "tests" / "oracles"
 HEAD = """# Detectors
@@ -216,10 +217,56 @@ def trained_page() -> str:
         text = re.sub(marks, lambda found, new=table: found[1] + new + found[2], text, flags=re.S)
     if EXPOSED.exists():
         with EXPOSED.open(newline="", encoding="utf-8") as file:
-            table = _plain(list(csv.DictReader(file)), hidden="size")
+            table = _with_outliers(list(csv.DictReader(file)))
         marks = "(<!-- with outliers -->\\n).*?(<!-- end -->)"
         text = re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
-    return text
+    with SPEED.open(newline="", encoding="utf-8") as file:
+        times = _plain(list(csv.DictReader(file)), hidden="size")
+    marks = "(<!-- speed -->\\n).*?(<!-- end -->)"
+    return re.sub(marks, lambda found: found[1] + times + found[2], text, flags=re.S)
+
+
+def _with_outliers(rows: list[dict[str, str]]) -> str:
+    """Two tables per training set: AUROCs of the images as they are, and of attacked ones.
+
+    A line per model, those without outliers first; a column per outlier set.
+    """
+    parts = []
+    for data in sorted({row["data"] for row in rows}, reverse=True):
+        own = [row for row in rows if row["data"] == data]
+        own.sort(key=lambda row: bool(row["auxiliary"]))
+        auxiliary = ", ".join(sorted({row["auxiliary"] for row in own} - {""}))
+        radius = ", ".join(sorted({row["radius"] for row in own} - {""}))
+        about = ["model", "images", "epochs", "CPU minutes", "accuracy"]
+        parts.append(
+            f"Trained on {data}, with {auxiliary} as auxiliary set, AUROC:\n\n"
+            f"{_by_set(own, about, ['AUROC'])}\n"
+            f"The same, each pixel of 200 outliers changed by at most {radius}:\n\n"
+            f"{_by_set(own, ['model'], ['AUROC', 'AUROC under attack', 'guaranteed AUROC'])}"
+        )
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def _by_set(rows: list[dict[str, str]], about: list[str], measures: list[str]) -> str:
+    """A line per model, columns for each outlier set of which all measures are taken."""
+    taken = [row for row in rows if len(measures) == 1 or row[measures[1]]]
+    columns = [
+        (outliers, measure)
+        for outliers in dict.fromkeys(row["outliers"] for row in taken)
+        for measure in measures
+    ]
+    short = {"AUROC": "", "AUROC under attack": ", attacked", "guaranteed AUROC": ", guaranteed"}
+    titles = [*about, *(f"{outliers}{short[measure]}" for outliers, measure in columns)]
+    lines = [titles, ["---"] * len(titles)]
+    for key in dict.fromkeys(tuple(row[name] for name in about) for row in taken):
+        own = {row["outliers"]: row for row in taken if tuple(row[n] for n in about) == key}
+        cells = [own.get(outliers, {}).get(measure, "") for outliers, measure in columns]
+        shown = [f"{float(cell):.3f}" if cell else "" for cell in cells]
+        told = [
+            f"{float(v):.3f}" if n == "accuracy" else v for n, v in zip(about, key, strict=True)
+        ]
+        lines.append([*told, *shown])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def worst_case_page() -> str:

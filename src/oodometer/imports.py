@@ -5,11 +5,37 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from oodometer.errors import UserError, describe, nearest
+
+
+@contextmanager
+def exits_caught() -> Iterator[None]:
+    """Run somebody's code: ``os._exit`` raises SystemExit, as ``sys.exit`` does.
+
+    Otherwise the process would end without a word. Forked processes and other threads may still
+    end it.
+    """
+    end, process, thread = os._exit, os.getpid(), threading.get_ident()
+
+    def instead(status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) != (process, thread):
+            end(status)
+        raise SystemExit(f"os._exit({status}) was called")
+
+    os._exit = instead
+    try:
+        yield
+    finally:
+        os._exit = end
 
 
 def import_object(kind: str, name: str) -> object:
@@ -37,11 +63,12 @@ def import_object(kind: str, name: str) -> object:
 def import_module(title: str, name: str) -> ModuleType:
     """Import a module by dotted name or by path; `title` is what is imported, for the error."""
     try:
-        if name.endswith(".py"):
-            return _import_file(title, Path(name).resolve())
-        if str(Path.cwd()) not in sys.path:
-            sys.path.insert(0, str(Path.cwd()))
-        return importlib.import_module(name)
+        with exits_caught():
+            if name.endswith(".py"):
+                return _import_file(title, Path(name).resolve())
+            if str(Path.cwd()) not in sys.path:
+                sys.path.insert(0, str(Path.cwd()))
+            return importlib.import_module(name)
     except UserError:
         raise
     except (Exception, SystemExit) as problem:

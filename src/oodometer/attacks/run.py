@@ -22,7 +22,8 @@ from oodometer.evaluation import (
     require_no_classifier,
 )
 from oodometer.fitted import fit_detector, load_variation
-from oodometer.fitted.images import Pictures
+from oodometer.fitted.fit import checked_auxiliary
+from oodometer.fitted.images import Pictures, as_images
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import load_own_data
 from oodometer.lab.search import HasVariation, SearchResult, Variation, as_variation, search
@@ -113,9 +114,13 @@ def attack(
     tables: dict[str, ScoreTable] = {}
     found: list[tuple[str, str, SearchResult]] = []
     labels = labels_of(data)
+    if auxiliary is not None:
+        pictures = {name: as_images(part, name=name) for name, part in sets.items()}
+        own = replace(pictures.pop("train"), name=train if isinstance(train, str) else "train")
+        checked_auxiliary(auxiliary, own, pictures)
     trained = {
         choice.label: fit_detector(
-            choice.label, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
+            choice, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
             device="cpu" if device is None else str(device), notify=note,
         ).score
         for choice in chosen if is_trained(choice)

@@ -87,7 +87,10 @@ def check(
     if detector.endswith(".py"):
         here = detectors_in(detector)
         if not here:
-            raise UserError(f"'{detector}' has no detector: decorate a function with @om.detector.")
+            raise UserError(
+                f"'{detector}' has no detector: decorate a function with @om.detector, or name a "
+                f"class with fit and score or a function of images, {detector}:NAME."
+            )
         cards = {f"{detector}:{name}": card for name, card in here.items()}
     else:
         if ":" not in detector and detector not in DETECTORS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from oodometer.errors import UserError
-from oodometer.fitted.fit import auxiliary_images, training_spec
+from oodometer.fitted.fit import checked_auxiliary, training_spec
 from oodometer.fitted.images import Pictures, gathered
 from oodometer.fitted.models import (
     Notify,
@@ -17,7 +17,6 @@ from oodometer.fitted.models import (
     train_models,
     training_outputs,
 )
-from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.samples import Images
 from oodometer.lab.detector_models import find_model
@@ -68,11 +67,8 @@ def answers_for(
     spec = training_spec(size, seed, auxiliary)
     images = {name: gathered(name, data) for name, data in sets.items()}
     train = images["train"]
-    outliers = None if auxiliary is None else auxiliary_images(auxiliary, train)
-    if outliers is not None:
-        if isinstance(auxiliary, str):
-            check_auxiliary_name(auxiliary, train.name, list(images))
-        check_auxiliary_images(outliers, images.values())
+    tested = {name: part for name, part in images.items() if name != "train"}
+    outliers = checked_auxiliary(auxiliary, train, tested)
     for name, label in sorted(needs.items()):
         card = find_model(name)
         try:

@@ -10,15 +10,20 @@ from oodometer.errors import UserError, unknown
 from oodometer.fitted.detector import FittedDetector
 from oodometer.fitted.images import Pictures, as_images
 from oodometer.fitted.models import Notify, models_needed, require_trainable, train_models
-from oodometer.lab.data.auxiliary import load_auxiliary
+from oodometer.lab.data.auxiliary import (
+    check_auxiliary_images,
+    check_auxiliary_name,
+    load_auxiliary,
+)
 from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import Source
 from oodometer.lab.detector_models import MODELS, find_model
+from oodometer.lab.training.outliers import require_auxiliary
 from oodometer.needs import in_text
 from oodometer.registry import Choice, Detector, choice_of, find
 from oodometer.study import TrainSpec
 
-Named = str | Detector | Callable[..., object]
+Named = str | Choice | Detector | Callable[..., object]
 SIZES = ("tiny", "small", "paper")
 
 
@@ -47,7 +52,7 @@ def fit_detector(
     given = as_images(images, labels)
     for card in cards:
         require_trainable(card, choice.label, given)
-    outliers = None if auxiliary is None else auxiliary_images(auxiliary, given)
+    outliers = checked_auxiliary(auxiliary, given, {})
     spec = training_spec(size, seed, auxiliary)
     models = train_models(cards, given, spec, auxiliary=outliers, device=device, notify=notify)
     read = {need: m.answers(given) for need, m in models.items() if m.card.of_training}
@@ -57,6 +62,8 @@ def fit_detector(
 
 def chosen(detector: Named, settings: Mapping[str, Setting]) -> Choice:
     """Look a detector up, with settings in its text or beside it."""
+    if isinstance(detector, Choice):
+        return detector
     if not isinstance(detector, str):
         return choice_of(find(detector), settings)
     name, own = parse_call("detector", detector)
@@ -85,7 +92,21 @@ def training_spec(size: str, seed: int, auxiliary: object = None) -> TrainSpec:
     return TrainSpec.model_validate(fields)
 
 
-def auxiliary_images(auxiliary: Pictures, images: Images) -> Images:
+def checked_auxiliary(
+    auxiliary: Pictures | None, train: Images, tested: Mapping[str, Images]
+) -> Images | None:
+    """Auxiliary outliers, if there are any; refuse those of another shape, or known otherwise."""
+    if auxiliary is None:
+        return None
+    if isinstance(auxiliary, str):
+        check_auxiliary_name(auxiliary, train.name, list(tested))
+    outliers = _auxiliary_images(auxiliary, train)
+    require_auxiliary(outliers, train)
+    check_auxiliary_images(outliers, [train, *tested.values()])
+    return outliers
+
+
+def _auxiliary_images(auxiliary: Pictures, images: Images) -> Images:
     """Auxiliary outliers in the shape of the training images."""
     if not isinstance(auxiliary, str):
         return as_images(auxiliary, name="auxiliary")

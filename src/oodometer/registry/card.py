@@ -52,6 +52,8 @@ class Detector:
     only_by_name: bool = False  # too costly to be meant by "all"
     reads: tuple[str, ...] = ()  # files that it reads, relative to its module
     losses: tuple[str, ...] = ()  # of the classifiers that it is meant for; empty: all
+    # (complete settings) -> all that it needs at these, where every setting is another model
+    needs_at: Callable[[Mapping[str, Setting]], frozenset[Need]] | None = None
 
     def __post_init__(self) -> None:
         parameters = list(inspect.signature(self.build).parameters.values())
@@ -149,6 +151,8 @@ class Detector:
     def needed(self, settings: Mapping[str, Setting]) -> frozenset[Need]:
         """What it needs at these settings: nothing that other values of any of them need alone."""
         full = self.defaults | dict(settings)
+        if self.needs_at is not None:
+            return self.needs_at(full)
         of_others = (
             frozenset().union(*each.values()) - each.get(full[name], frozenset())
             for name, each in self.needs_for.items()

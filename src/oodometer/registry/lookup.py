@@ -131,7 +131,8 @@ def find(name: str | Detector | Callable[..., object]) -> Detector:
         module = import_module(f"Detectors in '{module_name}'", module_name)
         made = _adopt(function, getattr(module, function, None))
         if made is None:
-            raise unknown(f"detector in '{module_name}':", function, here)
+            own = [n for n, v in vars(module).items() if _defined_in(module, v)]
+            raise unknown(f"detector in '{module_name}':", function, {*here, *own})
         return made
     found = here[function]
     if isinstance(found, UserError):
@@ -148,6 +149,11 @@ def detectors_in(module_name: str) -> dict[str, Detector | UserError]:
         _importing.reset(token)
     here = {name: bad for (place, name), bad in _INVALID.items() if place == module.__name__}
     return here | {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
+
+
+def _defined_in(module: ModuleType, thing: object) -> bool:
+    """Whether it is a class or function that a module defines."""
+    return callable(thing) and getattr(thing, "__module__", "") == module.__name__
 
 
 def _belongs(card: Detector, module: ModuleType) -> bool:

@@ -8,7 +8,7 @@ good.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -18,7 +18,7 @@ from oodometer.errors import describe
 from oodometer.lab.detector_models.own import is_adopted
 from oodometer.registry import Detector, Scorer, find
 from oodometer.testing.checks import CHECKS, WHOLE_CHECKS, Broken, Trial
-from oodometer.testing.own import OWN_CHECKS, OwnTrial
+from oodometer.testing.own import OWN_CHECKS, OwnTrial, runs
 from oodometer.testing.toys import answering, toy_outputs
 
 __all__ = [
@@ -79,16 +79,24 @@ def check_detector(
     of one's own on images is fitted to small planted images and held to `OWN_CHECKS`.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
-    if is_adopted(chosen):
-        own = OwnTrial(chosen)
-        return [_result(chosen, {}, check, own) for check in OWN_CHECKS.values()]
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
+    if is_adopted(chosen):
+        return [result for one in every for result in _of_own(OwnTrial(chosen, one))]
     with answering(chosen.needs):
         results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
         for one in every:
             trial = Trial(chosen, one)
             results += [_result(chosen, one, check, trial) for check in CHECKS.values()]
     return results
+
+
+def _of_own(trial: OwnTrial) -> Iterator[CheckResult]:
+    """Every check of a detector of one's own; of one that does not run, there is no more to say."""
+    for check in OWN_CHECKS.values():
+        result = _result(trial.detector, trial.settings, check, trial)
+        yield result
+        if check is runs and not trial.ran:
+            return
 
 
 def assert_detector(detector: str | Detector) -> None:

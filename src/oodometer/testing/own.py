@@ -6,7 +6,7 @@ It is fitted on small images that are planted here: smooth ones to learn from, n
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from oodometer.calls import Setting
 from oodometer.fitted import FittedDetector, fit_detector, load_detector
 from oodometer.lab.detector_models import find_model
-from oodometer.registry import Detector
+from oodometer.registry import Detector, choice_of
 from oodometer.testing.checks import Broken
 from oodometer.testing.randomness import global_seed, random_states
 
@@ -47,14 +48,15 @@ class OwnTrial:
     """A detector with the fit and the scores that the checks share."""
 
     detector: Detector
+    settings: Mapping[str, Setting]  # complete
 
     def fit(self) -> FittedDetector:
         """Fit to the planted images."""
         images, labels = planted_images(240, 0)
-        needs = [find_model(need.name) for need in self.detector.needs]
+        needs = [find_model(need.name) for need in self.detector.needed(self.settings)]
         auxiliary = any(card.task.outliers_per_input for card in needs)
         return fit_detector(
-            self.detector,
+            choice_of(self.detector, self.settings),
             images,
             labels,
             size="tiny",
@@ -75,6 +77,11 @@ class OwnTrial:
     def scores(self) -> NDArray[np.float64]:
         """Its scores of these."""
         return self.fitted.score(self.tested)
+
+    @property
+    def ran(self) -> bool:
+        """Whether there are scores."""
+        return "scores" in vars(self)
 
 
 def _require(holds: bool, sentence: str) -> None:

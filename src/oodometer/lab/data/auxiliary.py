@@ -110,7 +110,7 @@ def check_auxiliary_images(auxiliary: Samples, others: Iterable[Samples]) -> Non
     known = _prints(auxiliary)
     for samples in sets:
         _refuse(auxiliary, samples, len(known & _prints(samples)), len(samples), "")
-    if min(auxiliary.shape[1:]) < _SMALLEST:
+    if not sets or min(auxiliary.shape[1:]) < _SMALLEST:
         return
     looked_at = [_spread(samples) for samples in sets]
     for samples, part, near in zip(sets, looked_at, _near(auxiliary, looked_at), strict=True):

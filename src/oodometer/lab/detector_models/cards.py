@@ -5,7 +5,7 @@ A detector declares ``model:NAME`` and reads the answers with ``view.model("NAME
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -14,6 +14,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
@@ -126,7 +127,8 @@ class DetectorModel:
         if self.task.outliers_per_input and not spec.auxiliary:
             raise UserError(
                 f"Model '{self.name}' learns from auxiliary outliers, but none are given: name a "
-                "data set, such as auxiliary: svhn in the base of the study."
+                "data set, such as auxiliary: svhn in the base of the study, --auxiliary svhn, or "
+                "auxiliary='svhn' in Python."
             )
         return made
 
@@ -225,8 +227,15 @@ def detector_model(
     return add
 
 
+# Models with settings, by name: (complete settings) -> the card; ``Mine(k=3)`` is made when asked.
+WITH_SETTINGS: dict[str, Callable[[Mapping[str, Setting]], DetectorModel]] = {}
+
+
 def find_model(name: str, kind: str = "model") -> DetectorModel:
     """Look a model up; `kind` is what it is, for the error."""
     if name not in MODELS:
-        raise unknown(kind, name, MODELS)
+        base = name.partition("(")[0]
+        if base == name or base not in WITH_SETTINGS:
+            raise unknown(kind, name, MODELS)
+        MODELS[name] = WITH_SETTINGS[base](parse_call(kind, name)[1])
     return MODELS[name]

@@ -6,6 +6,7 @@ Both become detector models, so that studies train, store, share and verify them
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -14,10 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from oodometer.errors import UserError, describe
-from oodometer.lab.detector_models.cards import MODELS, DetectorModel
-from oodometer.lab.detector_models.own_state import attributes_of, load_state, state_of
+from oodometer.calls import Setting, setting_text
+from oodometer.errors import UserError, describe, unknown
+from oodometer.imports import exits_caught
+from oodometer.lab.detector_models.cards import MODELS, WITH_SETTINGS, DetectorModel
+from oodometer.lab.detector_models.own_state import (
+    attributes_of,
+    is_function,
+    load_state,
+    state_of,
+)
 from oodometer.lab.training.task import Batch, Measures, Task
+from oodometer.needs import Need
 from oodometer.outputs import View
 from oodometer.registry import DETECTORS, Detector, Scorer, adopt_with
 from oodometer.study import TrainSpec
@@ -51,24 +60,37 @@ class OwnModel(nn.Module):
 
     def score(self, inputs: Tensor) -> Tensor:
         """The scores of a batch, one per input."""
-        score = self.own if inspect.isfunction(self.own) else self.own.score
+        score = self.own if is_function(self.own) else self.own.score
         for module in (v for v in attributes_of(self.own).values() if isinstance(v, nn.Module)):
             module.eval()
         try:
-            scores = score(inputs.numpy(force=True))
+            with exits_caught():
+                scores = score(inputs.numpy(force=True))
         except (Exception, SystemExit) as problem:
             raise UserError(
                 f"Detector '{self.name}' cannot score: {describe(problem)}"
             ) from problem
+        return _numbers(self.name, scores)
+
+
+def _numbers(name: str, scores: object) -> Tensor:
+    """The scores that somebody's code returned; refuse what are no real numbers."""
+    try:
         if isinstance(scores, Tensor):
-            return scores.detach()
-        try:
-            return torch.from_numpy(np.array(scores, np.float64))
-        except (TypeError, ValueError):
-            raise UserError(
-                f"Detector '{self.name}' must return one score per image, got "
-                f"{type(scores).__name__}."
-            ) from None
+            scores = scores.numpy(force=True)
+        values = np.asarray(scores)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
+        raise UserError(
+            f"Detector '{name}' must return one score per image, got {type(scores).__name__}: "
+            f"{describe(problem, named=False)}"
+        ) from None
+    if values.dtype.kind not in "fiub":
+        kind = "text" if values.dtype.kind in "US" else str(values.dtype)
+        raise UserError(
+            f"Detector '{name}' must return one score per image, a number, got "
+            f"{type(scores).__name__} of {kind}."
+        )
+    return torch.from_numpy(values.astype(np.float64))
 
 
 _ADOPTED: dict[int, tuple[object, Detector]] = {}  # by the identity of what they are made of
@@ -94,23 +116,37 @@ def _adopted(name: str, thing: object) -> Detector | None:
         return None
     models = [card for card in MODELS.values() if card.answer is thing]
     if models:
-        return _detector(models[0].name, thing)
+        return _detector(models[0].name, thing, {}, {})
     if not (_learns(thing) or _scores(thing)):
         return None
     known = MODELS.get(name)
     place = getattr(thing, "__module__", "")
     if known is not None and not any(part.__module__ == place for part in known.code):
         raise UserError(f"Detector '{name}' of {place} has the name of a model: choose another.")
-    assert callable(thing)
-    learned_with = _labelled(thing) if inspect.isclass(thing) else False
+    defaults = _defaults(thing)
+    made = _detector(name, thing, defaults, _grid(name, thing, defaults))
+    for model in [model for model in MODELS if model.partition("(")[0] == name]:
+        del MODELS[model]  # those of the cell of a notebook that was changed and run again
+    WITH_SETTINGS[name] = partial(_card, name, thing)
+    MODELS[name] = _card(name, thing, {})
+    return made
+
+
+def _card(name: str, thing: Any, settings: Mapping[str, Setting]) -> DetectorModel:
+    """The model of a class or function, at these settings."""
+    own = _model_name(name, settings)
+    labelled = _labelled(thing) if inspect.isclass(thing) else False
     task = Task(
-        network=partial(_made, name, thing),
+        network=partial(_made, own, thing, settings),
         loss=_nothing,
-        labelled=learned_with,
-        finish=partial(_fit, name, learned_with) if inspect.isclass(thing) else None,
+        labelled=labelled,
+        finish=partial(_fit, own, labelled) if inspect.isclass(thing) else None,
     )
-    MODELS[name] = DetectorModel(name, _answer, task, "data", _recipe, code=(thing,))
-    return _detector(name, thing)
+    return DetectorModel(own, _answer, task, "data", _recipe, code=(thing,))
+
+
+def _model_name(name: str, settings: Mapping[str, Setting]) -> str:
+    return f"{name}({setting_text(settings)})" if settings else name
 
 
 def _learns(thing: object) -> bool:
@@ -124,9 +160,47 @@ def _scores(thing: object) -> bool:
     """Whether it is a function of images alone; one of outputs says so by its annotation."""
     if not inspect.isfunction(thing) or thing.__name__ == "<lambda>":
         return False
-    parameters = list(inspect.signature(thing).parameters.values())
-    required = [p for p in parameters if p.default is p.empty]
-    return len(parameters) == len(required) == 1 and "View" not in str(required[0].annotation)
+    images, *settings = [*inspect.signature(thing).parameters.values()] or [None]
+    return (
+        images is not None
+        and images.default is images.empty
+        and images.kind in (images.POSITIONAL_ONLY, images.POSITIONAL_OR_KEYWORD)
+        and "View" not in str(images.annotation)
+        and all(p.kind is p.KEYWORD_ONLY and isinstance(p.default, Setting) for p in settings)
+    )
+
+
+def _defaults(thing: Any) -> dict[str, Setting]:
+    """Its settings, with their defaults: arguments of ``__init__``, or keywords of a function."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):  # a class that is not written in Python
+        return {}
+    return {p.name: p.default for p in parameters if isinstance(p.default, Setting)}
+
+
+def _grid(
+    name: str, thing: object, defaults: Mapping[str, Setting]
+) -> dict[str, tuple[Setting, ...]]:
+    """The values of each setting that are worth trying: as its `grid` says, or the default only."""
+    for taken in {"train", "validation"} & set(defaults):
+        raise UserError(f"A setting of detector '{name}' is called {taken}: choose another name.")
+    declared = getattr(thing, "grid", None)
+    declared = declared if isinstance(declared, Mapping) else {}
+    for setting, values in declared.items():
+        if setting not in defaults:
+            raise unknown(f"setting in the grid of detector '{name}'", str(setting), defaults)
+        if not isinstance(values, tuple | list) or not all(isinstance(v, Setting) for v in values):
+            raise UserError(
+                f"The grid of detector '{name}' must give a tuple of numbers or texts for "
+                f"{setting}, got {values!r}."
+            )
+        if any(set(str(value)) & set("/@(),=") for value in values):
+            raise UserError(
+                f"The grid of detector '{name}' for {setting} has texts with one of / @ ( ) , =, "
+                "which cannot be named."
+            )
+    return {setting: tuple(declared.get(setting, (value,))) for setting, value in defaults.items()}
 
 
 def _labelled(thing: Any) -> bool:
@@ -134,26 +208,52 @@ def _labelled(thing: Any) -> bool:
     return "labels" in inspect.signature(thing.fit).parameters
 
 
-def _detector(name: str, thing: object) -> Detector:
-    def build(train: View) -> Scorer:
-        return lambda test: test.model(name)
+def _detector(
+    name: str,
+    thing: object,
+    defaults: Mapping[str, Setting],
+    grid: Mapping[str, tuple[Setting, ...]],
+) -> Detector:
+    def changed(settings: Mapping[str, Setting]) -> str:
+        own = {n: v for n, v in settings.items() if n not in defaults or v != defaults[n]}
+        return _model_name(name, own)
 
+    def needs_at(settings: Mapping[str, Setting]) -> frozenset[Need]:
+        return frozenset({Need("model", changed(settings))})
+
+    def build(train: View, **settings: Setting) -> Scorer:
+        return lambda test: test.model(changed(settings))
+
+    train, _ = inspect.signature(build).parameters.values()
+    keywords = [
+        inspect.Parameter(setting, inspect.Parameter.KEYWORD_ONLY, default=value)
+        for setting, value in defaults.items()
+    ]
+    build.__signature__ = inspect.Signature([train, *keywords])  # type: ignore[attr-defined]
     build.__doc__ = inspect.getdoc(thing) or f"{name}, a detector of your own."
-    paper = "your own"
-    return Detector(name, build, paper, {f"model:{name}"}, {}, only_by_name=True)  # type: ignore[arg-type]
+    every = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    needs = frozenset().union(*map(needs_at, every))
+    return Detector(
+        name, build, "your own", needs, grid, only_by_name=True, needs_at=needs_at if grid else None
+    )
 
 
 def _made(
-    name: str, thing: Callable[..., object], spec: TrainSpec, shape: tuple[int, ...], classes: int
+    name: str,
+    thing: Callable[..., object],
+    settings: Mapping[str, Setting],
+    spec: TrainSpec,
+    shape: tuple[int, ...],
+    classes: int,
 ) -> OwnModel:
     if not inspect.isclass(thing):
-        return OwnModel(name, thing)
+        return OwnModel(name, partial(thing, **settings) if settings else thing)
     try:
-        return OwnModel(name, thing())
+        with exits_caught():
+            return OwnModel(name, thing(**settings))
     except (Exception, SystemExit) as problem:
-        raise UserError(
-            f"Detector '{name}' cannot be made without arguments: {describe(problem)}"
-        ) from problem
+        how = "with these settings" if settings else "without arguments"
+        raise UserError(f"Detector '{name}' cannot be made {how}: {describe(problem)}") from problem
 
 
 def _nothing(spec: TrainSpec, model: nn.Module, batch: Batch) -> tuple[Tensor, Measures]:
@@ -176,7 +276,7 @@ def _fit(
     given = [np.concatenate(images), *([np.concatenate(labels)] if labelled else [])]
     del images
     try:
-        with torch.enable_grad():
+        with torch.enable_grad(), exits_caught():
             model.own.fit(*given)
     except (Exception, SystemExit) as problem:
         raise UserError(f"fit of detector '{name}' failed: {describe(problem)}") from problem

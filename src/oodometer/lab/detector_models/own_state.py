@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,14 @@ from oodometer.errors import UserError, describe
 _STATE = "state"  # of objects that say themselves what to keep
 
 
+def is_function(own: object) -> bool:
+    """Whether it is a function of images, perhaps with settings, and not an object that learns."""
+    return inspect.isroutine(own) or isinstance(own, partial)
+
+
 def attributes_of(own: object) -> dict[str, object]:
     """What an object has set; a function has set nothing."""
-    return {} if inspect.isroutine(own) else dict(getattr(own, "__dict__", {}))
+    return {} if is_function(own) else dict(getattr(own, "__dict__", {}))
 
 
 def state_of(name: str, own: object) -> dict[str, Tensor]:

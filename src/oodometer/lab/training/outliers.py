@@ -21,7 +21,7 @@ def require_auxiliary(auxiliary: Samples | None, samples: Samples) -> Samples:
     if auxiliary is None:
         raise UserError(
             "It learns from auxiliary outliers, but none are given: name a data set, such as "
-            "auxiliary: svhn in the base of a study."
+            "auxiliary: svhn in the base of a study, or auxiliary='svhn' in Python."
         )
     if auxiliary.shape != samples.shape:
         raise UserError(
