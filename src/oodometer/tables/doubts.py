@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.tables.roles import ALL, Roles, option
+from oodometer.tables.roles import ALL, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,8 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
     column = columns[0] if len(columns) == 1 else ALL
     raise UserError(
         f"{below:.0%} of the AUROCs are below 0.5: if the scores are reversed or lower is better, "
-        f"use {option(lower=column)}; if this is another metric, {option(higher=column)}; if they "
-        f"are AUROCs indeed, {option(auroc=column)}."
+        f"use {roles.option(lower=column)}; if this is another metric, "
+        f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from oodometer.factors import plain
@@ -10,7 +11,9 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
+    ID_TITLES,
     MEANS,
+    OOD_TITLES,
     OTHER_STATISTICS,
     SPREADS,
     is_average,
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
+_SETS = OOD_TITLES | ID_TITLES
+_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])")
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
@@ -36,6 +41,8 @@ def titled_results(
     `default` is the metric that the text around the table names.
     """
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
+    if "auroc" in named.values():  # beside it, AP is that of the same curves
+        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
@@ -44,6 +51,7 @@ def titled_results(
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
     _name_qualified(roles, kinds["spread"])
+    _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
         owner = next((c for c, known in roles.measured.items() if known == key), None)
         if owner is None:
@@ -155,3 +163,12 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
                 roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _drop_common_word(roles: Roles, spreads: _Named, titles: Collection[str]) -> None:
+    """Forget a word that all results share, such as true_auc and true_ap beside data sets."""
+    words = {what for _, what in roles.measured.values()}
+    word = words.pop() if len(words) == 1 else ""
+    if word and not is_set(word) and not _SETS.isdisjoint(titles):
+        for columns in (roles.measured, spreads):
+            columns |= {c: (metric, "") for c, (metric, what) in columns.items() if what == word}

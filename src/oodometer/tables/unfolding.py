@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
+_TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
 def unfolded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread."""
-    return _join_statistics(_split_arrows(_split_pairs(frame, notes), notes), notes)
+    frame = _split_tuples(_split_pairs(frame, notes), notes)
+    return _join_statistics(_split_arrows(frame, notes), notes)
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -54,6 +57,27 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
     }
+
+
+def _split_tuples(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Split a column of cells such as ('glass', 0.1, 1), an index of several levels in Python."""
+    for title in map(str, frame.columns):
+        if not all(map(_TUPLE.fullmatch, frame[title])):
+            continue
+        inside = [text.strip("() ") for text in frame[title]]
+        parts = list(csv.reader(inside, quotechar="'", skipinitialspace=True))
+        width = len(parts[0])
+        if width < 2 or any(len(part) != width for part in parts):
+            continue
+        names = [title, *(f"{title}.{place}" for place in range(2, width + 1))]
+        columns = dict(zip(names, map(list, zip(*parts, strict=True)), strict=True))
+        place = list(frame.columns).index(title)
+        frame = frame.drop(columns=title)
+        for shift, (name, texts) in enumerate(columns.items()):
+            frame.insert(place + shift, name, texts)
+        notes.append(f"{title} holds several things and was split into {', '.join(names)}")
+        break
+    return frame
 
 
 def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
