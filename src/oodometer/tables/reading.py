@@ -31,6 +31,7 @@ from oodometer.tables.names import is_statistic
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
+from oodometer.tables.splits import on_test_data
 from oodometer.tables.titled import OTHER_METRIC
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
@@ -80,6 +81,7 @@ def read_results(
         source = "names of the files"
     frame = with_joined(columns, frame, titles)
     chosen = parse_columns(columns, frame, titles)
+    frame = on_test_data(frame, chosen, columns, notes)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
@@ -268,11 +270,13 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    factors = (_factor(name, title, roles) for name, title in long.factors.items())
+    factors = (_factor(name, title, roles, frame[name]) for name, title in long.factors.items())
     measure = long.measures[metric]
     return Results(frame, tuple(factors), metric, measure.higher, is_share=bool(measure.is_share))
 
 
-def _factor(name: str, title: str, roles: Roles) -> Factor:
+def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:
     """Return a factor of the kind that the user says, else of the one that its title says."""
-    return Factor(name, roles.kinds[title]) if title in roles.kinds else by_title(name)
+    if title in roles.kinds:
+        return Factor(name, roles.kinds[title])
+    return by_title(name, levels.unique())

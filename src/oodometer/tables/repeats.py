@@ -57,7 +57,8 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
     """Number lines that repeat a cell as runs; equal lines of one run are copies."""
     frame = long.frame
     keys = ["detector", *id_column(frame), "ood", "metric", *long.factors]
-    if any(_is_repeat(name, title, roles) for name, title in long.factors.items()):
+    kinds = {name: by_title(name, frame[name].unique()).kind for name in long.factors}
+    if any(roles.kinds.get(t, kinds[name]) == "repeat" for name, t in long.factors.items()):
         copies = frame.duplicated([*keys, "value", "spread"])
         if copies.any():
             rows = len(frame.loc[copies, ROW].unique())
@@ -77,10 +78,6 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
     )
     frame = frame.drop(columns=[_NUMBER, ROW])
     return replace(long, frame=frame, factors={**long.factors, name: name})
-
-
-def _is_repeat(name: str, title: str, roles: Roles) -> bool:
-    return roles.kinds.get(title, by_title(name).kind) == "repeat"
 
 
 def _is_order_shared(frame: pd.DataFrame, keys: Sequence[str]) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
@@ -28,7 +30,11 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
+_SEVERAL = 3  # results of one metric, beside which a mean is over some of them
 _SETS = OOD_TITLES | ID_TITLES
+_ATTACKS = frozenset(
+    {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
+)
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])")
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -47,6 +53,7 @@ def titled_results(
     named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
+    _require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
@@ -84,7 +91,7 @@ def _without_names(
     frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
     """Leave out names such as word_recall_task, few among many that name no metric."""
-    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL and is_amid(c)}
+    rest = {c: _statistic_of(c)[1] for c, m in named.items() if m in GENERAL and is_amid(c)}
     tests = (is_set, is_average, is_qualifier)
     names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
     others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
@@ -121,6 +128,17 @@ def _statistic_of(
     return ("mean" if said & MEANS or is_average(what) else "value"), what
 
 
+def _require_detection(named: _Named, roles: Roles) -> None:
+    """Ask which is better where an AUROC is that of an attack, which should fail."""
+    for column, (metric, what) in named.items():
+        if metric == "auroc" and not _ATTACKS.isdisjoint(map(plain, what.split())):
+            raise UserError(
+                f"'{column}' seems to be the AUROC of an attack: say which is better with "
+                f"{roles.option(lower=column)} or {roles.option(higher=column)}, or name another "
+                "column."
+            )
+
+
 def _choose_bests(roles: Roles, bests: _Named) -> None:
     """Take the best of several looks for a result only where nothing else is stated."""
     named = {metric for metric, _ in roles.measured.values()}
@@ -140,8 +158,9 @@ def _choose_means(roles: Roles, means: _Named) -> None:
         if metric in of_sets and not what and metric not in GENERAL:
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
+    several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
-        of_a_set = bool(what) and not is_average(what)
+        of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.measures import metric_named
-from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS
+from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,14 +49,26 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
     sizes = {len(parts) for parts in cells}
     if found is None or len(names) not in sizes or not sizes <= {1, len(names)}:
         return {}
+    names = _with_metric(names)
     words = [name.split()[-1] if name else "" for name in names]
     if None in map(metric_named, words):
         return {}
+    if len(set(words)) == 1:  # Train/Test Accuracy
+        return {name: [p[n] if len(p) == len(names) else "" for p in cells]
+                for n, name in enumerate(names)}  # fmt: skip
     what = title.replace(found[1], names[0].removesuffix(words[0])).strip(" ()[]")
     return {
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
     }
+
+
+def _with_metric(names: list[str]) -> list[str]:
+    """Say of both parts of Train/Test NLL what the last one says."""
+    first, *metric = names[-1].split() if names else [""]
+    parts = [*names[:-1], first]
+    known = metric and all(is_qualifier(part) or plain(part) == "test" for part in parts)
+    return [f"{part} {' '.join(metric)}" for part in parts] if known else names
 
 
 def _split_tuples(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
