@@ -137,7 +137,9 @@ class _Otherwise(NamedTuple):
     applies: Callable[[Sequence[str]], bool]
 
 
-_SUBSET = re.compile(r"(?i)train(ing)?|test(ing)?|val|valid(ation)?|dev|eval(uation)?|holdout")
+_SUBSET = re.compile(
+    r"(?i)(?:train(?:ing)?|test(?:ing)?|val|valid(?:ation)?|dev|eval(?:uation)?|holdout)(?:[\W_].*)?"
+)
 _PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
 _NUMBER = re.compile(r"\d+(\.0*)?")
 _BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(

@@ -34,7 +34,6 @@ from oodometer.tables.roles import (
     SINGLE,
     UNNAMED,
     Roles,
-    option,
 )
 from oodometer.tables.titled import WHOSE_SPREAD, titled_results
 from oodometer.tables.untitled import untitled_results
@@ -56,13 +55,16 @@ _TRAINING_WORDS = frozenset(
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
 
 
-def guess(frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None) -> Roles:
+def guess(
+    frame: pd.DataFrame, chosen: Mapping[str, str], default: str | None, said: str = ""
+) -> Roles:
     """Say what every column is; the roles that the user has chosen, by column, stand.
 
     `default` is the metric that the name of the file or the text around the table names. Columns
-    of results that no title explains have it, or else `UNNAMED`.
+    of results that no title explains have it, or else `UNNAMED`. `said` is what the user wrote.
     """
     roles = _chosen_roles(chosen)
+    roles.said = said
     given = bool(roles.measured)
     rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
     rest = titled_results(frame, rest, roles, default)
@@ -137,7 +139,7 @@ def _require_one_each(roles: Roles) -> None:
             of = f" of {what}" if what else ""
             raise UserError(
                 f"Columns '{other}' and '{column}' both hold {metric}{of}: leave one out with "
-                f"{option(ignore=column)} or {option(ignore=other)}."
+                f"{roles.option(ignore=column)} or {roles.option(ignore=other)}."
             )
 
 

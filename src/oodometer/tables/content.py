@@ -24,7 +24,7 @@ from oodometer.tables.names import (
     is_set,
     is_surely_detector,
 )
-from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles, option
+from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,10 +62,18 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     named = _by_model_title(frame, free, roles)
     if _are_data(wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
-    free = [column for column in free if not _is_about_data(frame, column)]
+    about = [column for column in free if _is_about_data(frame, column)]
+    free = [column for column in free if column not in about]
     if named is not None or not free:
         return named
+    if len(wide) > 1 and not _are_data(wide) and any(_are_told_by(frame, c, free) for c in about):
+        return None  # the titles name models
     return _only_one(frame, free, roles)
+
+
+def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
+    """Whether a column names every line, and the others merely say of what kind it is."""
+    return frame[column].is_unique and all(2 * frame[c].nunique() <= len(frame) for c in others)
 
 
 def _may_name(texts: pd.Series[str]) -> bool:
@@ -104,8 +112,8 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     unnamed = _unnamed(roles)
     raise UserError(
         f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
-        f"{option(detector=free[0], **unnamed)}; if it names the data sets of one model, there is "
-        "nothing to compare."
+        f"{roles.option(detector=free[0], **unnamed)}; if it names the data sets of one model, "
+        "there is nothing to compare."
     )
 
 
@@ -127,7 +135,7 @@ def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> Use
     """Ask which of several columns names what is compared."""
     shown = free[:_CANDIDATES]
     counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
-    options = " or ".join(option(detector=c, **_unnamed(roles)) for c in shown)
+    options = " or ".join(roles.option(detector=c, **_unnamed(roles)) for c in shown)
     return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
 
 
@@ -138,7 +146,7 @@ def _which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
     unnamed = _unnamed(roles)
     return UserError(
         f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
-        f"Use {option(detector=column, **unnamed)} or {option(id=column, **unnamed)}."
+        f"Use {roles.option(detector=column, **unnamed)} or {roles.option(id=column, **unnamed)}."
     )
 
 

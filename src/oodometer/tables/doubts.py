@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.tables.roles import ALL, Roles, option
+from oodometer.tables.measures import Measure
+from oodometer.tables.roles import ALL, Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 8  # numbers before their share says anything
 _MOST = 0.9  # of AUROCs below 0.5 that are doubted
+_SCALES = 20  # times larger on one data set than on another: a mean over both says little
 _LOWEST = 0.2  # an AUROC of exactly 0 among others that are all above this is a gap
 
 
@@ -45,9 +48,26 @@ def require_above_chance(lines: pd.DataFrame, roles: Roles) -> None:
     column = columns[0] if len(columns) == 1 else ALL
     raise UserError(
         f"{below:.0%} of the AUROCs are below 0.5: if the scores are reversed or lower is better, "
-        f"use {option(lower=column)}; if this is another metric, {option(higher=column)}; if they "
-        f"are AUROCs indeed, {option(auroc=column)}."
+        f"use {roles.option(lower=column)}; if this is another metric, "
+        f"{roles.option(higher=column)}; if they are AUROCs indeed, {roles.option(auroc=column)}."
     )
+
+
+def note_scales(lines: pd.DataFrame, measures: Mapping[str, Measure], notes: list[str]) -> None:
+    """Say where data sets have scales of their own, of which the largest decides every mean."""
+    for metric, measure in measures.items():
+        own = lines[lines["metric"] == metric]
+        if measure.is_share or "id" not in own.columns:
+            continue
+        sizes = own["value"].abs().groupby(own["id"]).median()
+        ends = sizes[sizes > 0].sort_values()
+        if len(ends) > 1 and ends.iloc[-1] > _SCALES * ends.iloc[0]:
+            notes.insert(
+                0,
+                f"{metric} is about {ends.iloc[0]:.2g} on {ends.index[0]} and "
+                f"{ends.iloc[-1]:.2g} on {ends.index[-1]}: sets with large numbers decide its "
+                "mean, so look at how often each ranks first",
+            )
 
 
 def _doubtful(lines: pd.DataFrame, roles: Roles) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.measures import metrics_in, without_metric
-from oodometer.tables.roles import Roles, joined_column, option
+from oodometer.tables.roles import Roles, joined_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ _VARIANTS = frozenset(
      "augmentation", "size", "initialization", "samples"}
 )  # fmt: skip
 # Words of titles that say nothing about a model.
-_INCIDENTAL = frozenset(
+INCIDENTAL = frozenset(
     {"date", "time", "timestamp", "commit", "host", "hostname", "user", "path", "log", "url",
      "link", "paper", "venue", "reference", "notes", "note", "description", "comment", "hash",
      "created", "source", "code", "citation", "info"}
@@ -47,8 +47,8 @@ def with_whole_names(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.
         one = joined[0]
         raise UserError(
             f"Lines with the same '{detector}' differ in '{one}': other models "
-            f"({option(detector=name)}), repeated runs ({option(repeat=one)}) or conditions "
-            f"({option(condition=one)})?"
+            f"({roles.option(detector=name)}), repeated runs ({roles.option(repeat=one)}) or "
+            f"conditions ({roles.option(condition=one)})?"
         )
     notes.append(f"each row is a model of its own, named by {' and '.join([detector, *joined])}")
     roles.detector = name
@@ -70,7 +70,7 @@ def _telling(frame: pd.DataFrame, keys: list[str], columns: list[str]) -> list[s
 
 def _is_sparse(frame: pd.DataFrame, detector: str, column: str) -> bool:
     """Whether few detectors share the levels of a column of names."""
-    if numeric_share(frame[column]) > 0.5 or _words(column) & _INCIDENTAL:
+    if numeric_share(frame[column]) > 0.5 or _words(column) & INCIDENTAL:
         return False
     pairs = frame[[detector, column]].drop_duplicates()
     detectors, levels = len(frame[detector].unique()), len(frame[column].unique())

@@ -15,7 +15,7 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
-from oodometer.tables.doubts import require_above_chance, without_zeros
+from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.measures import GENERAL, MEASURES, Measure, main_first, metric_named
 from oodometer.tables.names import REPEAT_WORD, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
@@ -88,6 +88,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     lines = without_zeros(without_summaries(lines, notes), roles, notes)
     lines, measures = one_unit(lines, measures, notes)
     require_above_chance(lines, roles)
+    note_scales(lines, measures, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
 
 

@@ -263,6 +263,16 @@ def is_average(title: str) -> bool:
     return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
 
 
+def is_statistic(title: str) -> bool:
+    """Whether some word of a title names a statistic of numbers.
+
+    >>> is_statistic("rho_all_median"), is_statistic("lambda")
+    (True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
+
+
 def repeat_name(title: str) -> str | None:
     """Return the common name of a column that merely numbers repeats, else None.
 

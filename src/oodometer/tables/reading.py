@@ -27,9 +27,11 @@ from oodometer.tables.measures import (
     metric_named,
     metrics_in,
 )
+from oodometer.tables.names import is_statistic
 from oodometer.tables.paths import gather
-from oodometer.tables.roles import Roles, option, parse_columns, with_joined
+from oodometer.tables.roles import Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
+from oodometer.tables.splits import on_test_data
 from oodometer.tables.titled import OTHER_METRIC
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
@@ -79,9 +81,10 @@ def read_results(
         source = "names of the files"
     frame = with_joined(columns, frame, titles)
     chosen = parse_columns(columns, frame, titles)
-    roles = guess(frame, chosen, default)
+    frame = on_test_data(frame, chosen, columns, notes)
+    roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
-    _require(roles, frame, columns)
+    _require(roles, frame)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
@@ -111,7 +114,7 @@ def _ordered(metrics: list[str], roles: Roles) -> list[str]:
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
         options = " or ".join(
-            option(**{"higher" if roles.measure(metric).higher else "lower": column})
+            roles.option(**{"higher" if roles.measure(metric).higher else "lower": column})
             for column, metric in list(rivals.items())[:_SHOWN]
         )
         raise UserError(
@@ -186,7 +189,7 @@ def _of_one_detector(
     return frame.assign(detector=stem)
 
 
-def _require(roles: Roles, frame: pd.DataFrame, said: str) -> None:
+def _require(roles: Roles, frame: pd.DataFrame) -> None:
     """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
         raise UserError(_why_no_results(roles, frame))
@@ -196,23 +199,28 @@ def _require(roles: Roles, frame: pd.DataFrame, said: str) -> None:
         if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
             raise UserError(
                 f"Cells of column '{column}', such as '{pairs[0]}', hold two numbers: give each a "
-                f"column of its own, or leave it out with {option(ignore=column)}."
+                f"column of its own, or leave it out with {roles.option(ignore=column)}."
             )
     if roles.detector is None and not are_detectors(roles):
-        raise UserError(_why_no_detector(roles, frame, said))
+        raise UserError(_why_no_detector(roles, frame))
 
 
-def _why_no_detector(roles: Roles, frame: pd.DataFrame, said: str) -> str:
-    """Name the columns that may hold what is compared, beside what the user `said` already."""
+def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
+    """Name the columns that may hold what is compared."""
     taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
-    free = [c for c in free if numeric_share(frame[c]) <= 0.5] or free
+    free = [c for c in free if numeric_share(frame[c]) <= 0.5] or [
+        c for c in free if not is_statistic(c)
+    ]
     if not free:
-        return "No column names the detector, and nothing differs between the rows: add a column."
+        return (
+            "No column names what is compared, such as detectors or models: add one, or say which "
+            "it is with --columns detector=COLUMN."
+        )
     data = [c for c in (roles.ood, roles.id) if c in free]
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
-    options = " or ".join(option(said, detector=column) for column in free[:_SHOWN])
+    options = " or ".join(roles.option(detector=column) for column in free[:_SHOWN])
     return (
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
         f"compare; else say which column tells what is compared, with {options}."
@@ -236,8 +244,8 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
     if other:
         return (
-            f"Column '{other[0]}' holds another kind of metric: {option(higher=other[0])} or "
-            f"{option(lower=other[0])} says which is better."
+            f"Column '{other[0]}' holds another kind of metric: {roles.option(higher=other[0])} or "
+            f"{roles.option(lower=other[0])} says which is better."
         )
     return (
         f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
@@ -262,11 +270,13 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    factors = (_factor(name, title, roles) for name, title in long.factors.items())
+    factors = (_factor(name, title, roles, frame[name]) for name, title in long.factors.items())
     measure = long.measures[metric]
     return Results(frame, tuple(factors), metric, measure.higher, is_share=bool(measure.is_share))
 
 
-def _factor(name: str, title: str, roles: Roles) -> Factor:
+def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:
     """Return a factor of the kind that the user says, else of the one that its title says."""
-    return Factor(name, roles.kinds[title]) if title in roles.kinds else by_title(name)
+    if title in roles.kinds:
+        return Factor(name, roles.kinds[title])
+    return by_title(name, levels.unique())

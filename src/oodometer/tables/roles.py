@@ -43,6 +43,7 @@ class Roles:
     kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
     sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
+    said: str = ""  # the roles that the user says, as given
 
     @property
     def main(self) -> list[str]:
@@ -52,6 +53,10 @@ class Roles:
     def measure(self, name: str) -> Measure:
         """Return a metric of this table by its name."""
         return self.own[name] if name in self.own else MEASURES[name]
+
+    def option(self, **chosen: str) -> str:
+        """Write the option that gives columns their roles, beside what the user says already."""
+        return option(self.said, **chosen)
 
     def listing(self) -> list[tuple[str, str]]:
         """Every column with its role, as shown to the user."""
@@ -117,8 +122,15 @@ def joined_column(frame: pd.DataFrame, parts: Sequence[str], name: str) -> pd.Da
 def option(said: str = "", /, **chosen: str) -> str:
     """Write the option that gives columns their roles, beside those that were `said` already.
 
-    >>> option(detector="Model ID", higher="acc"), option("id=a", part="b")
-    ('--columns "detector=Model ID, higher=acc"', '--columns "id=a, part=b"')
+    >>> option(detector="Model ID", higher="acc"), option("id=a, higher=*", lower="*", part="b")
+    ('--columns "detector=Model ID, higher=acc"', '--columns "id=a, lower=*, part=b"')
     """
-    parts = [said] * bool(said) + [f"{role}={column}" for role, column in chosen.items()]
+    kept = [
+        part.strip()
+        for part in _PARTS.split(said)
+        if (pair := [piece.strip() for piece in part.partition("=")])[2]
+        and pair[2] not in chosen.values()
+        and not (pair[0] in SINGLE and pair[0] in chosen)
+    ]
+    parts = kept + [f"{role}={column}" for role, column in chosen.items()]
     return f'--columns "{", ".join(parts)}"'

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, by_title, plain
+from oodometer.factors import LABELS, TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.content import are_numbers
-from oodometer.tables.long import ROW, Long
+from oodometer.tables.long import Long
 from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting, repeat_name
-from oodometer.tables.roles import Roles, option
+from oodometer.tables.repeats import each_once, id_column, require_alike
+from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
-_NUMBER = "\0number"  # of a repeat
+_DIGITS = re.compile(r"\.\d{7}")  # so many decimals are computed, not set
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
@@ -42,9 +44,12 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long = replace(long, frame=_one_spelling(long.frame, notes))
     long = _with_named_repeats(_with_promoted_settings(long))
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
+    lines = long.frame
     long, reasons = _choose_factors(long, wanted, notes)
     _require_known_kinds(long, roles)
-    return Runs(_once(_with_named_jobs(long), roles, notes), reasons)
+    if not wanted:
+        require_alike(long, lines, roles)
+    return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
 
 
 def _require_known_kinds(long: Long, roles: Roles) -> None:
@@ -57,13 +62,13 @@ def _require_known_kinds(long: Long, roles: Roles) -> None:
         if sets is not None and not _is_decimal(levels):
             raise UserError(
                 f"Each '{title}' belongs to one data set: is it a part of the set "
-                f"({option(part=title)}), a repeated run ({option(repeat=title)}) or a condition "
-                f"({option(condition=title)})?"
+                f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}) or a "
+                f"condition ({roles.option(condition=title)})?"
             )
         if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
             raise UserError(
                 f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({option(repeat=title)}) or conditions ({option(condition=title)})?"
+                f"({roles.option(repeat=title)}) or conditions ({roles.option(condition=title)})?"
             )
 
 
@@ -97,7 +102,7 @@ def _with_promoted_settings(long: Long) -> Long:
     """Make a setting among the covariates a factor, if no factor determines it."""
     frame, factors, covariates = long.frame, dict(long.factors), dict(long.covariates)
     for name in [name for name in _SETTINGS if name in covariates]:
-        keys = [*factors, *_id(frame)]
+        keys = [*factors, *id_column(frame)]
         per_cell = frame.groupby(keys)[name].nunique().max() if keys else frame[name].nunique()
         if per_cell > 1:
             frame = frame.assign(**{name: frame[name].map("{:g}".format)})
@@ -199,15 +204,11 @@ def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) 
         return ""
     repeats = [c for c in others if plain(c) in _RUN_TITLES]
     same = [c for c in repeats if (frame[c] == frame[column]).all()]
-    for other in [*(c for c in others if c not in repeats), *_id(frame), *same]:
+    for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
         finer = frame[other].nunique() >= frame[column].nunique()
         if finer and _determines(frame, other, column):
             return f"determined by {other}"
     return ""
-
-
-def _id(frame: pd.DataFrame) -> list[str]:
-    return ["id"] if "id" in frame.columns else []
 
 
 def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
@@ -225,7 +226,7 @@ def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
         if same or (title in REPEAT_TITLES and not repeats):
             return same[:1]
     finest = _levels(frame, column)
-    known = [*others, *(name for name in _id(frame) if _levels(frame, name) > 1)]
+    known = [*others, *(name for name in id_column(frame) if _levels(frame, name) > 1)]
     parts = [c for c in known if _levels(frame, c) < finest and _determines(frame, column, c)]
     alike = len(parts) > 1 and len(frame[parts].drop_duplicates()) == finest
     return parts if alike else []
@@ -298,47 +299,5 @@ def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     levels = frame[column].unique()
     fine = sum("." in level or "," in level for level in levels)
     many = len(levels) > 12 and 2 * fine > len(levels)
-    return bool(many and numeric_share(levels) == 1.0)
-
-
-def _once(long: Long, roles: Roles, notes: list[str]) -> Long:
-    """Number lines that repeat a cell as runs; equal lines of one run are copies."""
-    frame = long.frame
-    keys = ["detector", *_id(frame), "ood", "metric", *long.factors]
-    if any(_is_repeat(name, title, roles) for name, title in long.factors.items()):
-        copies = frame.duplicated([*keys, "value", "spread"])
-        if copies.any():
-            rows = len(frame.loc[copies, ROW].unique())
-            notes.append(f"duplicate rows were left out: {rows}")
-            frame = frame[~copies]
-    if not frame.duplicated(keys).any():
-        return replace(long, frame=frame.drop(columns=ROW))
-    number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
-    frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
-    name = "run" if "run" not in long.factors else "repetition"
-    shared = _is_order_shared(frame, keys)
-    levels = frame[_NUMBER].astype(str)
-    frame[name] = levels if shared else frame["detector"] + " " + levels
-    notes.append(
-        f"rows that repeat a cell: {int((frame[_NUMBER] > 1).sum())}, read as repeated runs, "
-        + ("numbered in file order" if shared else "which detectors do not share")
-    )
-    frame = frame.drop(columns=[_NUMBER, ROW])
-    return replace(long, frame=frame, factors={**long.factors, name: name})
-
-
-def _is_repeat(name: str, title: str, roles: Roles) -> bool:
-    return roles.kinds.get(title, by_title(name).kind) == "repeat"
-
-
-def _is_order_shared(frame: pd.DataFrame, keys: Sequence[str]) -> bool:
-    """Whether the order of lines says which repeats of two detectors belong together.
-
-    It does where detectors stand beside each other in one line, or where the whole table comes
-    again and again: all first lines before all second ones.
-    """
-    if frame.groupby(ROW)["detector"].nunique().max() > 1:
-        return True
-    order = frame.sort_values(ROW, kind="stable")[_NUMBER]
-    times = frame.groupby(list(keys), dropna=False)[_NUMBER].max()
-    return bool(order.is_monotonic_increasing and times.min() == times.max())
+    exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)
+    return bool((many or exact) and numeric_share(levels) == 1.0)

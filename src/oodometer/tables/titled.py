@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
+    ID_TITLES,
     MEANS,
+    OOD_TITLES,
     OTHER_STATISTICS,
     SPREADS,
     is_average,
@@ -25,6 +30,12 @@ if TYPE_CHECKING:
 
 OTHER_METRIC = "another kind of metric"
 WHOSE_SPREAD = "spread of an unknown column"
+_SEVERAL = 3  # results of one metric, beside which a mean is over some of them
+_SETS = OOD_TITLES | ID_TITLES
+_ATTACKS = frozenset(
+    {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
+)
+_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])")
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
@@ -36,14 +47,18 @@ def titled_results(
     `default` is the metric that the text around the table names.
     """
     named = {c: metric for c in columns if (metric := metric_named(c)) is not None}
+    if "auroc" in named.values():  # beside it, AP is that of the same curves
+        named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
+    _require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
     _name_qualified(roles, kinds["spread"])
+    _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
         owner = next((c for c, known in roles.measured.items() if known == key), None)
         if owner is None:
@@ -76,7 +91,7 @@ def _without_names(
     frame: pd.DataFrame, columns: Sequence[str], named: Mapping[str, str]
 ) -> dict[str, str]:
     """Leave out names such as word_recall_task, few among many that name no metric."""
-    rest = {c: without_metric(c) for c, m in named.items() if m in GENERAL and is_amid(c)}
+    rest = {c: _statistic_of(c)[1] for c, m in named.items() if m in GENERAL and is_amid(c)}
     tests = (is_set, is_average, is_qualifier)
     names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
     others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
@@ -113,6 +128,17 @@ def _statistic_of(
     return ("mean" if said & MEANS or is_average(what) else "value"), what
 
 
+def _require_detection(named: _Named, roles: Roles) -> None:
+    """Ask which is better where an AUROC is that of an attack, which should fail."""
+    for column, (metric, what) in named.items():
+        if metric == "auroc" and not _ATTACKS.isdisjoint(map(plain, what.split())):
+            raise UserError(
+                f"'{column}' seems to be the AUROC of an attack: say which is better with "
+                f"{roles.option(lower=column)} or {roles.option(higher=column)}, or name another "
+                "column."
+            )
+
+
 def _choose_bests(roles: Roles, bests: _Named) -> None:
     """Take the best of several looks for a result only where nothing else is stated."""
     named = {metric for metric, _ in roles.measured.values()}
@@ -132,8 +158,9 @@ def _choose_means(roles: Roles, means: _Named) -> None:
         if metric in of_sets and not what and metric not in GENERAL:
             del roles.measured[column]
             roles.ignored[column] = MEAN_OF_OTHERS
+    several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
-        of_a_set = bool(what) and not is_average(what)
+        of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:
@@ -155,3 +182,12 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
                 roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _drop_common_word(roles: Roles, spreads: _Named, titles: Collection[str]) -> None:
+    """Forget a word that all results share, such as true_auc and true_ap beside data sets."""
+    words = {what for _, what in roles.measured.values()}
+    word = words.pop() if len(words) == 1 else ""
+    if word and not is_set(word) and not _SETS.isdisjoint(titles):
+        for columns in (roles.measured, spreads):
+            columns |= {c: (metric, "") for c, (metric, what) in columns.items() if what == word}

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.measures import metric_named
-from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS
+from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
+_TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
 def unfolded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread."""
-    return _join_statistics(_split_arrows(_split_pairs(frame, notes), notes), notes)
+    frame = _split_tuples(_split_pairs(frame, notes), notes)
+    return _join_statistics(_split_arrows(frame, notes), notes)
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -46,14 +49,47 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
     sizes = {len(parts) for parts in cells}
     if found is None or len(names) not in sizes or not sizes <= {1, len(names)}:
         return {}
+    names = _with_metric(names)
     words = [name.split()[-1] if name else "" for name in names]
     if None in map(metric_named, words):
         return {}
+    if len(set(words)) == 1:  # Train/Test Accuracy
+        return {name: [p[n] if len(p) == len(names) else "" for p in cells]
+                for n, name in enumerate(names)}  # fmt: skip
     what = title.replace(found[1], names[0].removesuffix(words[0])).strip(" ()[]")
     return {
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
     }
+
+
+def _with_metric(names: list[str]) -> list[str]:
+    """Say of both parts of Train/Test NLL what the last one says."""
+    first, *metric = names[-1].split() if names else [""]
+    parts = [*names[:-1], first]
+    known = metric and all(is_qualifier(part) or plain(part) == "test" for part in parts)
+    return [f"{part} {' '.join(metric)}" for part in parts] if known else names
+
+
+def _split_tuples(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Split a column of cells such as ('glass', 0.1, 1), an index of several levels in Python."""
+    for title in map(str, frame.columns):
+        if not all(map(_TUPLE.fullmatch, frame[title])):
+            continue
+        inside = [text.strip("() ") for text in frame[title]]
+        parts = list(csv.reader(inside, quotechar="'", skipinitialspace=True))
+        width = len(parts[0])
+        if width < 2 or any(len(part) != width for part in parts):
+            continue
+        names = [title, *(f"{title}.{place}" for place in range(2, width + 1))]
+        columns = dict(zip(names, map(list, zip(*parts, strict=True)), strict=True))
+        place = list(frame.columns).index(title)
+        frame = frame.drop(columns=title)
+        for shift, (name, texts) in enumerate(columns.items()):
+            frame.insert(place + shift, name, texts)
+        notes.append(f"{title} holds several things and was split into {', '.join(names)}")
+        break
+    return frame
 
 
 def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

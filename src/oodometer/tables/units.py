@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PERCENT = "\0percent"  # column: the cell or its title says percent; no title of a user's is equal
 LARGEST_SPREAD = 0.71  # of two numbers between 0 and 1: one at each end
 LOWEST_PERCENT = 5.0  # an AUROC among fractions that is less, but above 1, is none
+_FEW = 0.05  # of percentages lie below 1
 _ROUNDING = 1e-6  # of a fraction: what floating point leaves beyond 0 and 1
 Mask = NDArray[np.bool_]
 
@@ -77,7 +78,9 @@ def _as_shares(long: pd.DataFrame, metric: str, notes: list[str]) -> pd.DataFram
 def _is_share(measure: Measure, values: NDArray[np.float64]) -> bool:
     """Whether numbers are fractions or percentages, where the name of the metric leaves it open."""
     if measure.is_share is None:
-        return bool(len(values)) and values.min() >= 0 and values.max() <= 100
+        small = float((values <= 1).mean()) if len(values) else 0.0
+        percent = small < _FEW and bool(len(values)) and 20 < values.max() <= 100
+        return bool(len(values)) and bool(values.min() >= 0 and (small == 1.0 or percent))
     return measure.is_share
 
 

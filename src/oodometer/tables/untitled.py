@@ -39,7 +39,6 @@ from oodometer.tables.roles import (
     OTHER_STATISTIC,
     UNNAMED,
     Roles,
-    option,
 )
 
 if TYPE_CHECKING:
@@ -66,10 +65,13 @@ def untitled_results(
     bounded = bool(is_share) and metric not in roles.own
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
+    asked = ALL in roles.chosen
     measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
+    if not measured and not paired:
+        measured = _any_numbers(frame, cells, roles)
     measured = _without_statistics(measured, roles)
-    _require_one_split(measured)
-    measured = _alike(measured, roles, asked=ALL in roles.chosen)
+    _require_one_split(measured, roles)
+    measured = _of_one_size(_alike(measured, roles, asked=asked), cells, roles, bounded)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
@@ -129,12 +131,40 @@ def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
         raise UserError(
             f"No column names a metric, and {shown}{', …' * (len(measured) > _SHOWN)} are unlike "
             "quantities, which cannot be averaged or compared with each other: name one that says "
-            f"which is better, such as {option(higher=measured[0])} or {option(lower=measured[0])}."
+            f"which is better, such as {roles.option(higher=measured[0])} or "
+            f"{roles.option(lower=measured[0])}."
         )
     return measured
 
 
-def _require_one_split(measured: Sequence[str]) -> None:
+def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
+    """Return all columns that may be results if the user says so; else ask what they are."""
+    free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
+    if ALL in roles.chosen or len(free) < 2:
+        return free if ALL in roles.chosen else []
+    raise _what_are(free, roles)
+
+
+def _what_are(columns: Sequence[str], roles: Roles) -> UserError:
+    shown = ", ".join(f"'{column}'" for column in columns[:2])
+    return UserError(
+        f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
+        f"{roles.option(accuracy=ALL)} (or another metric), {roles.option(higher=ALL)} or "
+        f"{roles.option(lower=ALL)} (which is better)."
+    )
+
+
+def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool) -> list[str]:
+    """Leave out numbers above 1, such as a share of outliers in percent, among many fractions."""
+    small = [c for c in measured if max(cell.value for cell in cells[c]) <= 1]
+    large = [c for c in measured if np.median([cell.value for cell in cells[c]]) > 1]
+    if not bounded or len(small) < max(_SHOWN, 2 * len(large)) or any(map(_is_known, large)):
+        return measured
+    roles.ignored |= dict.fromkeys(large, _OTHER_QUANTITY)
+    return [column for column in measured if column not in large]
+
+
+def _require_one_split(measured: Sequence[str], roles: Roles) -> None:
     """Ask which split counts, where columns are those of training, validation and test."""
     splits = {c: _SPLIT.search(c) for c in measured}
     named = [c for c, found in splits.items() if found]
@@ -143,7 +173,7 @@ def _require_one_split(measured: Sequence[str]) -> None:
     if len(named) > 1 and len(rest) < len(named):
         raise UserError(
             f"{', '.join(map(repr, named[:_SHOWN]))} are results on different parts of the data: "
-            f"say which count, such as {option(higher=test)} or {option(lower=test)}."
+            f"say which count, such as {roles.option(higher=test)} or {roles.option(lower=test)}."
         )
 
 
@@ -176,7 +206,8 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     may = {c for c in cells if _may_measure(frame, c, cells[c], bounded)}
     measured = {c for c in cells if _measures(c, cells[c], c in may)}
     sizes = [cell.value for column in measured for cell in cells[column]]
-    found = measured | _whole_numbers({c: cells[c] for c in may - measured}, sizes, len(measured))
+    whole = {c: cells[c] for c in may - measured if not _is_flag(frame[c], sizes) or _is_known(c)}
+    found = measured | _whole_numbers(whole, sizes, len(measured))
     if measured:  # negative ones, which will be asked about
         largest = max(sizes)
         found |= {c for c in cells if _is_beyond(frame, c, cells[c], largest)}
@@ -194,6 +225,12 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
         largest = max(sizes)
         alike |= {c for c in cells if _is_within(cells[c], lowest, largest)}
     return alike | named
+
+
+def _is_flag(texts: pd.Series[str], sizes: Sequence[float]) -> bool:
+    """Whether whole numbers beside fractions say yes or no, or are always the same."""
+    bare = {text for text in texts.unique() if read_cell(text) is not None}
+    return max(sizes, default=2.0) <= 1 and (len(bare) < 2 or not any("." in t for t in bare))
 
 
 def _is_within(cells: Sequence[Cell], low: float, high: float) -> bool:
@@ -249,21 +286,16 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
             "no column names a metric: numbers are read as auroc, higher is better; "
-            f"{option(fpr95=ALL)} says otherwise"
+            f"{roles.option(fpr95=ALL)} says otherwise"
         )
         return
     higher = _direction(frame, columns, roles)
     if higher is None:
-        shown = ", ".join(f"'{column}'" for column in columns[:2])
-        raise UserError(
-            f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
-            f"{option(accuracy=ALL)} (or another metric), {option(higher=ALL)} or "
-            f"{option(lower=ALL)} (which is better)."
-        )
+        raise _what_are(columns, roles)
     roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
     notes.append(
         f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
-        f"say; {option(**{'lower' if higher else 'higher': ALL})} says otherwise"
+        f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
 
 
@@ -276,8 +308,8 @@ def require_metric_of_text(metric: str | None, roles: Roles) -> None:
     shown = ", ".join(map(repr, columns))
     raise UserError(
         f"The text above the table says {metric}, but {shown} may be something else: use "
-        f"{option(**{metric.replace(' ', '_'): ALL})}, {option(higher=columns[0])} or "
-        f"{option(lower=columns[0])}."
+        f"{roles.option(**{metric.replace(' ', '_'): ALL})}, {roles.option(higher=columns[0])} or "
+        f"{roles.option(lower=columns[0])}."
     )
 
 

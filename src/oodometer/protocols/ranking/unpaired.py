@@ -196,6 +196,11 @@ def _with_sets(table: Results) -> pd.DataFrame:
     return frame.assign(set=frame["id"] + " / " + frame["ood"] if several else frame["ood"])
 
 
+def _set_word(table: Results) -> str:
+    """What the cells of a table are of: data sets with models of their own, or outlier sets."""
+    return "outlier set" if any(table.frame["ood"]) else "data set"
+
+
 class _Stated(NamedTuple):
     """Mean and standard deviation of each detector, over the cells that all of them have."""
 
@@ -243,7 +248,7 @@ def _standing(
     shares = has_shares(table)
     bounds = ((0.0, 1.0) if sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     whole = len(known) == len(table.detectors)
-    over = f"over {count(sets, 'outlier set')}"
+    over = f"over {count(sets, _set_word(table))}"
     over += "" if whole else f", of the {len(known)} detectors that are compared"
     subject = Subject(table.label, over, sign, is_whole=whole, are_shares=shares)
     pairwise = from_summaries(turned, bounds=bounds)
@@ -280,7 +285,7 @@ def _finding(
             ("metric", table.label),
             ("detectors", str(len(known))),
             ("runs per detector", span(min(runs), max(runs))),
-            ("outlier sets", str(sets)),
+            (f"{_set_word(table)}s", str(sets)),
             *([("declared in advance", ours)] if ours else []),
         ),
         answer=choice(standing, "these runs") if len(known) > 1 else "",

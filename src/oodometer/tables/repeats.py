@@ -1,0 +1,93 @@
+"""Lines that repeat a cell: runs of the same thing, copies, or something that no column told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.factors import by_title, plain
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.entries import INCIDENTAL
+from oodometer.tables.long import ROW, Long
+from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES
+from oodometer.tables.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NUMBER = "\0number"  # of a repeat
+_DATE = re.compile(r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|[\\/]\S*[\\/]")  # or a path
+
+
+def id_column(frame: pd.DataFrame) -> list[str]:
+    """Return the title of the ID set in a list, if there is one."""
+    return ["id"] if "id" in frame.columns else []
+
+
+def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
+    """Ask what lines are that repeat a cell, if a column of names that is no factor differs.
+
+    `lines` are those of `long` with all columns of the file.
+    """
+    keys = ["detector", *id_column(lines), "ood", "metric", *long.factors]
+    keys = [name for name in keys if name in lines.columns]
+    double = lines[lines.duplicated(keys, keep=False)]
+    if double.empty:
+        return
+    for name in [c for c in roles.factors if c in lines.columns and c not in long.factors]:
+        words = {plain(word) for word in re.split(r"[\W_]+", name)}
+        named = plain(name) in JOB_TITLES | REPEAT_TITLES or words & INCIDENTAL
+        levels = double[name].unique()
+        if named or len(levels) < 2 or numeric_share(levels) > 0 or any(map(_DATE.search, levels)):
+            continue
+        if len(double[[*keys, name]].drop_duplicates()) == len(double):
+            detector = roles.detector or "detector"
+            models = f"other models ({roles.option(detector=f'{detector}+{name}')}), "
+            raise UserError(
+                f"Lines with the same '{detector}' differ in '{name}' ({levels[0]}, {levels[1]}, "
+                f"…): {models if roles.detector else ''}repeated runs "
+                f"({roles.option(repeat=name)}) or conditions ({roles.option(condition=name)})?"
+            )
+
+
+def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
+    """Number lines that repeat a cell as runs; equal lines of one run are copies."""
+    frame = long.frame
+    keys = ["detector", *id_column(frame), "ood", "metric", *long.factors]
+    kinds = {name: by_title(name, frame[name].unique()).kind for name in long.factors}
+    if any(roles.kinds.get(t, kinds[name]) == "repeat" for name, t in long.factors.items()):
+        copies = frame.duplicated([*keys, "value", "spread"])
+        if copies.any():
+            rows = len(frame.loc[copies, ROW].unique())
+            notes.append(f"duplicate rows were left out: {rows}")
+            frame = frame[~copies]
+    if not frame.duplicated(keys).any():
+        return replace(long, frame=frame.drop(columns=ROW))
+    number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
+    frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
+    name = "run" if "run" not in long.factors else "repetition"
+    shared = _is_order_shared(frame, keys)
+    levels = frame[_NUMBER].astype(str)
+    frame[name] = levels if shared else frame["detector"] + " " + levels
+    notes.append(
+        f"rows that repeat a cell: {int((frame[_NUMBER] > 1).sum())}, read as repeated runs, "
+        + ("numbered in file order" if shared else "which detectors do not share")
+    )
+    frame = frame.drop(columns=[_NUMBER, ROW])
+    return replace(long, frame=frame, factors={**long.factors, name: name})
+
+
+def _is_order_shared(frame: pd.DataFrame, keys: Sequence[str]) -> bool:
+    """Whether the order of lines says which repeats of two detectors belong together.
+
+    It does where detectors stand beside each other in one line, or where the whole table comes
+    again and again: all first lines before all second ones.
+    """
+    if frame.groupby(ROW)["detector"].nunique().max() > 1:
+        return True
+    order = frame.sort_values(ROW, kind="stable")[_NUMBER]
+    times = frame.groupby(list(keys), dropna=False)[_NUMBER].max()
+    return bool(order.is_monotonic_increasing and times.min() == times.max())
