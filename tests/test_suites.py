@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,8 @@ from oodometer.web import queries
 from oodometer.web.refresh import Refresher
 from oodometer.web.server import index_of
 from oodometer.web.site import Site
-from oodometer.web.submissions import SUBMITTED, Submissions
+from oodometer.web.queries import SUBMITTED
+from oodometer.web.submissions import Submissions
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +56,30 @@ def made(suite, store):
         return score_suite(suite, "max_logit", store)
 
 
+@pytest.fixture(scope="module")
+def site(store, tmp_path_factory):
+    """Pages about the store; reading it once is enough for all tests."""
+    place = tmp_path_factory.mktemp("pages")
+    (place / "submissions").mkdir()
+    return Site(index_of([str(store.folder)], place / "index", place / "submissions"), dict)
+
+
 @pytest.fixture
-def site(store, tmp_path):
-    folder = tmp_path / "submissions"
-    folder.mkdir()
-    index = index_of([str(store.folder)], tmp_path / "index")
-    Refresher(index).refresh()
-    return Site(index, dict, Submissions(folder))
+def folder(site):
+    """The folder of submissions, empty."""
+    folder = site.index.path.parent.parent / "submissions"
+    for path in folder.iterdir():
+        path.unlink()
+    return folder
 
 
-def shown(site: Site):
+def shown(site: Site, folder: Path):
     """The page about submissions, as data, and the leaderboard of the suite's study."""
+    Refresher(site.index, Submissions(folder)).refresh()
     with site.index.reading() as connection:
         (checked,) = site.shown("submissions", connection).content["checked"]
         (entry,) = [e for e in queries.studies(site.index, connection) if e.name == "tiny"]
-        return checked, site.board(connection, entry, "auroc")
+        return checked, queries.board(connection, entry.number, "auroc")
 
 
 def test_a_suite_is_read_back(suite, tmp_path):
@@ -87,15 +98,15 @@ def test_the_key_of_a_suite_is_about_training_and_data_alone(suite):
     assert suite_key(suite.study, changed) != suite.key
 
 
-def test_a_submission_is_shown_beside_ours_and_marked(site, made):
-    path = write_submission(made, site.submissions.folder / "mine.parquet")
+def test_a_submission_is_shown_beside_ours_and_marked(site, folder, made):
+    path = write_submission(made, folder / "mine.parquet")
     again = read_submission(path)
     assert again.detector == "max_logit" and again.versions["oodometer"]
     assert all(
         np.array_equal(a.scores, b.scores)
         for a, b in zip(made.table.rows, again.table.rows, strict=True)
     )
-    checked, board = shown(site)
+    checked, board = shown(site, folder)
     assert not checked.problem
     row = next(row for row in board.rows if row.detector == f"max_logit ({SUBMITTED})")
     values = [metrics.auroc(inside.scores, row.scores) for inside, row in made.table.pairs()]
@@ -106,11 +117,10 @@ def test_a_submission_is_shown_beside_ours_and_marked(site, made):
     assert "inverted" in site.page("detectors/max_logit-submitted-" + _ending(site))
 
 
-def test_a_static_site_has_submissions_too(site, store, made, tmp_path, monkeypatch):
+def test_a_static_site_has_submissions_too(store, folder, made, tmp_path, monkeypatch):
     from oodometer.web import export
 
     monkeypatch.setattr(export, "read_cards", dict)
-    folder = site.submissions.folder
     write_submission(made, folder / "mine.parquet")
     export.export(
         [str(store.folder)], tmp_path / "site", submissions=folder, index_folder=tmp_path / "index"
@@ -156,48 +166,48 @@ def _without_a_run(table: ScoreTable) -> ScoreTable:
         (lambda m: replace(m, detector="energy"), "scores of others"),
     ],
 )
-def test_what_differs_is_refused_and_said(site, made, change, problem):
-    write_submission(change(made), site.submissions.folder / "mine.parquet")
-    checked, board = shown(site)
+def test_what_differs_is_refused_and_said(site, folder, made, change, problem):
+    write_submission(change(made), folder / "mine.parquet")
+    checked, board = shown(site, folder)
     assert problem in checked.problem and checked.problem.endswith(".")
     assert not any(row.mark for row in board.rows)
 
 
-def test_scores_that_are_no_numbers_are_refused(site, made):
-    path = write_submission(made, site.submissions.folder / "mine.parquet")
+def test_scores_that_are_no_numbers_are_refused(site, folder, made):
+    path = write_submission(made, folder / "mine.parquet")
     arrow = pq.read_table(path)
     lists = arrow["scores"].to_pylist()
     lists[0][3] = float("nan")
     place = arrow.schema.get_field_index("scores")
     scores = pa.array(lists, pa.large_list(pa.float64()))
     pq.write_table(arrow.set_column(place, "scores", scores), path)
-    checked, board = shown(site)
+    checked, board = shown(site, folder)
     assert "NaN" in checked.problem and not any(row.mark for row in board.rows)
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"\x80\x04]q\x00.", b"{}" * 100])
-def test_files_that_are_no_submissions_are_refused(site, content):
-    (site.submissions.folder / "other.parquet").write_bytes(content)
-    checked, _ = shown(site)
+def test_files_that_are_no_submissions_are_refused(site, folder, content):
+    (folder / "other.parquet").write_bytes(content)
+    checked, _ = shown(site, folder)
     assert "not a Parquet file" in checked.problem
 
 
-def test_a_small_file_that_unpacks_to_much_is_refused(site, made):
-    path = write_submission(made, site.submissions.folder / "mine.parquet")
+def test_a_small_file_that_unpacks_to_much_is_refused(site, folder, made):
+    path = write_submission(made, folder / "mine.parquet")
     schema = pq.read_schema(path)
     many = 60_000_000  # equal values take hardly any room
     column = pa.array(np.zeros(many, np.int8))
     table = pa.table({"x": column}).replace_schema_metadata(schema.metadata)
     pq.write_table(table, path, compression="zstd")
     assert path.stat().st_size < 1_000_000
-    assert "would unpack to" in shown(site)[0].problem
+    assert "would unpack to" in shown(site, folder)[0].problem
 
 
-def test_a_plain_score_table_is_no_submission(site, made):
+def test_a_plain_score_table_is_no_submission(site, folder, made):
     from oodometer.score_files import save_scores
 
-    save_scores(made.table, site.submissions.folder / "plain.parquet")
-    assert "not a submission" in shown(site)[0].problem
+    save_scores(made.table, folder / "plain.parquet")
+    assert "not a submission" in shown(site, folder)[0].problem
 
 
 def test_other_data_are_refused_before_anything_is_trained(suite, tmp_path):

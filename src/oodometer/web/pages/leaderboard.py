@@ -34,7 +34,7 @@ def lines_of(site: Site, connection: sqlite3.Connection, metric: str, ood: str =
     return [
         Line(entry, family_of(row.detector, cards), rank, row)
         for entry in queries.studies(site.index, connection)
-        for rank, row in enumerate(site.board(connection, entry, metric, ood).rows, start=1)
+        for rank, row in enumerate(queries.board(connection, entry.number, metric, ood).rows, 1)
     ]
 
 

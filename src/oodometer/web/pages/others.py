@@ -98,9 +98,7 @@ def submissions(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
     """Which submissions were read, and why others were refused."""
     if parts:
         raise NotFoundError("There is only one page of submissions.")
-    entries = queries.studies(site.index, connection) if site.submissions.folder else []
-    sizes = [queries.sizes_of(connection, entry) for entry in entries]
-    checked = site.submissions.checked(entries, sizes)
+    checked = queries.submissions(connection)
     return Shown("submissions.html.j2", "Submissions", {"checked": checked})
 
 

@@ -11,7 +11,7 @@ from oodometer.web.arrays import read_arrays
 from oodometer.web.figures import curve_series, draw_twice, histogram_series
 from oodometer.web.index import METRICS
 from oodometer.web.queries import StudyEntry
-from oodometer.web.refresh import read_scores
+from oodometer.web.reading import read_scores
 from oodometer.web.site import NotFoundError, Shown, Site
 
 _MOST_SETS = 30  # whose histograms are drawn
@@ -71,7 +71,7 @@ def _cell(
     scores = {}
     for name, key in list(keys.items())[:_MOST_SETS]:
         with suppress(DamagedError):
-            scores[name] = read_scores(entry.place.store, key, setting or "-")
+            scores[name] = read_scores(entry.place.store, "scores", key, setting or "-")
     return Shown(
         "cell.html.j2",
         f"{detector} in run {label}",

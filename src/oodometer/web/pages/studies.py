@@ -77,7 +77,7 @@ def _progress(
         route=f"studies/{entry.route}",
         data=entry.data,
         saved=time.strftime("%Y-%m-%d %H:%M", time.gmtime(entry.saved)),
-        runs=len(entry.runs),
+        runs=entry.brief["runs"],
         detectors=len(entry.settings),
         state="running" if report else "finished" if entry.outcome else "not finished",
         stages=tuple(
@@ -108,7 +108,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
         raise NotFoundError(f"There is no study '{parts[0]}'.")
     entry = site.entry(connection, parts)
     outcome = queries.outcome_of(entry)
-    board = site.board(connection, entry, "auroc")
+    board = queries.board(connection, entry.number, "auroc")
     learned = queries.accuracies(connection, entry.number)
     labels, pager = paged(list(entry.runs), parts[2:], _PER_PAGE, f"studies/{entry.route}")
     runs = [(run, entry.runs[run], _share(learned.get(run)), run in board.left_out)
