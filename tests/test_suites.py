@@ -23,10 +23,10 @@ from oodometer.suites import submission as submitting
 from oodometer.suites.submission import read_submission, score_suite, write_submission
 from oodometer.suites.suite import differences, load_suite, make_suite, suite_key
 from oodometer.web import queries
+from oodometer.web.queries import SUBMITTED
 from oodometer.web.refresh import Refresher
 from oodometer.web.server import index_of
 from oodometer.web.site import Site
-from oodometer.web.queries import SUBMITTED
 from oodometer.web.submissions import Submissions
 
 

@@ -15,6 +15,7 @@ class WorstCase:
     low: float | None  # of the 95% interval; None: nothing varies that could give one
     high: float | None
     sets: int  # that the searches began at
+    samples: int  # of each of them
 
 
 @dataclass(frozen=True)

@@ -79,8 +79,10 @@ def _board(
     means, scope = _means(entry, clean, metric)
     worst: dict[str, list[WorstCase]] = {}
     for variation, own in searched.items():
-        for name, (mean, sets) in _worst_means(entry, own, metric).items():
-            case = WorstCase(variation, mean.value, *_bounds(mean), sets)
+        for name, mean in _means(entry, own, metric)[0].items():
+            sets = {result.ood for result, _ in own[name]}
+            samples = max(result.samples for result, _ in own[name])
+            case = WorstCase(variation, mean.value, *_bounds(mean), len(sets), samples)
             worst.setdefault(name, []).append(case)
     higher = 1 if metrics.METRICS[metric].higher_is_better else -1
     rows = []
@@ -119,13 +121,6 @@ def _by_detector(
 def _bounds(mean: Estimate) -> tuple[float | None, float | None]:
     bare = mean.low == mean.high == mean.value
     return (None, None) if bare else (mean.low, mean.high)
-
-
-def _worst_means(
-    entry: StudyEntry, own: dict[str, Own], metric: str
-) -> dict[str, tuple[Estimate, int]]:
-    means, _ = _means(entry, own, metric)
-    return {name: (mean, len({r.ood for r, _ in own[name]})) for name, mean in means.items()}
 
 
 def _means(

@@ -33,6 +33,7 @@ class Result(NamedTuple):
     reference: str  # of the scores on the in-distribution set; likewise
     mark: str
     values: Mapping[str, float | None]
+    samples: int  # outliers
     problem: str
 
 
@@ -185,7 +186,7 @@ class Chosen:
             yield Result(
                 row["run"], row["name"], row["dataset"], row["variation"],
                 row["key"] if own else "", row["reference"] if own else "", row["mark"],
-                {metric: row[metric] for metric in METRICS}, row["problem"],
+                {metric: row[metric] for metric in METRICS}, row["outside"], row["problem"],
             )  # fmt: skip
 
     def _where(self) -> tuple[str, tuple[str | int, ...]]:
@@ -231,6 +232,18 @@ def keys_of_run(
         (study, run, kind, ABSENT),
     )
     return [(row["name"], row["dataset"], row["key"]) for row in rows]
+
+
+def searches_of(
+    connection: sqlite3.Connection, study: int, run: str, detector: str
+) -> list[tuple[str, str, str]]:
+    """Outlier set, variation and key of the searches against a detector in a run."""
+    rows = connection.execute(
+        "select dataset, variation, key from cells where study = ? and run = ? and name = ? "
+        f"and kind = 'searches' and state <> {ABSENT} order by rowid",
+        (study, run, detector),
+    )
+    return [(row["dataset"], row["variation"], row["key"]) for row in rows]
 
 
 def detector_models(connection: sqlite3.Connection, entry: StudyEntry) -> list[str]:

@@ -55,9 +55,10 @@ def keep_fresh(
         spent = time.monotonic() - started
         rest = started + max(_PAUSE, spent / _SHARE)  # when to look again
         with suppress(StoreError):
-            while time.monotonic() < rest and refresher.read_some():
-                pass
-            refresher.make_boards()
+            more = True
+            while more and time.monotonic() < rest:
+                more = refresher.read_some()
+                refresher.make_boards()
         time.sleep(max(0.0, rest - time.monotonic()))
 
 

@@ -54,6 +54,7 @@ def leaderboard(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
         "Leaderboard",
         {
             "lines": lines,
+            "has_worst": any(line.row.worst for line in lines),
             "pager": pager,
             "metric": metric,
             "about": metrics.METRICS[metric],
