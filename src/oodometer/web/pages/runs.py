@@ -37,6 +37,9 @@ def run(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
     known = queries.accuracies(connection, entry.number).get(label)
     found = list(queries.results(connection, entry.number, run=label))
     columns = list(dict.fromkeys((result.ood, result.variation) for result in found))
+    tables = [("AUROC of every detector", [own for own in columns if not own[1]])]
+    if searched := [own for own in columns if own[1]]:
+        tables.append(("Worst case: AUROC on outliers that were searched for", searched))
     return Shown(
         "run.html.j2",
         f"Run {label}",
@@ -47,13 +50,7 @@ def run(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
             "accuracy": None if known is None else (known[0] / known[1], *known),
             "curves": _curves(connection, entry, label),
             "detectors": {r.detector: r.key != "" for r in found},
-            "tables": [
-                ("AUROC of every detector", [own for own in columns if not own[1]]),
-                (
-                    "Worst case: AUROC on outliers that were searched for",
-                    [own for own in columns if own[1]],
-                ),
-            ],
+            "tables": tables,
             "values": {(r.detector, r.ood, r.variation): r for r in found},
             "models": queries.keys_of_run(connection, entry.number, label, "models"),
         },
