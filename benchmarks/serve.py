@@ -5,7 +5,7 @@ Usage: python benchmarks/serve.py [--artefacts 200000] [--readers 50] [--seconds
 Prints errors, latencies (median, 95%, largest), the load average, the processor time of the server
 per request, and the memory of the server and of the process that keeps the index. A style sheet,
 the same bytes every time, is read among the pages as a yardstick: on a busy machine, it is late,
-too. Everything is on loopback, and in a temporary folder unless the store is kept to be measured again.
+too. Everything is on loopback, and in a temporary folder unless the store is to be kept.
 """
 
 from __future__ import annotations

@@ -530,10 +530,13 @@ def test_a_static_site_is_complete_and_relative(trained, tmp_path, monkeypatch):
     assert len(files) == pages > 20
     for file in files:
         text = file.read_text(encoding="utf-8")
+        # A site may be for everybody: no folder of this machine is in it, but the file's name is.
+        assert str(trained.folder.parent.parent) not in text
+        if file.name in ("report.html", "tiny.html"):
+            assert "data: stripes.npz" in text
         if file.name == "report.html":
             continue
         assert "Content-Security-Policy" in text
-        assert str(trained.folder) not in text  # a site may be for everybody
         for target in Links(text).found:
             if not target.startswith(("data:", "#")):
                 assert not target.startswith("/"), target
@@ -544,6 +547,15 @@ def test_a_static_site_is_complete_and_relative(trained, tmp_path, monkeypatch):
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(UserError, match="not empty"):
         export.export([str(trained.folder)], tmp_path / "other", index_folder=tmp_path / "index")
+
+
+def test_pages_for_other_machines_show_no_folder(index, trained):
+    site = Site(index.for_others(), lambda: CARDS, for_others=True)
+    model = next(iter(trained.keys("models")))
+    folder = str(trained.folder.parent.parent)
+    for route in ("studies/results/tiny", f"artefacts/results/{model}"):
+        assert folder in Site(index, lambda: CARDS).page(route)
+        assert folder not in site.page(route) and "stripes.npz" in site.page(route)
 
 
 def test_export_needs_a_store_and_a_folder(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from oodometer.errors import UserError
@@ -32,15 +31,14 @@ def export(
 ) -> int:
     """Write the pages of stores to a folder; return how many."""
     _require_own(folder)
-    index = index_of(addresses, index_folder, submissions)
-    # Names of folders, not paths: a site may be for everybody.
-    index = replace(index, places=tuple(replace(p, address=p.slug) for p in index.places))
+    index = index_of(addresses, index_folder, submissions).for_others()
     Refresher(index, Submissions(submissions)).refresh()
     cards = read_cards()
     site = Site(
         index,
         lambda: cards,
         live=False,
+        for_others=True,
         histograms=_count_cells(index) <= _MOST_HISTOGRAMS,
     )
     _write(folder / MARK, "Written by 'oodometer export', which may replace these files.\n")

@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oodometer.engine.plan.keys import code_version, digest
@@ -16,7 +16,7 @@ from oodometer.engine.stores import Store
 from oodometer.errors import UserError
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 6  # of the tables below
+_VERSION = 7  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
@@ -43,7 +43,10 @@ create index if not exists cells_by_run on cells (study, run, name);
 create index if not exists cells_by_state on cells (study, stage, state) where counted = 1;
 create index if not exists cells_with_mark on cells (mark, study, name) where mark <> '';
 create index if not exists cells_to_read on cells (study) where state = {PRESENT} and role <> '';
-create index if not exists cells_of_few on cells (study, kind, run) where kind <> 'scores';
+create index if not exists cells_failed on cells (study, run, name, key)
+  where kind = 'failures' and state <> {ABSENT};
+create index if not exists cells_of_few on cells (study, kind, role)
+  where kind in ('outputs', 'models');
 create table if not exists results (
   key text not null, reference text not null, {_REALS},
   inside integer not null, outside integer not null, problem text not null default '',
@@ -81,6 +84,10 @@ class Index:
 
     path: Path
     places: tuple[Place, ...]
+
+    def for_others(self) -> Index:
+        """The same with stores by their names: where they lie is not for everybody."""
+        return replace(self, places=tuple(replace(p, address=p.slug) for p in self.places))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

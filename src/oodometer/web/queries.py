@@ -148,9 +148,9 @@ def stage_counts(connection: sqlite3.Connection, study: int) -> dict[Stage, tupl
 def failures(connection: sqlite3.Connection, study: int, limit: int) -> list[tuple[str, str, str]]:
     """Runs and detectors that failed, and the key under which the reason is kept."""
     rows = connection.execute(
-        "select run, name, key from cells where study = ? and kind = 'failures' and state <> ? "
-        "order by run, name limit ?",
-        (study, ABSENT, limit),
+        "select run, name, key from cells where study = ? and kind = 'failures' "
+        f"and state <> {ABSENT} order by run, name limit ?",
+        (study, limit),
     )
     return [(row["run"], row["name"], row["key"]) for row in rows]
 

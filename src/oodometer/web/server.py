@@ -111,8 +111,8 @@ def serve(
     with listen(host, port) as opened:
         index = index_of(addresses, submissions=submissions)
         cards = _Cards()
-        site = Site(index, cards.known)
         everywhere = not is_local(host)
+        site = Site(index.for_others() if everywhere else index, cards.known, for_others=everywhere)
         names = [*_LOCAL, host, *allow, *([socket.gethostname()] if everywhere else [])]
         app = create_app(site, [name.lower() for name in names], any_address=everywhere)
         actual = opened.getsockname()[1]

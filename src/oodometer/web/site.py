@@ -62,6 +62,7 @@ class Site:
     index: Index
     cards: Callable[[], Mapping[str, Card]]
     live: bool = True  # a server answers; else pages are files
+    for_others: bool = False  # files and folders of this machine are shown by their last names
     histograms: bool = True  # whether there is a page for every detector in every run
     _pages: Cache[str] = field(default_factory=lambda: Cache(100, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))

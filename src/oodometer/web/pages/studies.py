@@ -6,14 +6,14 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oodometer.engine.lead.reported import report_content
 from oodometer.engine.plan.artefacts import UNITS, Stage
 from oodometer.engine.plan.study_index import Outcome
 from oodometer.engine.stores import DamagedError
 from oodometer.engine.upkeep.watch import RunnerReport
-from oodometer.study import to_yaml
+from oodometer.study import to_yaml, without_folders
 from oodometer.web import queries
 from oodometer.web.figures import board_series, draw_twice
 from oodometer.web.pages.paging import paged
@@ -133,7 +133,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
             "pager": pager,
             "failures": _failures(connection, entry),
             "origins": _origins(entry, outcome),
-            "yaml": to_yaml(entry.study),
+            "yaml": to_yaml(without_folders(entry.study) if site.for_others else entry.study),
         },
     )
 
@@ -148,8 +148,9 @@ def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
         raise NotFoundError(f"Study '{entry.name}' is not finished, so there is no report yet.")
 
     def make() -> str:
+        shown = replace(outcome, study=without_folders(outcome.study))
         content = report_content(
-            outcome,
+            shown if site.for_others else outcome,
             entry.place.store,
             entry.place.address,
             trained=_model_bytes(connection, entry) <= _MOST_MODEL_BYTES,
