@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,14 @@ from oodometer import metrics
 from oodometer.cli import app as cli
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.stores import FolderStore
+from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.errors import UserError
 from oodometer.scores import ScoreTable
 from oodometer.suites import submission as submitting
 from oodometer.suites.submission import read_submission, score_suite, write_submission
 from oodometer.suites.suite import differences, load_suite, make_suite, suite_key
 from oodometer.web import queries
+from oodometer.web.index import slug_of
 from oodometer.web.queries import SUBMITTED
 from oodometer.web.refresh import Refresher
 from oodometer.web.server import index_of
@@ -30,17 +33,28 @@ from oodometer.web.site import Site
 from oodometer.web.submissions import Submissions
 
 
+def searched_study(stripes: str):
+    """A study that searches against one of its detectors."""
+    return make_study(
+        stripes,
+        detectors=["max_softmax", "energy"],
+        base={"data": stripes, "network": "mlp", "width": 4, "epochs": 2, "validation": 0.2},
+        protocols=["ranking", "worst_case"],
+        searches={"variations": ["affine"], "steps": 2, "images": 5, "detectors": ["energy"]},
+    )
+
+
 @pytest.fixture(scope="module")
 def store(stripes, tmp_path_factory) -> FolderStore:
     """A store with the study that the suite is made of."""
     store = FolderStore(tmp_path_factory.mktemp("suite") / "ours")
-    run_inside(make_study(stripes, detectors=["max_softmax", "energy"]), store)
+    run_inside(searched_study(stripes), store)
     return store
 
 
 @pytest.fixture(scope="module")
 def suite(stripes):
-    return make_suite(make_study(stripes, detectors=["max_softmax", "energy"]))
+    return make_suite(searched_study(stripes))
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +108,10 @@ def test_the_key_of_a_suite_is_about_training_and_data_alone(suite):
     assert suite_key(same, suite.sets) == suite.key
     base = suite.study.base.model_copy(update={"epochs": 9})
     assert suite_key(suite.study.model_copy(update={"base": base}), suite.sets) != suite.key
+    others = suite.study.searches.model_copy(update={"detectors": "all"})
+    assert suite_key(suite.study.model_copy(update={"searches": others}), suite.sets) == suite.key
+    longer = suite.study.searches.model_copy(update={"steps": 3})
+    assert suite_key(suite.study.model_copy(update={"searches": longer}), suite.sets) != suite.key
     changed = {run: {**own, "inverted": "0"} for run, own in suite.sets.items()}
     assert suite_key(suite.study, changed) != suite.key
 
@@ -111,10 +129,38 @@ def test_a_submission_is_shown_beside_ours_and_marked(site, folder, made):
     row = next(row for row in board.rows if row.detector == f"max_logit ({SUBMITTED})")
     values = [metrics.auroc(inside.scores, row.scores) for inside, row in made.table.pairs()]
     assert row.mark == SUBMITTED and row.value == pytest.approx(np.mean(values))
+    assert checked.note == "average and worst case"
     assert {r.detector for r in board.rows} > {"max_softmax", "energy"}
     assert "max_logit (submitted)" in site.page("leaderboard")
     assert "max_logit (submitted)" in site.page("detectors")
     assert "inverted" in site.page("detectors/max_logit-submitted-" + _ending(site))
+
+
+def test_the_worst_case_is_what_searches_found_against_the_detector(site, folder, made, store):
+    """That of a submission, whichever detectors the study searches against, and that of ours."""
+    write_submission(made, folder / "mine.parquet")
+    _, board = shown(site, folder)
+    rows = {row.detector: row for row in board.rows}
+    (key,) = (key for key in store.keys("tables")
+              if "energy" in bytes_to_table(store.view("tables", key)).detectors)  # fmt: skip
+    ours = bytes_to_table(store.view("tables", key))
+    for table, name, label in (
+        (made.table, "max_logit", f"max_logit ({SUBMITTED})"), (ours, "energy", "energy"),
+    ):  # fmt: skip
+        found = [row for row in table.rows if table.sets[row.dataset].against == row.detector]
+        assert {row.detector for row in found} == {name} and len(found) == 2 * 2  # runs, sets
+        values = [
+            metrics.auroc(table.scores(row.run, name, table.id), row.scores) for row in found
+        ]
+        (worst,) = rows[label].worst
+        assert (worst.variation, worst.sets, worst.samples) == ("affine", 2, 5)
+        assert worst.value == pytest.approx(np.mean(values))
+    assert not rows["max_softmax"].worst
+    assert not rows[f"max_logit ({SUBMITTED})"].group  # the report does not know it
+    assert "affine" in site.page("leaderboard")
+    run = f"runs/ours/tiny/{slug_of('seed=0')}"
+    assert "What fools energy: affine of inverted" in site.page(f"{run}/energy")
+    assert "Worst case" in site.page(run)
 
 
 def test_a_static_site_has_submissions_too(store, folder, made, tmp_path, monkeypatch):
@@ -144,6 +190,15 @@ def _shorter(table: ScoreTable) -> ScoreTable:
     return replace(table, rows=rows)
 
 
+def _fewer_found(table: ScoreTable) -> ScoreTable:
+    """A worst case of fewer images than the suite fixes."""
+    rows = tuple(
+        replace(row, scores=row.scores[:-1]) if table.sets[row.dataset].role == "search" else row
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
 def _without_a_run(table: ScoreTable) -> ScoreTable:
     rows = tuple(row for row in table.rows if row.run != "seed=1")
     return replace(table, rows=rows)
@@ -153,7 +208,8 @@ def _without_a_run(table: ScoreTable) -> ScoreTable:
     ("change", "problem"),
     [
         (lambda m: replace(m, suite="other"), "No study here is called 'other'"),
-        (lambda m: replace(m, key="0" * 40), "classifiers are not trained"),
+        (lambda m: replace(m, key="0" * 40), "classifiers are not trained, or the searches"),
+        (lambda m: replace(m, table=_fewer_found(m.table)), "4 scores on 'affine of"),
         (
             lambda m: replace(
                 m, sets={run: {**own, "uniform noise": "0" * 40} for run, own in m.sets.items()}
@@ -171,6 +227,31 @@ def test_what_differs_is_refused_and_said(site, folder, made, change, problem):
     checked, board = shown(site, folder)
     assert problem in checked.problem and checked.problem.endswith(".")
     assert not any(row.mark for row in board.rows)
+
+
+def test_a_second_file_of_the_same_detector_is_refused(site, folder, made):
+    write_submission(made, folder / "a.parquet")
+    write_submission(made, folder / "b.parquet")
+    Refresher(site.index, Submissions(folder)).refresh()
+    with site.index.reading() as connection:
+        first, second = queries.submissions(connection)
+    assert not first.problem and "Another file" in second.problem
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_not_opened(site, folder, made, tmp_path, kind):
+    path = folder / "mine.parquet"
+    if kind == "link":
+        path.symlink_to(write_submission(made, tmp_path / "elsewhere.parquet"))
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = tmp_path / "x.parquet"
+        path.mkdir()
+        path.rename(folder / "x.parquet")
+    assert shown(site, folder)[0].problem.startswith("It is not a file")
+    if kind == "folder":
+        (folder / "x.parquet").rmdir()
 
 
 def test_scores_that_are_no_numbers_are_refused(site, folder, made):
