@@ -1,9 +1,11 @@
 """Read the pages of a large store with many readers at a time while a study writes into it.
 
-Usage: python benchmarks/serve.py [--artefacts 200000] [--readers 50] [--seconds 20]
+Usage: python benchmarks/serve.py [--artefacts 200000] [--readers 50] [--seconds 20] [--keep FOLDER]
 
-Prints errors, latencies (median, 95%, largest) and the memory of the server and of the process that
-keeps the index. Everything is on loopback and in a temporary folder.
+Prints errors, latencies (median, 95%, largest), the load average, the processor time of the server
+per request, and the memory of the server and of the process that keeps the index. A style sheet,
+the same bytes every time, is read among the pages as a yardstick: on a busy machine, it is late,
+too. Everything is on loopback, and in a temporary folder unless the store is to be kept.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import math
 import os
 import re
 import subprocess
@@ -29,11 +32,17 @@ from oodometer.engine.work.codecs import arrays_to_bytes
 
 STUDIES, SETS, DETECTORS = 4, 9, 20
 SAMPLES = 30
+STATIC = "/static/site.css"
 Answer = tuple[int, float, int, str]  # status, seconds, bytes, address
 
 
-def write_study(store: FolderStore, name: str, artefacts: int) -> list[tuple[str, bytes]]:
-    """A study with as many scores; the last 2% are returned instead, to be written later."""
+def write_study(
+    store: FolderStore, name: str, artefacts: int, *, is_there: bool
+) -> list[tuple[str, bytes]]:
+    """A study with as many scores; the last 2% are returned instead, to be written later.
+
+    If the store is there already, these are taken out of it.
+    """
     rng = np.random.default_rng(0)
     runs = max(1, artefacts // (DETECTORS * (SETS + 1)))
     sets = ["letters", *(f"outliers {number}" for number in range(SETS))]
@@ -56,10 +65,13 @@ def write_study(store: FolderStore, name: str, artefacts: int) -> list[tuple[str
             for number, dataset in enumerate(sets):
                 shift = (0.5 + place / 10) * (number > 0)
                 payload = arrays_to_bytes({"-": rng.normal(size=SAMPLES) + shift})
+                key = by_name[detector][dataset]
                 if run >= runs * 0.98:
-                    later.append((by_name[detector][dataset], payload))
-                else:
-                    write_fast(store, by_name[detector][dataset], payload)
+                    later.append((key, payload))
+                    for ending in (".json", ""):
+                        (store.folder / "scores" / key[:2] / f"{key}{ending}").unlink(True)
+                elif not is_there:
+                    write_fast(store, key, payload)
     content["runs"] = cells
     store.save("plans", digest(content), json.dumps(content).encode(), {"study": name})
     return later
@@ -85,6 +97,12 @@ def memory(process: int) -> float:
     except OSError:
         return 0.0
     return sum(int(n) for n in re.findall(r"^Private_\w+: +(\d+)", text, re.MULTILINE)) / 1000
+
+
+def processor_time(process: int) -> float:
+    """Seconds that a process has computed."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def children(process: int) -> Iterator[int]:
@@ -137,14 +155,19 @@ def tell(name: str, found: list[Answer]) -> None:
     at = [1000 * times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95, 1)]
     print(
         f"{name}: {len(found)} requests, {len(errors)} errors, median {at[0]:.0f} ms, "
-        f"95% {at[1]:.0f} ms, largest {at[2]:.0f} ms"
+        f"95% {at[1]:.0f} ms, largest {at[2]:.0f} ms; load average {os.getloadavg()[0]:.1f}"
     )
+    static = [1000 * part[1] for part in found if part[3] == STATIC]
+    if static:
+        print(f"  yardstick {STATIC}: median {np.quantile(static, 0.5):.0f} ms, "
+              f"95% {np.quantile(static, 0.95):.0f} ms of {len(static)}")  # fmt: skip
     by_page: dict[str, list[float]] = {}
     for _, seconds, _, address in found:
         by_page.setdefault(address, []).append(seconds)
-    slowest = sorted(by_page.items(), key=lambda part: -np.quantile(part[1], 0.95))[:4]
+    slowest = sorted(by_page.items(), key=lambda part: -np.quantile(part[1], 0.95))[:5]
     for address, own in slowest:
-        print(f"  {address}: 95% {1000 * np.quantile(own, 0.95):.0f} ms of {len(own)}")
+        median, most = 1000 * np.quantile(own, 0.5), 1000 * np.quantile(own, 0.95)
+        print(f"  {address}: median {median:.0f} ms, 95% {most:.0f} ms of {len(own)}")
     for error in errors[:3]:
         print(f"  error: {error}")
 
@@ -152,19 +175,24 @@ def tell(name: str, found: list[Answer]) -> None:
 def main() -> None:
     """Make the store, start the server, read while a study writes."""
     parser = argparse.ArgumentParser(description=__doc__)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     parser.add_argument("--artefacts", type=int, default=200_000)
     parser.add_argument("--readers", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--keep", type=Path, help="folder for the store and index, kept for later")
     parser.add_argument("--patience", type=float, default=900, help="seconds to wait for the index")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = FolderStore(Path(folder) / "large")
+        place = given.keep or Path(folder)
+        store = FolderStore(place / "large")
+        is_there = store.exists()
         started = time.monotonic()
         later: list[tuple[str, bytes]] = []
         for number in range(STUDIES):
-            later += write_study(store, f"study{number}", given.artefacts // STUDIES)
+            own = given.artefacts // STUDIES
+            later += write_study(store, f"study{number}", own, is_there=is_there)
         print(f"store with {given.artefacts} artefacts: {time.monotonic() - started:.0f} s")
-        measure(store, later, given, Path(folder))
+        measure(store, later, given, place)
 
 
 def measure(
@@ -179,11 +207,11 @@ def measure(
             address = re.search(r":(\d+)/", server.stdout.readline())
             assert address is not None
             port = int(address[1])
-            pages = ["/", "/api/studies", "/static/site.css", "/detectors"]
+            pages = ["/", "/api/studies", STATIC, "/detectors"]
             asyncio.run(wait_until_up(port))
             tell("while it is indexed", asyncio.run(load(port, given.readers, 10, pages)))
             started = time.monotonic()
-            done = asyncio.run(wait_for_index(port, given.patience))
+            done = asyncio.run(wait_for_index(port, given.patience, given.artefacts))
             print(f"index: {'complete' if done else 'not complete'} after "
                   f"{time.monotonic() - started:.0f} s more")  # fmt: skip
             pages += ["/leaderboard", "/leaderboard/fpr95/all", "/studies/large/study0",
@@ -192,7 +220,10 @@ def measure(
                       "/runs/large/study0/" + run_slug()]  # fmt: skip
             for page in pages:
                 asyncio.run(read(port, page))  # once, as the first reader does
-            asyncio.run(while_written(store, later, port, given, pages))
+            before = processor_time(server.pid)
+            requests = asyncio.run(while_written(store, later, port, given, pages))
+            spent = 1000 * (processor_time(server.pid) - before) / requests
+            print(f"  processor time of the server: {spent:.1f} ms per request")
             print(f"memory: server {memory(server.pid):.0f} MB, its helpers "
                   f"{sum(memory(child) for child in children(server.pid)):.0f} MB")  # fmt: skip
         finally:
@@ -216,22 +247,19 @@ async def wait_until_up(port: int) -> None:
             await asyncio.sleep(0.2)
 
 
-async def wait_for_index(port: int, patience: float) -> bool:
-    """Wait until all results that are there are in the index."""
-    until, before = time.monotonic() + patience, ""
-    while time.monotonic() < until:
-        await asyncio.sleep(10)
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(
-            b"GET /api/leaderboard?limit=1000 HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            b"Connection: close\r\n\r\n"
-        )
-        body = (await reader.read(-1)).partition(b"\r\n\r\n")[2].decode()
-        writer.close()
-        if body == before and body.count("detector_") >= STUDIES * DETECTORS:
-            return True
-        before = body
-    return False
+async def wait_for_index(port: int, patience: float, artefacts: int) -> bool:
+    """Wait until all results that are there are in the index, and in its leaderboards."""
+    runs = artefacts // STUDIES // (DETECTORS * (SETS + 1))
+    results = math.ceil(0.98 * runs) * DETECTORS * SETS
+    until = time.monotonic() + patience
+    wanted = [f"/api/results?study=study{n}&limit=1&offset={results - 1}" for n in range(STUDIES)]
+    wanted += [f"/api/leaderboard?study=study{number}&limit=1" for number in range(STUDIES)]
+    while time.monotonic() < until and wanted:
+        await asyncio.sleep(3)
+        _, _, size = await read(port, wanted[0])
+        if size > 800:  # bytes; an empty list with its headers is shorter
+            wanted.pop(0)
+    return not wanted
 
 
 async def while_written(
@@ -240,8 +268,8 @@ async def while_written(
     port: int,
     given: argparse.Namespace,
     pages: list[str],
-) -> None:
-    """Read while scores arrive, as from a running study."""
+) -> int:
+    """Read while scores arrive, as from a running study; how many requests there were."""
 
     def write() -> None:
         pause = given.seconds / max(1, len(later))
@@ -250,8 +278,10 @@ async def while_written(
             time.sleep(pause)
 
     task = asyncio.get_running_loop().run_in_executor(None, write)
-    tell("while a study writes", await load(port, given.readers, given.seconds, pages))
+    found = await load(port, given.readers, given.seconds, pages)
+    tell("while a study writes", found)
     await task
+    return len(found)
 
 
 if __name__ == "__main__":

@@ -166,11 +166,13 @@ MAY_IMPORT["web"] = {
     "finding",
     "metrics",
     "needs",
+    "pictures",
     "protocols",
     "registry",
     "reports",
     "results",
     "scores",
+    "searches",
     "study",
     "suites",
 }

@@ -40,7 +40,6 @@ from oodometer.web.index import METRICS, Index, slug_of
 from oodometer.web.refresh import Refresher
 from oodometer.web.server import index_of, is_local, listen
 from oodometer.web.site import Site
-from oodometer.web.submissions import Submissions
 
 pytest.importorskip("fastapi", reason="FastAPI is not installed")
 testclient = pytest.importorskip("fastapi.testclient", reason="httpx is not installed")
@@ -77,7 +76,7 @@ def fresh_index(folders, place) -> Index:
 def client_of(index: Index, **given):
     from oodometer.web.app import create_app
 
-    site = Site(index, lambda: CARDS, Submissions())
+    site = Site(index, lambda: CARDS)
     app = create_app(site, ["127.0.0.1", "localhost"], **given)
     return testclient.TestClient(app, base_url=HOST, raise_server_exceptions=False)
 
@@ -120,11 +119,10 @@ def test_means_of_the_leaderboard_are_those_of_the_report(index, trained):
     table = bytes_to_table(trained.view("tables", next(iter(trained.keys("tables")))))
     finding: Finding = score_protocol("ranking")(table, np.random.default_rng(0))
     (series,) = [s for s in finding.series if s.kind == "intervals"][:1]
-    site = Site(index, dict, Submissions())
     with index.reading() as connection:
         (entry,) = queries.studies(index, connection)
-        board = site.board(connection, entry, "auroc")
-        single = site.board(connection, entry, "fpr95", entry_set(connection))
+        board = queries.board(connection, entry.number, "auroc")
+        single = queries.board(connection, entry.number, "fpr95", entry_set(connection))
     means: dict[str, list[float]] = {}
     for point in series.points:
         means.setdefault(str(point["label"]), []).append(float(point["value"] or 0))
@@ -231,7 +229,7 @@ def test_a_new_version_of_a_study_replaces_the_old_one(tmp_path):
     refresher.refresh()
     with index.reading() as connection:
         (entry,) = queries.studies(index, connection)
-        assert set(entry.settings) == {"energy", "vim"} and len(entry.runs) == 3
+        assert set(entry.settings) == {"energy", "vim"} and entry.brief["runs"] == 3
         assert queries.stage_counts(connection, entry.number)["score"] == (18, 18)
 
 
@@ -532,10 +530,13 @@ def test_a_static_site_is_complete_and_relative(trained, tmp_path, monkeypatch):
     assert len(files) == pages > 20
     for file in files:
         text = file.read_text(encoding="utf-8")
+        # A site may be for everybody: no folder of this machine is in it, but the file's name is.
+        assert str(trained.folder.parent.parent) not in text
+        if file.name in ("report.html", "tiny.html"):
+            assert "data: stripes.npz" in text
         if file.name == "report.html":
             continue
         assert "Content-Security-Policy" in text
-        assert str(trained.folder) not in text  # a site may be for everybody
         for target in Links(text).found:
             if not target.startswith(("data:", "#")):
                 assert not target.startswith("/"), target
@@ -546,6 +547,15 @@ def test_a_static_site_is_complete_and_relative(trained, tmp_path, monkeypatch):
     (tmp_path / "other" / "thesis.txt").write_text("mine")
     with pytest.raises(UserError, match="not empty"):
         export.export([str(trained.folder)], tmp_path / "other", index_folder=tmp_path / "index")
+
+
+def test_pages_for_other_machines_show_no_folder(index, trained):
+    site = Site(index.for_others(), lambda: CARDS, for_others=True)
+    model = next(iter(trained.keys("models")))
+    folder = str(trained.folder.parent.parent)
+    for route in ("studies/results/tiny", f"artefacts/results/{model}"):
+        assert folder in Site(index, lambda: CARDS).page(route)
+        assert folder not in site.page(route) and "stripes.npz" in site.page(route)
 
 
 def test_export_needs_a_store_and_a_folder(tmp_path):

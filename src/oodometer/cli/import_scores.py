@@ -66,7 +66,8 @@ def import_scores(
         )
         done = import_table(
             table, detector, study, opened,
-            source=", ".join(scores), digests=digests, runs=runs, replace_earlier=replace,
+            source=", ".join(text.rpartition("/")[2] for text in scores),  # not where it lies
+            digests=digests, runs=runs, replace_earlier=replace,
         )  # fmt: skip
         outcome = done.outcome
         for title, text in reading:

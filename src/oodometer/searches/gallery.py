@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from oodometer.scores import ScoreTable
 from oodometer.searches.modes import MOST_DIMENSIONS, failure_modes
 
 SHOWN = 8  # images of each search
+# What of a search's arrays shows what it has found.
+SHOWN_ARRAYS = ("shown/rows", "shown/clean", "shown/found", "clean_scores", "scores")
 _ACCEPTED = 0.95  # share of known data below the threshold
 
 
@@ -45,20 +47,33 @@ def galleries(table: ScoreTable, found: Sequence[Found]) -> tuple[Gallery, ...]:
 def _gallery(table: ScoreTable, made: Found) -> Gallery:
     about = table.sets[made.name]
     known = table.scores(made.run, about.against, table.id)
-    ranked = np.sort(known) if known is not None else np.zeros(0)
+    arrays = {
+        "shown/rows": made.rows, "shown/clean": made.clean, "shown/found": made.images,
+        "clean_scores": made.clean_scores, "scores": made.scores,
+    }  # fmt: skip
+    ranked = known if known is not None else np.zeros(0)
+    return found_gallery(f"{about.by} of {about.of}", about.against, arrays, ranked)
+
+
+def found_gallery(
+    name: str, against: str, arrays: Mapping[str, NDArray[Any]], known: NDArray[np.float64]
+) -> Gallery:
+    """What one search has found, by its arrays (`SHOWN_ARRAYS`), ranked among known scores."""
+    rows, clean = arrays["shown/rows"], arrays["shown/clean"]
+    ranked = np.sort(known)
     pictures: list[Picture] = []
-    for place, row in enumerate(made.rows):
-        if len(made.clean):
-            rank = np.searchsorted(ranked, made.clean_scores[row], side="left")
-            pictures.append(picture(made.clean[place], f"clean, rank {rank:,}"))
-        rank = np.searchsorted(ranked, made.scores[row], side="left")
-        pictures.append(picture(made.images[place], f"found, rank {rank:,}"))
+    for place, row in enumerate(rows):
+        if len(clean):
+            rank = np.searchsorted(ranked, arrays["clean_scores"][row], side="left")
+            pictures.append(picture(clean[place], f"clean, rank {rank:,}"))
+        rank = np.searchsorted(ranked, arrays["scores"][row], side="left")
+        pictures.append(picture(arrays["shown/found"][place], f"found, rank {rank:,}"))
     return Gallery(
-        f"found {made.name}",
-        f"What fools {about.against}: {about.by} of {about.of}",
+        f"found {name} against {against}",
+        f"What fools {against}: {name}",
         tuple(pictures),
-        f"The {len(made.rows)} images with the lowest scores"
-        f"{', each after the image that it was made from' if len(made.clean) else ''}. Rank: how "
+        f"The {len(rows)} images with the lowest scores"
+        f"{', each after the image that it was made from' if len(clean) else ''}. Rank: how "
         f"many of {len(ranked):,} known samples score lower.",
     )
 

@@ -1,7 +1,13 @@
 """A study: what is trained, varied and analyzed. One YAML file whose keys are fields."""
 
 from oodometer.study.fields import GENERATED, Factor, Level, Scale, Searches, TrainSpec
-from oodometer.study.files import load_study, parse_study, to_yaml
+from oodometer.study.files import (
+    load_study,
+    parse_study,
+    text_without_folders,
+    to_yaml,
+    without_folders,
+)
 from oodometer.study.study import Study
 
 __all__ = [
@@ -14,5 +20,7 @@ __all__ = [
     "TrainSpec",
     "load_study",
     "parse_study",
+    "text_without_folders",
     "to_yaml",
+    "without_folders",
 ]

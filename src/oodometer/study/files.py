@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -93,24 +92,53 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def _with_absolute_paths(study: Study, folder: Path) -> Study:
-    def absolute(name: str) -> str:
-        return str((folder / name).resolve()) if _is_path(name) else name
-
-    def with_absolute_file(detector: str) -> str:
-        file, suffix, rest = detector.partition(".py:")
-        return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
-
-    def beside(match: re.Match[str]) -> str:
+    def beside(file: str) -> str:
         # A file that is not next to the study may be in the data folder.
-        file = (folder / match[1]).resolve()
-        return f"path={file}" if file.exists() else match[0]
+        place = (folder / file).resolve()
+        return str(place) if place.exists() else file
+
+    return _with_paths(study, lambda path: str((folder / path).resolve()), beside)
+
+
+def without_folders(study: Study) -> Study:
+    """The same study with files and folders by their last names: for readers elsewhere."""
+    return _with_paths(study, _last_name, _last_name)
+
+
+def text_without_folders(value: str) -> str:
+    """A field of a study with files and folders by their last names.
+
+    >>> text_without_folders("/home/me/mine.npz(split=test)"), text_without_folders("cifar10")
+    ('mine.npz(split=test)', 'cifar10')
+    """
+    if _is_path(value):
+        return _last_name(value)
+    return FILE_IN_A_FIELD.sub(lambda match: f"path={_last_name(match[1])}", value)
+
+
+def _last_name(path: str) -> str:
+    plain, bracket, rest = path.partition("(")
+    return f"{Path(plain).name}{bracket}{rest}"
+
+
+def _with_paths(
+    study: Study, of_path: Callable[[str], str], of_argument: Callable[[str], str]
+) -> Study:
+    """Write the paths of a study in another way; `of_argument`: those within a call."""
+
+    def renamed(name: str) -> str:
+        return of_path(name) if _is_path(name) else name
+
+    def with_file(detector: str) -> str:
+        file, suffix, rest = detector.partition(".py:")
+        return f"{of_path(file)}{suffix}{rest}" if suffix else detector
 
     def of_field(field: str, value: object) -> object:
         if not isinstance(value, str):
             return value
         if field in _NAMING_FILES:
-            return FILE_IN_A_FIELD.sub(beside, value)
-        return absolute(value) if field in ("data", "auxiliary") else value
+            return FILE_IN_A_FIELD.sub(lambda match: f"path={of_argument(match[1])}", value)
+        return renamed(value) if field in ("data", "auxiliary") else value
 
     def of_base(fields: Mapping[str, object]) -> dict[str, object]:
         return {name: of_field(name, value) for name, value in fields.items()}
@@ -124,12 +152,12 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
         )
 
     def located(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(absolute(name) for name in names)
+        return tuple(renamed(name) for name in names)
 
     def resolved(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
         if detectors is None or detectors == "all":
             return detectors
-        return tuple(with_absolute_file(name) for name in detectors)
+        return tuple(with_file(name) for name in detectors)
 
     scales = {
         name: scale.model_copy(

@@ -21,7 +21,7 @@ from oodometer.engine.stores import Store
 from oodometer.engine.versions import SCORING, versions_of
 from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.errors import UserError
-from oodometer.files import most_unpacked, refuse_special
+from oodometer.files import most_unpacked
 from oodometer.score_files import table_from_bytes, table_to_bytes
 from oodometer.scores import ScoreTable
 from oodometer.study import Study
@@ -31,6 +31,7 @@ ENDING = ".parquet"
 _NAME = b"oodometer-submission"
 _VERSION = 1
 LARGEST = 1 << 28  # bytes of a file that is read
+_LONGEST = 20_000_000  # bytes of what it says of itself
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,16 @@ def score_suite(
     problem = differences(suite.sets, found)
     if problem:
         raise UserError(f"The data here are not those of suite '{suite.study.name}': {problem}.")
+    searches = suite.study.searches
     study = suite.study.model_copy(
-        # Another name: the study itself may be in the same store.
-        update={"name": f"{suite.study.name[:90]} suite", "detectors": (detector,), "ours": ""}
+        # Another name: the study itself may be in the same store. Searches are against the detector
+        # that is scored, whichever the study names.
+        update={
+            "name": f"{suite.study.name[:90]} suite",
+            "detectors": (detector,),
+            "ours": "",
+            "searches": searches and searches.model_copy(update={"detectors": "all"}),
+        }
     )
     outcome = run_study(Study.model_validate(study.model_dump()), store, workers=workers)
     table = bytes_to_table(store.view("tables", outcome.table_key))
@@ -101,7 +109,8 @@ def write_submission(made: Submission, path: Path) -> Path:
 
 def read_submission(path: Path) -> Submission:
     """Read a submission; whatever is wrong with it is a UserError of one sentence."""
-    refuse_special(path, "Submission")
+    if path.is_symlink() or not path.is_file():  # reading a pipe may never end
+        raise UserError("it is not a file, but a link, a folder, a pipe or a device.")
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"it is larger than {LARGEST >> 20} MB.")
@@ -110,7 +119,8 @@ def read_submission(path: Path) -> Submission:
         raise UserError(f"it cannot be read: {problem.strerror or problem}.") from None
     try:
         file = pq.ParquetFile(pa.BufferReader(payload))
-        about = json.loads((file.schema_arrow.metadata or {}).get(_NAME, b"null"))
+        text = (file.schema_arrow.metadata or {}).get(_NAME, b"null")
+        about = json.loads(text if len(text) <= _LONGEST else b"null")
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     except (pa.ArrowException, ValueError, OSError, RecursionError):
         raise UserError("it is not a Parquet file.") from None

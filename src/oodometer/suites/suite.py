@@ -46,6 +46,8 @@ def suite_key(study: Study, sets: Digests) -> str:
     """Where data lie and what they are called elsewhere does not matter, what they hold does."""
     recipe = study.model_dump(mode="json", exclude=_ASIDE)
     recipe["base"].pop("data")
+    if recipe["searches"] is not None:
+        recipe["searches"].pop("detectors")
     return digest("suite", recipe, {run: dict(own) for run, own in sets.items()})
 
 

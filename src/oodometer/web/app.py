@@ -149,7 +149,7 @@ def _add_api(app: FastAPI, site: Site) -> None:
         study: Name = "", detector: Name = "", limit: Limit = 200, offset: Offset = 0
     ) -> list[ResultLine]:
         """One line per study, run, detector and outlier set."""
-        return list(islice(result_lines(site, study, detector), offset, offset + limit))
+        return list(result_lines(site, study, detector, limit, offset))
 
     @app.get("/api/results.csv", response_class=Response)
     def results_csv(study: Name = "", detector: Name = "") -> StreamingResponse:
@@ -161,7 +161,8 @@ def _add_api(app: FastAPI, site: Site) -> None:
         """Detectors that some study has, with their cards if they are built in."""
         cards = site.cards()
         with site.index.reading() as connection:
-            found = list(site.detectors(connection).items())[offset : offset + limit]
+            known = queries.detectors(site.index, connection)
+            found = list(known.items())[offset : offset + limit]
         return [
             DetectorLine(
                 name=name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from oodometer.errors import UserError
@@ -32,16 +31,14 @@ def export(
 ) -> int:
     """Write the pages of stores to a folder; return how many."""
     _require_own(folder)
-    index = index_of(addresses, index_folder)
-    # Names of folders, not paths: a site may be for everybody.
-    index = replace(index, places=tuple(replace(p, address=p.slug) for p in index.places))
-    Refresher(index).refresh()
+    index = index_of(addresses, index_folder, submissions).for_others()
+    Refresher(index, Submissions(submissions)).refresh()
     cards = read_cards()
     site = Site(
         index,
         lambda: cards,
-        Submissions(submissions),
         live=False,
+        for_others=True,
         histograms=_count_cells(index) <= _MOST_HISTOGRAMS,
     )
     _write(folder / MARK, "Written by 'oodometer export', which may replace these files.\n")
@@ -75,13 +72,15 @@ def routes(site: Site, connection: sqlite3.Connection) -> Iterator[str]:
     yield from ("", "leaderboard", "detectors", "submissions")
     sets = ["all", *(slug_of(name) for name in queries.outlier_sets(site.index, connection))]
     yield from (f"leaderboard/{metric}/{ood}" for metric in METRICS for ood in sets)
-    yield from (f"detectors/{slug_of(name)}" for name in site.detectors(connection))
+    yield from (f"detectors/{slug_of(name)}" for name in queries.detectors(site.index, connection))
     for entry in queries.studies(site.index, connection):
         yield f"studies/{entry.route}"
-        for run in entry.runs:
+        whole = queries.whole(connection, entry)
+        for run in whole.runs if whole else ():
             yield f"runs/{entry.route}/{slug_of(run)}"
         if site.histograms:
-            cells = {(r.run, r.detector) for r in queries.results(connection, entry.number)}
+            found = queries.results(connection, entry.number)
+            cells = {(r.run, r.detector) for r in found if r.key}
             for run, detector in sorted(cells):
                 yield f"runs/{entry.route}/{slug_of(run)}/{slug_of(detector)}"
 

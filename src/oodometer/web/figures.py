@@ -12,7 +12,7 @@ from oodometer import metrics
 from oodometer.finding import Series, Value
 from oodometer.web.board import Board
 
-_BINS = 40
+_BINS, _FEWEST_BINS = 40, 8
 _MOST_POINTS = 200  # of a curve
 _MOST_DETECTORS = 40  # in a figure
 
@@ -55,9 +55,10 @@ def curve_series(arrays: Mapping[str, NDArray[Any]]) -> Series:
         "learning_curve",
         "Learning curve",
         "What was measured after each epoch of training.",
-        "by epoch",
+        "",
         tuple(points),
-        higher_is_better=False,
+        higher_is_better=None,
+        x_label="epoch",
     )
 
 
@@ -65,13 +66,15 @@ def histogram_series(scores: Mapping[str, NDArray[np.float64]], detector: str) -
     """How the scores of each data set are distributed, over the central 99% of all scores."""
     pooled = np.concatenate(list(scores.values()))
     low, high = np.quantile(pooled, [0.005, 0.995])
-    edges = np.linspace(low, high if high > low else low + 1.0, _BINS + 1)
+    fewest = min(map(len, scores.values()))
+    bins = int(np.clip(2 * np.sqrt(fewest), _FEWEST_BINS, _BINS))
+    edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
     middles = (edges[1:] + edges[:-1]) / 2
     points: list[dict[str, Value]] = []
     for name, values in scores.items():
         shares = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)
         points += [
-            {"label": name, "panel": "share of samples", "x": float(x), "value": float(share)}
+            {"label": name, "panel": "", "x": float(x), "value": float(share)}
             for x, share in zip(middles, shares, strict=True)
         ]
     return Series(
@@ -82,6 +85,8 @@ def histogram_series(scores: Mapping[str, NDArray[np.float64]], detector: str) -
         "Scores beyond the central 99% are counted in the outermost bins.",
         "share of samples",
         tuple(points),
+        higher_is_better=None,
+        x_label="score, higher = more out-of-distribution",
     )
 
 

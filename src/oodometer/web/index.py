@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from oodometer.engine.plan.keys import code_version, digest
@@ -16,29 +16,37 @@ from oodometer.engine.stores import Store
 from oodometer.errors import UserError
 
 METRICS = ("auroc", "fpr95", "aupr_in", "aupr_out")  # that are computed for every cell
-_VERSION = 5  # of the tables below
+_VERSION = 7  # of the tables below
 # States of a cell: not in the store; there; read, so that its result is known; there, but without
 # the scores on the in-distribution set, which a result needs.
 ABSENT, PRESENT, READ, WAITING = range(4)
 _BUSY = 30_000  # milliseconds to wait for another writer
 _REALS = ", ".join(f"{name} real" for name in METRICS)
+# A cell is an artefact of a study, or a result that was submitted. Its role is what it is to
+# results: "id", "ood", "search" (found by a search among variations of the data set), or none. A
+# result belongs to a cell and to its reference, the scores on the in-distribution set.
+# Generations: how often a study changed, and what its leaderboards were made of; study 0: any.
 _TABLES = f"""
 create table if not exists studies (
-  id integer primary key, store integer not null, name text not null, plan text not null,
-  imports text not null, saved real not null, data text not null,
-  outcome text not null, content text not null,
+  id integer primary key autoincrement, store integer not null, name text not null,
+  plan text not null, imports text not null, saved real not null, data text not null,
+  outcome text not null, brief text not null, content text not null,
   unique (store, name));
 create table if not exists cells (
   study integer not null, kind text not null, stage text not null, run text not null,
-  name text not null, dataset text not null, key text not null, role text not null,
-  mark text not null default '', counted integer not null default 0,
-  state integer not null default {ABSENT});
+  name text not null, dataset text not null, variation text not null, key text not null,
+  role text not null, reference text not null, mark text not null default '',
+  counted integer not null default 0, state integer not null default {ABSENT});
 create index if not exists cells_by_key on cells (kind, key);
-create index if not exists cells_by_name on cells (name, study) where kind = 'scores';
+create index if not exists cells_by_name on cells (name, study, role, state);
 create index if not exists cells_by_run on cells (study, run, name);
 create index if not exists cells_by_state on cells (study, stage, state) where counted = 1;
-create index if not exists cells_with_mark on cells (name, mark) where mark <> '';
+create index if not exists cells_with_mark on cells (mark, study, name) where mark <> '';
 create index if not exists cells_to_read on cells (study) where state = {PRESENT} and role <> '';
+create index if not exists cells_failed on cells (study, run, name, key)
+  where kind = 'failures' and state <> {ABSENT};
+create index if not exists cells_of_few on cells (study, kind, role)
+  where kind in ('outputs', 'models');
 create table if not exists results (
   key text not null, reference text not null, {_REALS},
   inside integer not null, outside integer not null, problem text not null default '',
@@ -49,7 +57,14 @@ create table if not exists folders (
   store integer not null, kind text not null, name text not null, changed integer not null,
   primary key (store, kind, name)) without rowid;
 create table if not exists labels (slug text primary key, label text not null) without rowid;
-create table if not exists generations (study integer primary key, number integer not null);
+create table if not exists generations (
+  study integer primary key, number integer not null, boards integer not null default -1);
+create table if not exists boards (
+  study integer not null, metric text not null, ood text not null, content text not null,
+  primary key (study, metric, ood)) without rowid;
+create table if not exists submissions (
+  file text primary key, detector text not null, suite text not null, problem text not null,
+  note text not null) without rowid;
 """
 
 
@@ -69,6 +84,10 @@ class Index:
 
     path: Path
     places: tuple[Place, ...]
+
+    def for_others(self) -> Index:
+        """The same with stores by their names: where they lie is not for everybody."""
+        return replace(self, places=tuple(replace(p, address=p.slug) for p in self.places))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -91,12 +110,16 @@ class Index:
             yield connection
 
 
-def open_index(addresses: Sequence[str], stores: Sequence[Store], folder: Path) -> Index:
-    """Open the index of these stores in a folder, or begin it.
+def open_index(
+    addresses: Sequence[str], stores: Sequence[Store], folder: Path, submissions: Path | None
+) -> Index:
+    """Open the index of these stores and submissions in a folder, or begin it.
 
-    Its name covers the stores and the code of the metrics, so that another version begins anew.
+    Its name covers both, and the code of the metrics, so that another version begins anew.
     """
-    name = digest(_VERSION, code_version("metrics"), [store.address for store in stores])
+    others = None if submissions is None else str(submissions.expanduser().resolve())
+    places = [store.address for store in stores]
+    name = digest(_VERSION, code_version("metrics"), places, others)
     index = Index(folder / f"{name}.sqlite", _placed(addresses, stores))
     try:
         folder.mkdir(parents=True, exist_ok=True)

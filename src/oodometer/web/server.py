@@ -18,9 +18,7 @@ from oodometer.engine.stores import StoreError, open_store
 from oodometer.errors import UserError
 from oodometer.web.cards import Card, read_cards
 from oodometer.web.index import Index, default_folder, open_index
-from oodometer.web.refresh import Refresher
 from oodometer.web.site import Site
-from oodometer.web.submissions import Submissions
 
 if TYPE_CHECKING:
     import uvicorn
@@ -31,17 +29,25 @@ _SHARE = 0.1  # of the time that may be spent with looking whether something cha
 _PAUSE = 1.0  # seconds between two looks, at least
 
 
-def index_of(addresses: Sequence[str], folder: Path | None = None) -> Index:
+def index_of(
+    addresses: Sequence[str], folder: Path | None = None, submissions: Path | None = None
+) -> Index:
     """Open the index of stores that exist."""
     stores = [open_store(address) for address in addresses]
-    return open_index(addresses, stores, folder or default_folder())
+    return open_index(addresses, stores, folder or default_folder(), submissions)
 
 
-def keep_fresh(addresses: Sequence[str], folder: Path, parent: int) -> None:
+def keep_fresh(
+    addresses: Sequence[str], folder: Path, submissions: Path | None, parent: int
+) -> None:
     """Keep the index of stores up to date as long as the parent process lives."""
+    # The server itself does without what these need.
+    from oodometer.web.refresh import Refresher
+    from oodometer.web.submissions import Submissions
+
     with suppress(OSError):
         os.nice(5)  # readers and runners come first
-    refresher = Refresher(index_of(addresses, folder))
+    refresher = Refresher(index_of(addresses, folder, submissions), Submissions(submissions))
     while os.getppid() == parent:
         started = time.monotonic()
         with suppress(StoreError):  # perhaps only for now
@@ -49,8 +55,10 @@ def keep_fresh(addresses: Sequence[str], folder: Path, parent: int) -> None:
         spent = time.monotonic() - started
         rest = started + max(_PAUSE, spent / _SHARE)  # when to look again
         with suppress(StoreError):
-            while time.monotonic() < rest and refresher.read_some():
-                pass
+            more = True
+            while more and time.monotonic() < rest:
+                more = refresher.read_some()
+                refresher.make_boards()
         time.sleep(max(0.0, rest - time.monotonic()))
 
 
@@ -101,10 +109,10 @@ def serve(
     from oodometer.web.app import create_app
 
     with listen(host, port) as opened:
-        index = index_of(addresses)
+        index = index_of(addresses, submissions=submissions)
         cards = _Cards()
-        site = Site(index, cards.known, Submissions(submissions))
         everywhere = not is_local(host)
+        site = Site(index.for_others() if everywhere else index, cards.known, for_others=everywhere)
         names = [*_LOCAL, host, *allow, *([socket.gethostname()] if everywhere else [])]
         app = create_app(site, [name.lower() for name in names], any_address=everywhere)
         actual = opened.getsockname()[1]
@@ -112,7 +120,9 @@ def serve(
         tell(f"http://{shown}:{actual}/")
         stopping = threading.Event()
         keeper = threading.Thread(
-            target=_keep_keeper, args=(addresses, index.path.parent, stopping), daemon=True
+            target=_keep_keeper,
+            args=((list(addresses), index.path.parent, submissions, os.getpid()), stopping),
+            daemon=True,
         )
         keeper.start()
         threading.Thread(target=cards.read, daemon=True).start()
@@ -141,13 +151,11 @@ def _server(app: object) -> uvicorn.Server:
     )
 
 
-def _keep_keeper(addresses: Sequence[str], folder: Path, stopping: threading.Event) -> None:
+def _keep_keeper(about: tuple[object, ...], stopping: threading.Event) -> None:
     """Start the process that keeps the index up to date, and again if it ends."""
     context = multiprocessing.get_context("spawn")
     while not stopping.is_set():
-        process = context.Process(
-            target=keep_fresh, args=(list(addresses), folder, os.getpid()), daemon=True
-        )
+        process = context.Process(target=keep_fresh, args=about, daemon=True)
         process.start()
         while process.is_alive() and not stopping.wait(0.2):
             pass

@@ -22,12 +22,10 @@ from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import clean, one_line
 from oodometer.web import queries
-from oodometer.web.board import Board, board_of
 from oodometer.web.caching import Cache
 from oodometer.web.cards import Card
 from oodometer.web.index import METRICS, Index, slug_of
-from oodometer.web.queries import Result, StudyEntry
-from oodometer.web.submissions import SUBMITTED, Submissions
+from oodometer.web.queries import StudyEntry
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -63,10 +61,9 @@ class Site:
 
     index: Index
     cards: Callable[[], Mapping[str, Card]]
-    submissions: Submissions
     live: bool = True  # a server answers; else pages are files
+    for_others: bool = False  # files and folders of this machine are shown by their last names
     histograms: bool = True  # whether there is a page for every detector in every run
-    _boards: Cache[Board] = field(default_factory=lambda: Cache(2000))
     _pages: Cache[str] = field(default_factory=lambda: Cache(100, patience=1.0))
     reports: Cache[str] = field(default_factory=lambda: Cache(4))
     _counts: Cache[Mapping[Stage, tuple[int, int]]] = field(default_factory=lambda: Cache(1000))
@@ -79,7 +76,6 @@ class Site:
         with self.index.reading() as connection:
             state = (
                 queries.generation(connection),
-                self.submissions.state(),
                 len(self.cards()),
                 self._progress_state(),
             )
@@ -131,42 +127,18 @@ class Site:
 
     def entry(self, connection: sqlite3.Connection, parts: list[str]) -> StudyEntry:
         """The study that the first two parts of a route name."""
-        found = [
-            entry
-            for entry in queries.studies(self.index, connection)
-            if entry.route == "/".join(parts[:2])
-        ]
-        if not found:
-            raise NotFoundError(f"There is no study '{_shortened('/'.join(parts[:2]))}'.")
-        return found[0]
+        wanted = "/".join(parts[:2])
+        for entry in queries.studies(self.index, connection):
+            if entry.route == wanted and (found := queries.whole(connection, entry)):
+                return found
+        raise NotFoundError(f"There is no study '{_shortened(wanted)}'.")
 
     def label(self, connection: sqlite3.Connection, slug: str, kind: str) -> str:
         """The run, detector or data set that a part of a route names."""
-        found = queries.label_of(connection, slug) or self.submissions.label_of(slug)
+        found = queries.label_of(connection, slug)
         if found is None:
             raise NotFoundError(f"There is no {kind} '{_shortened(slug)}'.")
         return found
-
-    def board(
-        self, connection: sqlite3.Connection, entry: StudyEntry, metric: str, ood: str = ""
-    ) -> Board:
-        """The leaderboard of a study; submissions to it stand beside its own detectors."""
-
-        def make() -> Board:
-            known = queries.accuracies(connection, entry.number)
-            without = queries.unlearned_runs(entry, known)
-            found = [
-                *queries.results(connection, entry.number),
-                *self.submitted(connection, entry),
-            ]
-            outcome = queries.outcome_of(entry)
-            findings = () if outcome is None else outcome.findings
-            return board_of(
-                entry, found, metric, ood=ood, without=sorted(without), findings=findings
-            )
-
-        state = entry.generation, self.submissions.state()
-        return self._boards.get((entry.number, metric, ood), state, make)
 
     def stage_counts(
         self, connection: sqlite3.Connection, entry: StudyEntry
@@ -177,21 +149,6 @@ class Site:
             entry.generation,
             lambda: queries.stage_counts(connection, entry.number),
         )
-
-    def submitted(self, connection: sqlite3.Connection, entry: StudyEntry) -> list[Result]:
-        """The results that others have submitted for a study."""
-        if self.submissions.folder is None:
-            return []
-        sizes = queries.sizes_of(connection, entry)
-        return list(self.submissions.results_for(entry, sizes))
-
-    def detectors(self, connection: sqlite3.Connection) -> dict[str, tuple[int, str]]:
-        """Every detector with results: in how many studies, and its mark."""
-        found = queries.detectors(self.index, connection)
-        for entry in queries.studies(self.index, connection):
-            for name in {result.detector for result in self.submitted(connection, entry)}:
-                found[name] = found.get(name, (0, ""))[0] + 1, SUBMITTED
-        return found
 
     def error(self, title: str, sentence: str) -> str:
         """The page that says what is wrong."""

@@ -239,26 +239,36 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     )
 
 
+def compare_values(field: Cases, values: Floats, *, over_runs: bool) -> Pairwise:
+    """Means of values (detectors x cases) of a results table, higher is better, and their errors.
+
+    `over_runs`: cases are training runs, whose noise detectors share.
+    """
+    bounds = UNBOUNDED
+    if has_shares(field.results):
+        bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
+    pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
+    if over_runs and field.folds > 1:
+        pairwise = over_folds(pairwise, values.shape[1], field.folds)
+    if values.shape[1] >= FEWEST_FOR_T:
+        return pairwise
+    bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
+    error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
+    return pairwise._replace(error=error, intervals=lambda level: bare)
+
+
 def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
     """Compare by the values of a results table, in every scope that it allows."""
     field = scopes[0]
-    shares = has_shares(field.results)
-    bounds = ((0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)) if shares else UNBOUNDED
     word = field.set_word if field.are_runs else field.case
     sets = field.sets if field.are_runs else dict(zip(field.names, field.values.T, strict=True))
     over = f"over {count(len(sets), word)}{_of_one(field)}"
     over += _of_compared(field.detectors, field.left_out)
+    shares = has_shares(field.results)
     subject = Subject(field.metric, over, field.sign, not field.left_out, shares)
 
     def compared(values: Floats, *, over_runs: bool = field.are_runs) -> Pairwise:
-        pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
-        if over_runs and field.folds > 1:
-            pairwise = over_folds(pairwise, values.shape[1], field.folds)
-        if values.shape[1] >= FEWEST_FOR_T:
-            return pairwise
-        bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
-        error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
-        return pairwise._replace(error=error, intervals=lambda level: bare)
+        return compare_values(field, values, over_runs=over_runs)
 
     def without(gone: str) -> Pairwise:
         rest = [sets[name] for name in sets if name != gone]

@@ -34,7 +34,7 @@ def lines_of(site: Site, connection: sqlite3.Connection, metric: str, ood: str =
     return [
         Line(entry, family_of(row.detector, cards), rank, row)
         for entry in queries.studies(site.index, connection)
-        for rank, row in enumerate(site.board(connection, entry, metric, ood).rows, start=1)
+        for rank, row in enumerate(queries.board(connection, entry.number, metric, ood).rows, 1)
     ]
 
 
@@ -54,6 +54,7 @@ def leaderboard(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
         "Leaderboard",
         {
             "lines": lines,
+            "has_worst": any(line.row.worst for line in lines),
             "pager": pager,
             "metric": metric,
             "about": metrics.METRICS[metric],

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from oodometer.engine.stores import KINDS, DamagedError, Kind
 from oodometer.engine.upkeep.find import parents_of
+from oodometer.study import text_without_folders
 from oodometer.web import queries
 from oodometer.web.index import Place
 from oodometer.web.site import NotFoundError, Shown, Site
@@ -40,8 +41,19 @@ def record_of(site: Site, slug: str, digest: str) -> tuple[Place, Kind, dict[str
             made_by = record.get("made_by")
             if isinstance(made_by, dict) and "machine" in made_by:  # without the name of the host
                 made_by["machine"] = str(made_by["machine"]).partition(", ")[2]
-            return place, kind, record
+            return place, kind, _for_others(record) if site.for_others else record
     raise NotFoundError(f"Store '{slug}' has no result {digest}.")
+
+
+def _for_others(record: dict[str, object]) -> dict[str, object]:
+    """A record whose files and folders are given by their last names."""
+
+    def shown(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {name: shown(own) for name, own in value.items()}
+        return text_without_folders(value) if isinstance(value, str) else value
+
+    return {name: shown(value) for name, value in record.items()}
 
 
 def show_command(place: Place, digest: str) -> str:
@@ -98,9 +110,7 @@ def submissions(site: Site, connection: sqlite3.Connection, parts: list[str]) ->
     """Which submissions were read, and why others were refused."""
     if parts:
         raise NotFoundError("There is only one page of submissions.")
-    entries = queries.studies(site.index, connection) if site.submissions.folder else []
-    sizes = [queries.sizes_of(connection, entry) for entry in entries]
-    checked = site.submissions.checked(entries, sizes)
+    checked = queries.submissions(connection)
     return Shown("submissions.html.j2", "Submissions", {"checked": checked})
 
 

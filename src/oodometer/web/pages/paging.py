@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from oodometer.web.site import NotFoundError
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", covariant=True)
+
+
+class Items(Protocol[Item]):
+    """Something long of which parts are shown."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, part: slice, /) -> Sequence[Item]:
+        """Some of them."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +36,7 @@ class Pager:
 
 
 def paged(
-    items: Sequence[Item], parts: Sequence[str], size: int, route: str
+    items: Items[Item], parts: Sequence[str], size: int, route: str
 ) -> tuple[Sequence[Item], Pager]:
     """The items of the page that the rest of a route names."""
     match = re.fullmatch(r"page-([1-9][0-9]{0,5})", parts[0]) if len(parts) == 1 else None
@@ -44,7 +54,7 @@ def paged(
     return shown, Pager(
         number,
         pages,
-        (number - 1) * size + 1 if items else 0,
+        (number - 1) * size + 1 if len(items) else 0,
         (number - 1) * size + len(shown),
         len(items),
         name(number - 1) if number > 1 else None,

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from oodometer.engine.stores import DamagedError
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.engine.stores import DamagedError, Kind
+from oodometer.pictures import Gallery
+from oodometer.searches.gallery import SHOWN_ARRAYS, found_gallery
 from oodometer.web import queries
 from oodometer.web.arrays import read_arrays
 from oodometer.web.figures import curve_series, draw_twice, histogram_series
 from oodometer.web.index import METRICS
-from oodometer.web.queries import StudyEntry
-from oodometer.web.refresh import read_scores
+from oodometer.web.queries import Result, StudyEntry
+from oodometer.web.reading import read_scores
 from oodometer.web.site import NotFoundError, Shown, Site
 
 _MOST_SETS = 30  # whose histograms are drawn
+_MOST_GALLERIES = 30
 
 
 def run(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
@@ -29,7 +36,10 @@ def run(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
         return _cell(site, connection, entry, label, parts[3])
     known = queries.accuracies(connection, entry.number).get(label)
     found = list(queries.results(connection, entry.number, run=label))
-    values = {(result.detector, result.ood): result for result in found}
+    columns = list(dict.fromkeys((result.ood, result.variation) for result in found))
+    tables = [("AUROC of every detector", [own for own in columns if not own[1]])]
+    if searched := [own for own in columns if own[1]]:
+        tables.append(("Worst case: AUROC on outliers that were searched for", searched))
     return Shown(
         "run.html.j2",
         f"Run {label}",
@@ -39,9 +49,9 @@ def run(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown:
             "levels": entry.runs[label],
             "accuracy": None if known is None else (known[0] / known[1], *known),
             "curves": _curves(connection, entry, label),
-            "detectors": list(dict.fromkeys(result.detector for result in found)),
-            "sets": list(dict.fromkeys(result.ood for result in found)),
-            "values": values,
+            "detectors": {r.detector: r.key != "" for r in found},
+            "tables": tables,
+            "values": {(r.detector, r.ood, r.variation): r for r in found},
             "models": queries.keys_of_run(connection, entry.number, label, "models"),
         },
     )
@@ -67,11 +77,15 @@ def _cell(
     if not found:
         raise NotFoundError(f"There are no results of '{detector[:60]}' in run '{label[:60]}'.")
     setting = entry.settings.get(detector, [""])[0]
-    keys = {entry.data: found[0].reference} | {result.ood: result.key for result in found}
+    if not found[0].key:
+        raise NotFoundError(f"Scores of '{detector[:60]}' were submitted: they are not kept here.")
+    keys = {entry.data: found[0].reference} | {_set_of(result): result.key for result in found}
+    kinds: dict[str, Kind] = {_set_of(r): "found" if r.variation else "scores" for r in found}
     scores = {}
     for name, key in list(keys.items())[:_MOST_SETS]:
         with suppress(DamagedError):
-            scores[name] = read_scores(entry.place.store, key, setting or "-")
+            kind = kinds.get(name, "scores")
+            scores[name] = read_scores(entry.place.store, kind, key, setting or "-")
     return Shown(
         "cell.html.j2",
         f"{detector} in run {label}",
@@ -86,5 +100,29 @@ def _cell(
             if scores
             else [],
             "keys": keys,
+            "galleries": list(_galleries(connection, entry, label, detector, scores)),
         },
     )
+
+
+def _set_of(result: Result) -> str:
+    """What figures call the outliers of a result."""
+    return f"{result.variation} of {result.ood}" if result.variation else result.ood
+
+
+def _galleries(
+    connection: sqlite3.Connection,
+    entry: StudyEntry,
+    label: str,
+    detector: str,
+    scores: Mapping[str, NDArray[np.float64]],
+) -> Iterator[Gallery]:
+    """What searches against a detector have found in a run, beside what they began at."""
+    known = scores.get(entry.data, np.zeros(0))
+    cells = queries.searches_of(connection, entry.number, label, detector)
+    for outliers, variation, key in cells[:_MOST_GALLERIES]:
+        with suppress(DamagedError, KeyError):
+            arrays = read_arrays(
+                entry.place.store.view("searches", key), lambda name: name in SHOWN_ARRAYS
+            )
+            yield found_gallery(f"{variation} of {outliers}", detector, arrays, known)

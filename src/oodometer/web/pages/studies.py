@@ -6,14 +6,14 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oodometer.engine.lead.reported import report_content
 from oodometer.engine.plan.artefacts import UNITS, Stage
 from oodometer.engine.plan.study_index import Outcome
 from oodometer.engine.stores import DamagedError
 from oodometer.engine.upkeep.watch import RunnerReport
-from oodometer.study import to_yaml
+from oodometer.study import to_yaml, without_folders
 from oodometer.web import queries
 from oodometer.web.figures import board_series, draw_twice
 from oodometer.web.pages.paging import paged
@@ -77,7 +77,7 @@ def _progress(
         route=f"studies/{entry.route}",
         data=entry.data,
         saved=time.strftime("%Y-%m-%d %H:%M", time.gmtime(entry.saved)),
-        runs=len(entry.runs),
+        runs=entry.brief["runs"],
         detectors=len(entry.settings),
         state="running" if report else "finished" if entry.outcome else "not finished",
         stages=tuple(
@@ -108,7 +108,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
         raise NotFoundError(f"There is no study '{parts[0]}'.")
     entry = site.entry(connection, parts)
     outcome = queries.outcome_of(entry)
-    board = site.board(connection, entry, "auroc")
+    board = queries.board(connection, entry.number, "auroc")
     learned = queries.accuracies(connection, entry.number)
     labels, pager = paged(list(entry.runs), parts[2:], _PER_PAGE, f"studies/{entry.route}")
     runs = [(run, entry.runs[run], _share(learned.get(run)), run in board.left_out)
@@ -133,7 +133,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
             "pager": pager,
             "failures": _failures(connection, entry),
             "origins": _origins(entry, outcome),
-            "yaml": to_yaml(entry.study),
+            "yaml": to_yaml(without_folders(entry.study) if site.for_others else entry.study),
         },
     )
 
@@ -148,8 +148,9 @@ def report(site: Site, connection: sqlite3.Connection, parts: list[str]) -> str:
         raise NotFoundError(f"Study '{entry.name}' is not finished, so there is no report yet.")
 
     def make() -> str:
+        shown = replace(outcome, study=without_folders(outcome.study))
         content = report_content(
-            outcome,
+            shown if site.for_others else outcome,
             entry.place.store,
             entry.place.address,
             trained=_model_bytes(connection, entry) <= _MOST_MODEL_BYTES,

@@ -24,6 +24,8 @@
     const body = table.tBodies[0];
     const rows = [...body.rows].map((row) => [value(row, column), row]);
     rows.sort(([a], [b]) => {
+      const blank = (part) => part === "" || part === "–"; // always last
+      if (blank(a) || blank(b)) return blank(a) - blank(b);
       const order = typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === "number" ? -1 : 1;
       return descending ? -order : order;
     });
