@@ -206,6 +206,10 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
         },
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
+        "boxes": {
+            **{"label": label, "panel": label, "value": value},
+            **dict.fromkeys(("low", "lower", "upper", "high"), value),
+        },
         "lines": {"label": label, "panel": label, "x": 3, "value": value},
         "bars": {"label": label, "part": label, "value": value},
         "ranks": {"label": label, "case": label, "value": value},
@@ -239,6 +243,10 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                 },
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},
+                "boxes": {
+                    **{"label": label, "panel": group, "value": value},
+                    **{"low": ends[0], "lower": value, "upper": ends[1], "high": ends[1]},
+                },
                 "lines": {"label": label, "panel": "all", "x": index // labels, "value": value},
                 "bars": {"label": label, "part": group, "value": value},
                 "ranks": {"label": label, "case": group, "value": value},

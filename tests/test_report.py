@@ -888,3 +888,18 @@ def test_panels_of_the_same_lines_share_one_legend():
         assert names.count("knn") == names.count("far") == 1
         assert sum("data-value" in mark.attrib for mark in root.iter()) == 18
     assert float(ElementTree.fromstring(draw(series)).attrib["height"]) < 320, "side by side"
+
+
+def test_a_box_reaches_from_quartile_to_quartile():
+    point = {"label": "clean", "panel": "all", "value": 0.7, "low": 0.2, "lower": 0.6}
+    series = Series("boxes", "n", "t", "d", "AUROC", (point | {"upper": 0.8, "high": 1.0},))
+    root = ElementTree.fromstring(draw(series))
+    (mark,) = [mark for mark in root.iter() if "data-value" in mark.attrib]
+    (whisker, median), (box,) = mark.findall("line"), mark.findall("rect")
+    start, end = (float(whisker.attrib[name]) for name in ("x1", "x2"))
+    shares = [
+        (float(place) - start) / (end - start) for place in (box.attrib["x"], median.attrib["x1"])
+    ]
+    assert shares == pytest.approx([0.5, 0.625], abs=0.001)
+    assert float(box.attrib["width"]) / (end - start) == pytest.approx(0.25, abs=0.001)
+    assert "median AUROC 0.700, quartiles 0.600 and 0.800" in mark.find("title").text

@@ -26,10 +26,12 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
     "leaderboard": ("label", "value", "low", "high", "letters", "leads"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
+    "boxes": ("label", "panel", "value", "low", "lower", "upper", "high"),
     "bars": ("label", "part", "value"),
     "ranks": ("label", "case", "value"),
     "lines": ("label", "panel", "x", "value"),
 }
+_NUMBERS = ("value", "low", "lower", "upper", "high")
 # What the key of a point names: figures mark it, so that one detector is found in all of them.
 Role = Literal["detector", "set", "factor", "level", "run"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -94,12 +96,15 @@ class Series:
     `intervals`: a value with low and high per label, in groups; `leaderboard`: the same, the best
     first, and the letters of the groups that cannot be separated; `heatmap`: a value per row and
     column, with a `section` of columns if there is one; `strips`: single values per label, one
-    panel per factor, one strip per level; `lines`: a value against a number x, one line per label;
-    `bars`: parts of a bar per label; `ranks`: a value per label and case, joined by lines. `roles`
-    says what the keys of its points name, such as {"label": "detector", "group": "set"}.
+    panel per factor, one strip per level; `boxes`: the median, quartiles and ends of many values;
+    `lines`: a value against a number x, one line per label; `bars`: parts of a bar per label;
+    `ranks`: a value per label and case, joined by lines. `roles` says what the keys of its points
+    name, such as {"label": "detector", "group": "set"}.
     """
 
-    kind: Literal["intervals", "leaderboard", "heatmap", "strips", "lines", "bars", "ranks"]
+    kind: Literal[
+        "intervals", "leaderboard", "heatmap", "strips", "boxes", "lines", "bars", "ranks"
+    ]
     name: str
     title: str
     description: str  # for readers who cannot see the figure
@@ -123,7 +128,7 @@ class Series:
         if absent:
             raise UserError(f"A point of series '{self.name}' lacks {', '.join(absent)}.")
         for key, value in point.items():
-            if key in ("value", "low", "high") and isinstance(value, str):
+            if key in _NUMBERS and isinstance(value, str):
                 raise UserError(
                     f"Series '{self.name}' contains {key}={value!r}; expected a number or None."
                 )

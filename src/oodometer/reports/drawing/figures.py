@@ -13,6 +13,7 @@ from importlib.resources import files
 from oodometer.finding import Series
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.bars import draw_bars
+from oodometer.reports.drawing.boxes import draw_boxes
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
 from oodometer.reports.drawing.leaderboard import draw_leaderboard
@@ -31,6 +32,7 @@ KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "intervals": lambda series, width, _: draw_intervals(series, width),
     "leaderboard": lambda series, width, _: draw_leaderboard(series, width),
     "strips": lambda series, width, _: draw_strips(series, width),
+    "boxes": lambda series, width, _: draw_boxes(series, width),
     "bars": lambda series, width, _: draw_bars(series, width),
     "ranks": lambda series, width, _: draw_ranks(series, width),
     "lines": lambda series, width, _: draw_lines(series, width),
