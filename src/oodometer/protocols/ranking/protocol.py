@@ -17,7 +17,7 @@ from oodometer.protocols.ranking.claims import first_claims, order_claims, retra
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
 from oodometer.protocols.ranking.order_views import leaderboard_tables, leaderboards, rank_table
 from oodometer.protocols.ranking.power import power_claims, runs_for_ours
-from oodometer.protocols.ranking.score_curves import histograms, roc_curves
+from oodometer.protocols.ranking.score_curves import histograms, risk_curves, roc_curves
 from oodometer.protocols.ranking.sets import (
     OnSets,
     Without,
@@ -90,6 +90,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *score_views.strips(field),
             *value_views.share_bars(values, shares),
             *roc_curves(field),
+            *risk_curves(field),
             *histograms(field),
         ),
         caveats=notes.score_caveats(field, ours),
