@@ -62,12 +62,12 @@ def risk_curves(field: ScoreCases) -> list[Series]:
             "risk-coverage",
             "Risk against coverage of the leaders",
             "Share of errors among accepted samples (up) against share of samples accepted "
-            "(across), those with the lowest scores first. An error is an outlier, or a known "
-            "sample that the classifier gets wrong; outliers count as much as known data do. Mean "
-            f"over {count(len(runs), field.run_word)}, of the best {shown} detectors.",
-            "share of errors among accepted",
+            "(across), those with the lowest scores first; lower is better. An error is an outlier "
+            "or a known sample that the classifier gets wrong; outliers count as much as known "
+            f"data. Mean over {count(len(runs), field.run_word)}, of the best {shown} detectors.",
+            "share of errors among accepted samples",
             points,
-            higher_is_better=False,
+            higher_is_better=None,  # no logit scale: 0 is at its end
             roles={"label": "detector", "panel": "set"},
             x_label="share of samples accepted",
         )
