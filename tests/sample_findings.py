@@ -213,6 +213,7 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
         "lines": {"label": label, "panel": label, "x": 3, "value": value},
         "bars": {"label": label, "part": label, "value": value},
         "ranks": {"label": label, "case": label, "value": value},
+        "gaps": {"row": label, "column": label, "value": value, "of": 2, "reason": label},
     }
     return Series(kind, "one", label, label, label, (points[kind],))  # type: ignore[arg-type]
 
@@ -250,6 +251,10 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                 "lines": {"label": label, "panel": "all", "x": index // labels, "value": value},
                 "bars": {"label": label, "part": group, "value": value},
                 "ranks": {"label": label, "case": group, "value": value},
+                "gaps": {
+                    **{"row": label, "column": group, "value": value},
+                    **{"of": 5, "reason": f"reason {index % 30}"},
+                },
             }[kind]
         )
     return Series(kind, "many", "Many", "Many points.", "AUROC", tuple(points))  # type: ignore[arg-type]

@@ -408,3 +408,27 @@ def test_curves_of_the_leaders_and_accuracy_beside_the_detectors():
     for point in by_name["histograms"].points:
         shares[point["label"]] = shares.get(point["label"], 0.0) + point["value"]
     assert all(total == pytest.approx(1.0) for total in shares.values()) and len(shares) > 1
+
+
+def test_what_is_missing_is_drawn_where_it_is_with_its_reason():
+    run = "seed=0, optimizer=1"
+    drop = [(run, "b", "far"), (run, "b", "near"), (run, "c", "near")]
+    table = world({"a": 2.0, "b": 1.0, "c": 1.0, "d": 0.5}, runs=3, drop=drop)
+    table = replace(table, missing=(*table.missing, Missing("no memory", detector="e")))
+    by_name = {series.name: series for series in conclude(table).series}
+    assert "missing" not in {s.name for s in conclude(world({"a": 2.0, "b": 1.0}, runs=2)).series}
+    shown = {
+        (p["row"], p["column"]): (p["value"], p["of"], p["reason"])
+        for p in by_name["missing"].points
+    }
+    assert {row for row, _ in shown} == {"b", "c", "e"}, "a and d are complete"
+    assert shown["b", "seed 0, optimizer 1"] == (2, 2, "lost")
+    assert shown["c", "seed 0, optimizer 1"] == (1, 2, "lost")
+    assert shown["c", "seed 0, optimizer 0"] == (0, 2, None)
+    assert all(own == (2, 2, "no memory") for (row, _), own in shown.items() if row == "e")
+    assert "2 other detectors: nothing is missing." in by_name["missing"].description
+    # Where all runs lack the same, the columns are sets.
+    always = [(name, "b", "far") for name in table.runs]
+    (of_sets,) = [s for s in conclude(world({"a": 1.0, "b": 1.0}, runs=3, drop=always)).series
+                  if s.name == "missing"]  # fmt: skip
+    assert [(p["column"], p["value"]) for p in of_sets.points] == [("far", 3), ("near", 0)]

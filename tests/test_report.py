@@ -747,7 +747,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet(finding):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mark_of_a_detector_carries_its_name(kind):
     """A page marks a selected detector by this attribute in every figure."""
-    key = "row" if kind == "heatmap" else "label"
+    key = POINT_KEYS[kind][0]
     series = replace(samples.many(kind, [0.65, None, 0.7], labels=4), roles={key: "detector"})
     root = ElementTree.fromstring(draw(series))
     parents = {child: parent for parent in root.iter() for child in parent}
@@ -903,3 +903,21 @@ def test_a_box_reaches_from_quartile_to_quartile():
     assert shares == pytest.approx([0.5, 0.625], abs=0.001)
     assert float(box.attrib["width"]) / (end - start) == pytest.approx(0.25, abs=0.001)
     assert "median AUROC 0.700, quartiles 0.600 and 0.800" in mark.find("title").text
+
+
+def test_each_reason_has_a_letter_that_is_explained_once():
+    cells = (
+        ("a", "x", 2, "lost"),
+        ("a", "y", 1, "lost"),
+        ("b", "x", 0, None),
+        ("b", "y", 2, "odd"),
+    )
+    points = tuple(
+        {"row": row, "column": column, "value": value, "of": 2, "reason": reason}
+        for row, column, value, reason in cells
+    )
+    for width in (WIDE, NARROW):
+        root = ElementTree.fromstring(draw(Series("gaps", "n", "t", "d", "m", points), width=width))
+        words = [text.text for text in root.iter("text")]
+        assert words == ["x", "y", "a", "A", "A 1", "b", "B", "A", "lost (3 missing)", "B",
+                         "odd (2 missing)"]  # fmt: skip

@@ -29,6 +29,7 @@ POINT_KEYS: dict[str, tuple[str, ...]] = {
     "boxes": ("label", "panel", "value", "low", "lower", "upper", "high"),
     "bars": ("label", "part", "value"),
     "ranks": ("label", "case", "value"),
+    "gaps": ("row", "column", "value", "of", "reason"),
     "lines": ("label", "panel", "x", "value"),
 }
 _NUMBERS = ("value", "low", "lower", "upper", "high")
@@ -98,12 +99,13 @@ class Series:
     column, with a `section` of columns if there is one; `strips`: single values per label, one
     panel per factor, one strip per level; `boxes`: the median, quartiles and ends of many values;
     `lines`: a value against a number x, one line per label; `bars`: parts of a bar per label;
-    `ranks`: a value per label and case, joined by lines. `roles` says what the keys of its points
-    name, such as {"label": "detector", "group": "set"}.
+    `ranks`: a value per label and case, joined by lines; `gaps`: how many results of a row and
+    column are missing, `of` how many, and for which reason. `roles` says what the keys of its
+    points name, such as {"label": "detector", "group": "set"}.
     """
 
     kind: Literal[
-        "intervals", "leaderboard", "heatmap", "strips", "boxes", "lines", "bars", "ranks"
+        "intervals", "leaderboard", "heatmap", "strips", "boxes", "lines", "bars", "ranks", "gaps"
     ]
     name: str
     title: str

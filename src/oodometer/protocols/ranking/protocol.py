@@ -92,6 +92,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *roc_curves(field),
             *risk_curves(field),
             *histograms(field),
+            *score_views.gaps(field),
         ),
         caveats=notes.score_caveats(field, ours),
         missing=missing_lines(
@@ -137,6 +138,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             value_views.rank_map(field),
             *value_views.strips(field),
             *value_views.share_bars(field, shares),
+            *value_views.gaps(field),
         ),
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),

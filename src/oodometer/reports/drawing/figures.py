@@ -14,6 +14,7 @@ from oodometer.finding import Series
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.bars import draw_bars
 from oodometer.reports.drawing.boxes import draw_boxes
+from oodometer.reports.drawing.gaps import draw_gaps
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
 from oodometer.reports.drawing.leaderboard import draw_leaderboard
@@ -36,6 +37,7 @@ KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "bars": lambda series, width, _: draw_bars(series, width),
     "ranks": lambda series, width, _: draw_ranks(series, width),
     "lines": lambda series, width, _: draw_lines(series, width),
+    "gaps": lambda series, width, _: draw_gaps(series, width),
     "heatmap": lambda series, width, key: draw_heatmap(series, width, f"{key}-hatch"),
 }
 
