@@ -204,6 +204,7 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
             "letters": "a",
             "leads": "yes",
         },
+        "critical": {"label": label, "value": value, "letters": "a"},
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
         "boxes": {
@@ -241,6 +242,11 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                     "high": ends[1],
                     "letters": "abc"[index % 2 : index % 2 + 2],
                     "leads": "no",
+                },
+                "critical": {
+                    "label": f"detector {index}",
+                    "value": value,
+                    "letters": "abc"[index % 2 : index % 2 + 2],
                 },
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},

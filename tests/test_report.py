@@ -921,3 +921,25 @@ def test_each_reason_has_a_letter_that_is_explained_once():
         words = [text.text for text in root.iter("text")]
         assert words == ["x", "y", "a", "A", "A 1", "b", "B", "A", "lost (3 missing)", "B",
                          "odd (2 missing)"]  # fmt: skip
+
+
+def test_no_line_of_a_diagram_of_ranks_crosses_another():
+    ranks = [1.2, 2.0, 2.0, 3.4, 4.1, 6.6, 6.9]
+    points = tuple(
+        {"label": f"d{place}", "value": rank, "letters": "ab"[place > 2 :]}
+        for place, rank in enumerate(ranks)
+    )
+    for width in (WIDE, NARROW):
+        series = Series("critical", "n", "t", "d", "mean rank", points, higher_is_better=False)
+        root = ElementTree.fromstring(draw(series, width=width))
+        bends = []
+        for path in root.iter("path"):
+            x, top, y, end = map(float, re.findall(r"[-\d.]+", path.attrib["d"]))
+            bends.append((x, top, y, *sorted((x, end))))
+        assert len(bends) == len(ranks)
+        for x, top, bottom, *_ in bends:  # going down, none runs into one that goes aside
+            assert not any(left < x - 0.1 and x + 0.1 < right and top < y < bottom
+                           for _, _, y, left, right in bends)  # fmt: skip
+        bars = [b for b in root.iter("line") if "joint" in b.attrib["class"]]
+        assert len(bars) == 2 and [len(g.findall("circle")) for g in root.iter("g")
+                                   if g.find("line") in bars] == [3, 7]  # fmt: skip

@@ -24,6 +24,7 @@ TableCell = str | int | float | Estimate | None  # None: missing, and shown as s
 POINT_KEYS: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "group", "value", "low", "high"),
     "leaderboard": ("label", "value", "low", "high", "letters", "leads"),
+    "critical": ("label", "value", "letters"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
     "boxes": ("label", "panel", "value", "low", "lower", "upper", "high"),
@@ -95,8 +96,9 @@ class Series:
     """The numbers of one figure, independent of how it is drawn.
 
     `intervals`: a value with low and high per label, in groups; `leaderboard`: the same, the best
-    first, and the letters of the groups that cannot be separated; `heatmap`: a value per row and
-    column, with a `section` of columns if there is one; `strips`: single values per label, one
+    first, and the letters of the groups that cannot be separated; `critical`: values on one axis
+    and bars over these groups; `heatmap`: a value per row and column, with a `section` of columns
+    if there is one; `strips`: single values per label, one
     panel per factor, one strip per level; `boxes`: the median, quartiles and ends of many values;
     `lines`: a value against a number x, one line per label; `bars`: parts of a bar per label;
     `ranks`: a value per label and case, joined by lines; `gaps`: how many results of a row and
@@ -105,8 +107,9 @@ class Series:
     """
 
     kind: Literal[
-        "intervals", "leaderboard", "heatmap", "strips", "boxes", "lines", "bars", "ranks", "gaps"
-    ]
+        "intervals", "leaderboard", "critical", "heatmap", "strips", "boxes", "lines", "bars",
+        "ranks", "gaps",
+    ]  # fmt: skip
     name: str
     title: str
     description: str  # for readers who cannot see the figure

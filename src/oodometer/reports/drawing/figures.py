@@ -14,6 +14,7 @@ from oodometer.finding import Series
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.bars import draw_bars
 from oodometer.reports.drawing.boxes import draw_boxes
+from oodometer.reports.drawing.critical import draw_critical
 from oodometer.reports.drawing.gaps import draw_gaps
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
@@ -32,6 +33,7 @@ NARROW = 328.0  # pixels: a phone
 KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "intervals": lambda series, width, _: draw_intervals(series, width),
     "leaderboard": lambda series, width, _: draw_leaderboard(series, width),
+    "critical": lambda series, width, _: draw_critical(series, width),
     "strips": lambda series, width, _: draw_strips(series, width),
     "boxes": lambda series, width, _: draw_boxes(series, width),
     "bars": lambda series, width, _: draw_bars(series, width),
