@@ -144,11 +144,23 @@ class Series:
 
 
 @dataclass(frozen=True)
+class CellOrigins:
+    """The stored scores that the numbers of each detector on each data set are made of."""
+
+    command: str  # that shows one, without its digest: "oodometer show --store STORE"
+    id: str  # the in-distribution set, whose scores every number is made of, too
+    runs: tuple[str, ...]
+    # detector -> data set -> a digest per run, its first letters; empty text: there is none
+    digests: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where the numbers of a finding come from: its digest in a store, and what shows more."""
 
     digest: str
     command: str  # such as "oodometer show 8fa532d92597 --store STORE"
+    cells: CellOrigins | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +180,7 @@ class Finding:
     galleries: tuple[Gallery, ...] = ()  # pictures; only the HTML report shows them
     answer: str = ""  # to the question, as one would say it; every report starts with it
     origin: Origin | None = None  # where it is stored, if it is
+    families: Mapping[str, str] = field(default_factory=dict)  # detector -> what it reads
 
 
 def to_json(finding: Finding) -> str:
@@ -196,8 +209,22 @@ def from_json(text: str) -> Finding:
         reading=tuple((name, value) for name, value in content.get("reading", ())),
         galleries=tuple(_gallery_from_json(gallery) for gallery in content.get("galleries", ())),
         answer=content.get("answer", ""),
-        origin=Origin(**origin) if (origin := content.get("origin")) else None,
+        origin=_origin_from_json(origin) if (origin := content.get("origin")) else None,
+        families=content.get("families", {}),
     )
+
+
+def _origin_from_json(origin: dict[str, Any]) -> Origin:
+    cells = origin.get("cells")
+    if cells is None:
+        return Origin(origin["digest"], origin["command"])
+    digests = {
+        detector: {name: tuple(own) for name, own in by_set.items()}
+        for detector, by_set in cells["digests"].items()
+    }
+    runs = tuple(cells["runs"])
+    found = CellOrigins(cells["command"], cells["id"], runs, digests)
+    return Origin(origin["digest"], origin["command"], found)
 
 
 def _gallery_from_json(gallery: dict[str, Any]) -> Gallery:
