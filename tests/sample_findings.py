@@ -204,11 +204,17 @@ def one_point(kind: str, value: float | None = 0.75, label: str = "knn") -> Seri
             "letters": "a",
             "leads": "yes",
         },
+        "critical": {"label": label, "value": value, "letters": "a"},
         "heatmap": {"row": label, "column": label, "value": value},
         "strips": {"label": label, "panel": label, "level": label, "value": value},
+        "boxes": {
+            **{"label": label, "panel": label, "value": value},
+            **dict.fromkeys(("low", "lower", "upper", "high"), value),
+        },
         "lines": {"label": label, "panel": label, "x": 3, "value": value},
         "bars": {"label": label, "part": label, "value": value},
         "ranks": {"label": label, "case": label, "value": value},
+        "gaps": {"row": label, "column": label, "value": value, "of": 2, "reason": label},
     }
     return Series(kind, "one", label, label, label, (points[kind],))  # type: ignore[arg-type]
 
@@ -237,11 +243,24 @@ def many(kind: str, values: list[float | None], labels: int = 5, groups: int = 3
                     "letters": "abc"[index % 2 : index % 2 + 2],
                     "leads": "no",
                 },
+                "critical": {
+                    "label": f"detector {index}",
+                    "value": value,
+                    "letters": "abc"[index % 2 : index % 2 + 2],
+                },
                 "heatmap": {"row": label, "column": group, "value": value},
                 "strips": {"label": label, "panel": "factor", "level": group, "value": value},
+                "boxes": {
+                    **{"label": label, "panel": group, "value": value},
+                    **{"low": ends[0], "lower": value, "upper": ends[1], "high": ends[1]},
+                },
                 "lines": {"label": label, "panel": "all", "x": index // labels, "value": value},
                 "bars": {"label": label, "part": group, "value": value},
                 "ranks": {"label": label, "case": group, "value": value},
+                "gaps": {
+                    **{"row": label, "column": group, "value": value},
+                    **{"of": 5, "reason": f"reason {index % 30}"},
+                },
             }[kind]
         )
     return Series(kind, "many", "Many", "Many points.", "AUROC", tuple(points))  # type: ignore[arg-type]

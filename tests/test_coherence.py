@@ -99,6 +99,10 @@ def check_leaderboards(finding: Finding, scopes: int) -> None:
                 assert gap.low <= gap.value <= max(gap.high, gap.value)
                 assert (gap.high <= 0.0) == (name in excluded)
         check_words(finding, scope, [row[0] for row in board.rows], excluded)
+    groups = {row[0]: row[4] for row in boards[0].rows} if boards else {}
+    for series in finding.series:  # bars join the same detectors in every figure
+        if series.kind in ("leaderboard", "critical"):
+            assert all(point["letters"] == groups[point["label"]] for point in series.points)
 
 
 def check_words(finding: Finding, scope: str, names: list[str], excluded: set[str]) -> None:

@@ -14,8 +14,10 @@ from engine_studies import DETECTORS, make_study, payloads, run_here, run_inside
 
 from oodometer.calls import setting_text
 from oodometer.engine.lead import collect as collecting
+from oodometer.engine.lead.reported import report_content
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
 from oodometer.engine.stores import FolderStore
+from oodometer.engine.upkeep.find import find_artefacts
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work import train as training
 from oodometer.engine.work.codecs import (
@@ -187,6 +189,31 @@ def test_what_was_damaged_is_made_again(finished, tmp_path, kind, how):
         assert collecting.collect(made, store, []) is None, "damage must be noticed"
     run_here(study, store)
     assert payloads(store) == payloads(whole)
+
+
+def test_every_number_of_a_report_leads_to_the_scores_that_it_is_made_of(finished):
+    study, store = finished
+    outcome = run_here(study, store)
+    content = report_content(outcome, store, "my store", trained=False)
+    assert {tuple(finding.families.items()) for finding in content.findings} == {
+        (("max_softmax", "logits"), ("energy", "logits"), ("knn(k=3)", "features"),
+         ("mahalanobis", "features"))
+    }  # fmt: skip
+    (cells,) = {id(finding.origin.cells): finding.origin.cells for finding in content.findings
+                }.values()  # fmt: skip
+    assert cells.command == "oodometer show --store 'my store'"
+    table = bytes_to_table(store.view("tables", outcome.table_key))
+    checked = 0
+    for detector, by_set in cells.digests.items():
+        assert set(by_set) == {table.id, *table.ood}
+        for name, digests in by_set.items():
+            for run, digest in zip(cells.runs, digests, strict=True):
+                ((kind, key),) = find_artefacts(store, digest)
+                kept = [np.array_equal(own, table.scores(run, detector, name))
+                        for own in bytes_to_arrays(store.load(kind, key)).values()]  # fmt: skip
+                assert kind == "scores" and any(kept)
+                checked += 1
+    assert checked == len(DETECTORS) * 2 * 3
 
 
 def test_failures_are_results(study, store):

@@ -13,9 +13,12 @@ import sample_findings as samples
 from PIL import Image
 
 from oodometer.errors import UserError
+from oodometer.finding import Series
 from oodometer.reports import report
-from oodometer.reports.drawing.figures import draw
+from oodometer.reports.drawing.figures import _style, draw
+from oodometer.reports.drawing.svg import text
 from oodometer.reports.figure_files import WIDTHS, figure_files
+from oodometer.reports.outlines import outlined
 
 FINDING = samples.ranking(samples.DETECTORS[:5], samples.OUTLIER_SETS[:2], runs=4)
 
@@ -49,7 +52,8 @@ def test_equal_figures_are_equal_files(typst):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_an_svg_has_its_size_on_paper_and_loads_nothing(width):
+def test_an_svg_has_its_size_on_paper_and_loads_nothing(width, monkeypatch):
+    monkeypatch.setitem(sys.modules, "typst", None)  # text stays text
     for _, content in figure_files([FINDING], "svg", width):
         root = ElementTree.fromstring(content)
         across = float(root.attrib["width"].removesuffix("pt"))
@@ -58,6 +62,44 @@ def test_an_svg_has_its_size_on_paper_and_loads_nothing(width):
         size = re.search(r"text \{[^}]*font-size: (\d+)px", content.decode())
         assert int(size[1]) * across / pixels == pytest.approx(8, abs=0.01), "8 pt"
         assert b"var(" not in content and b"http" not in content.replace(b"http://www.w3.org", b"")
+
+
+def test_outlines_stand_where_the_text_stood(typst):
+    hostile = Series("bars", "n", "t", "d", "share <&>", (
+        {"label": "*knn* #x 名 <&> \"'", "part": "seed", "value": 0.5},
+    ))  # fmt: skip
+    for series in (*FINDING.series, hostile, samples.many("gaps", [1, 0, 3])):
+        drawn = draw(series, standalone=True, paper=True)
+        root = ElementTree.fromstring(outlined(drawn))
+        svg = "{http://www.w3.org/2000/svg}"
+        assert not list(root.iter(f"{svg}text"))
+        groups = [own for own in root.iter(f"{svg}g") if "aria-label" in own.attrib]
+        words = [own.attrib["aria-label"] for own in groups]
+        texts = list(ElementTree.fromstring(drawn).iter(f"{svg}text"))
+        written = [list(own.itertext())[-1] for own in texts if "".join(own.itertext())]
+        assert words == written
+        known = {own.attrib["id"] for own in root.iter(f"{svg}symbol")}
+        link = "{http://www.w3.org/1999/xlink}href"
+        used = {own.attrib[link].removeprefix("#") for own in root.iter(f"{svg}use")}
+        assert used and used <= known
+
+
+@pytest.mark.parametrize(
+    ("css", "anchor", "turn"),
+    [("label", "start", 0), ("panel-title", "middle", 0), ("tick gap-word", "end", -90)],
+)
+def test_an_outline_covers_the_same_ground_as_its_text(typst, css, anchor, turn):
+    """Drawn by typst both ways: as text in its place, and as outline in that place."""
+
+    def ink(svg: str) -> tuple[int, int, int, int]:
+        page = b"#set page(width: auto, height: auto, margin: 0pt)\n#image(bytes(sys.inputs.svg))"
+        png = typst.compile(page, format="png", ppi=144, sys_inputs={"svg": svg})
+        return Image.eval(Image.open(io.BytesIO(png)).convert("L"), lambda v: 255 - v).getbbox()
+
+    word = text("maha(k=10)", 100, 100, css=css, anchor=anchor, rotate=turn)
+    head = '<svg xmlns="http://www.w3.org/2000/svg" class="figure" viewBox="0 0 200 200" '
+    svg = f'{head}width="200pt" height="200pt"><style>{_style(True)}</style>{word}</svg>'
+    assert ink(outlined(svg)) == pytest.approx(ink(svg), abs=3), "at most 1.5 points apart"
 
 
 def test_a_png_has_300_dots_per_inch(typst):

@@ -534,3 +534,24 @@ def test_noise_that_only_helps_is_not_called_a_loss():
     helped = grid_of(lambda *cell: 1.5 - _lowered(*cell))
     first = judged(helped).claims[0]
     assert "no detector loses; " in first.text and "loses most" not in first.text
+
+
+def test_boxes_hold_the_quartiles_of_all_detectors_and_training_runs():
+    made = table(runs=4)
+    found = label_noise(made, np.random.default_rng(0))
+    points = {s.name: s for s in found.series}["noise-boxes"].points
+    assert len(points) == 4 * 2, "four questions, two kinds of labels"
+    noisy = [run for run in made.runs if run.startswith("uniform")]
+    # Counted by hand: of 12 sorted values (3 detectors x 4 runs), quartiles lie a quarter of 11 on.
+    medians = sorted(
+        np.mean([auroc(made.scores(run, name, "id")[~made.correct[run]],
+                       made.scores(run, name, data)) for data in ("near", "far")])
+        for name in ("soft", "hard", "other") for run in noisy
+    )  # fmt: skip
+    (box,) = [p for p in points if p["label"].startswith("uniform")
+              and p["panel"] == "misclassified ID against OOD"]  # fmt: skip
+    assert box["values"] == 12
+    assert (box["low"], box["high"]) == pytest.approx((medians[0], medians[-1]))
+    assert box["lower"] == pytest.approx(0.25 * medians[2] + 0.75 * medians[3])
+    assert box["value"] == pytest.approx((medians[5] + medians[6]) / 2)
+    assert box["upper"] == pytest.approx(0.75 * medians[8] + 0.25 * medians[9])

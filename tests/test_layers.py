@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "imports": {"errors"},
     "metrics": {"errors"},
     "needs": {"errors"},
+    "detector_families": {"needs"},
     "outputs": {"errors", "needs"},
     "saved": {"errors", "files", "outputs"},
     "study": {"errors", "files", "factors"},
@@ -132,6 +133,7 @@ MAY_IMPORT["engine"] = set(MAY_IMPORT) - {
 }
 MAY_IMPORT["evaluation"] = {
     "comparison",
+    "detector_families",
     "errors",
     "fitted",
     "lab",
@@ -160,6 +162,7 @@ MAY_IMPORT["attacks"] = {
 MAY_IMPORT["suites"] = {"engine", "errors", "files", "score_files", "scores", "study"}
 MAY_IMPORT["web"] = {
     "builtin",
+    "detector_families",
     "engine",
     "errors",
     "files",

@@ -13,7 +13,7 @@ from oodometer.factors import Factor
 from oodometer.finding import Finding, Series, Table, from_json, to_json
 from oodometer.metrics import Estimate, auroc
 from oodometer.protocols.ranking.protocol import ranking
-from oodometer.protocols.ranking.score_curves import detected
+from oodometer.protocols.ranking.score_curves import detected, risks
 from oodometer.scores import Missing, ScoreRow, ScoreTable, join_runs
 
 
@@ -375,12 +375,60 @@ def test_the_area_under_a_drawn_curve_is_the_auroc():
     assert np.trapezoid(curve, grid) == pytest.approx(auroc(known, outliers), abs=1e-4)
 
 
+def test_risk_is_the_share_of_errors_among_the_lowest_scores():
+    """Counted one sample at a time, each outlier twice, as there are half as many of them."""
+    rng = np.random.default_rng(0)
+    known, outliers = rng.normal(size=40), rng.normal(1.0, size=20)
+    right = rng.random(40) < 0.8
+    line = [(score, not ok) for score, ok in zip(known, right, strict=True)]
+    line += [(score, True) for score in outliers for _ in range(2)]
+    line.sort()
+    counts = np.arange(1, 81)
+    expected = [sum(wrong for _, wrong in line[:accepted]) / accepted for accepted in counts]
+    np.testing.assert_allclose(risks(known, right, outliers, counts / 80), expected)
+    # Tied scores: the mean over random orders of those that share one.
+    tied, far = known.round(0), outliers.round(0)
+    line = [(score, not ok) for score, ok in zip(tied, right, strict=True)]
+    line += [(score, True) for score in far for _ in range(2)]
+    wrongs = [wrong for _ in range(3000)
+              for _, _, wrong in sorted((s, rng.random(), w) for s, w in line)[:24]]  # fmt: skip
+    assert risks(tied, right, far, np.array([0.3]))[0] == pytest.approx(np.mean(wrongs), abs=0.01)
+
+
 def test_curves_of_the_leaders_and_accuracy_beside_the_detectors():
-    finding = conclude(world({"a": 2.0, "b": 1.0}, runs=3))
+    table = world({"a": 2.0, "b": 1.0}, runs=3)
+    right = np.arange(200) < 150
+    finding = conclude(replace(table, correct=dict.fromkeys(table.runs, right)))
     by_name = {series.name: series for series in finding.series}
+    last = [p["value"] for p in by_name["risk-coverage"].points if p["x"] == 1.0]
+    assert last == pytest.approx([0.5 * 0.25 + 0.5] * 4), "2 detectors on 2 sets, all accepted"
     roc = [p for p in by_name["roc"].points if p["label"] == "a"]
     assert roc[-1]["x"] == roc[-1]["value"] == 1.0
     shares: dict[str, float] = {}
     for point in by_name["histograms"].points:
         shares[point["label"]] = shares.get(point["label"], 0.0) + point["value"]
     assert all(total == pytest.approx(1.0) for total in shares.values()) and len(shares) > 1
+
+
+def test_what_is_missing_is_drawn_where_it_is_with_its_reason():
+    run = "seed=0, optimizer=1"
+    drop = [(run, "b", "far"), (run, "b", "near"), (run, "c", "near")]
+    table = world({"a": 2.0, "b": 1.0, "c": 1.0, "d": 0.5}, runs=3, drop=drop)
+    table = replace(table, missing=(*table.missing, Missing("no memory", detector="e")))
+    by_name = {series.name: series for series in conclude(table).series}
+    assert "missing" not in {s.name for s in conclude(world({"a": 2.0, "b": 1.0}, runs=2)).series}
+    shown = {
+        (p["row"], p["column"]): (p["value"], p["of"], p["reason"])
+        for p in by_name["missing"].points
+    }
+    assert {row for row, _ in shown} == {"b", "c", "e"}, "a and d are complete"
+    assert shown["b", "seed 0, optimizer 1"] == (2, 2, "lost")
+    assert shown["c", "seed 0, optimizer 1"] == (1, 2, "lost")
+    assert shown["c", "seed 0, optimizer 0"] == (0, 2, None)
+    assert all(own == (2, 2, "no memory") for (row, _), own in shown.items() if row == "e")
+    assert "2 other detectors: nothing is missing." in by_name["missing"].description
+    # Where all runs lack the same, the columns are sets.
+    always = [(name, "b", "far") for name in table.runs]
+    (of_sets,) = [s for s in conclude(world({"a": 1.0, "b": 1.0}, runs=3, drop=always)).series
+                  if s.name == "missing"]  # fmt: skip
+    assert [(p["column"], p["value"]) for p in of_sets.points] == [("far", 3), ("near", 0)]

@@ -747,7 +747,7 @@ def test_no_name_is_a_formula_in_a_spreadsheet(finding):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mark_of_a_detector_carries_its_name(kind):
     """A page marks a selected detector by this attribute in every figure."""
-    key = "row" if kind == "heatmap" else "label"
+    key = POINT_KEYS[kind][0]
     series = replace(samples.many(kind, [0.65, None, 0.7], labels=4), roles={key: "detector"})
     root = ElementTree.fromstring(draw(series))
     parents = {child: parent for parent in root.iter() for child in parent}
@@ -888,3 +888,58 @@ def test_panels_of_the_same_lines_share_one_legend():
         assert names.count("knn") == names.count("far") == 1
         assert sum("data-value" in mark.attrib for mark in root.iter()) == 18
     assert float(ElementTree.fromstring(draw(series)).attrib["height"]) < 320, "side by side"
+
+
+def test_a_box_reaches_from_quartile_to_quartile():
+    point = {"label": "clean", "panel": "all", "value": 0.7, "low": 0.2, "lower": 0.6}
+    series = Series("boxes", "n", "t", "d", "AUROC", (point | {"upper": 0.8, "high": 1.0},))
+    root = ElementTree.fromstring(draw(series))
+    (mark,) = [mark for mark in root.iter() if "data-value" in mark.attrib]
+    (whisker, median), (box,) = mark.findall("line"), mark.findall("rect")
+    start, end = (float(whisker.attrib[name]) for name in ("x1", "x2"))
+    shares = [
+        (float(place) - start) / (end - start) for place in (box.attrib["x"], median.attrib["x1"])
+    ]
+    assert shares == pytest.approx([0.5, 0.625], abs=0.001)
+    assert float(box.attrib["width"]) / (end - start) == pytest.approx(0.25, abs=0.001)
+    assert "median AUROC 0.700, quartiles 0.600 and 0.800" in mark.find("title").text
+
+
+def test_each_reason_has_a_letter_that_is_explained_once():
+    cells = (
+        ("a", "x", 2, "lost"),
+        ("a", "y", 1, "lost"),
+        ("b", "x", 0, None),
+        ("b", "y", 2, "odd"),
+    )
+    points = tuple(
+        {"row": row, "column": column, "value": value, "of": 2, "reason": reason}
+        for row, column, value, reason in cells
+    )
+    for width in (WIDE, NARROW):
+        root = ElementTree.fromstring(draw(Series("gaps", "n", "t", "d", "m", points), width=width))
+        words = [text.text for text in root.iter("text")]
+        assert words == ["x", "y", "a", "A", "A 1", "b", "B", "A", "lost (3 missing)", "B",
+                         "odd (2 missing)"]  # fmt: skip
+
+
+def test_no_line_of_a_diagram_of_ranks_crosses_another():
+    ranks = [1.2, 2.0, 2.0, 3.4, 4.1, 6.6, 6.9]
+    points = tuple(
+        {"label": f"d{place}", "value": rank, "letters": "ab"[place > 2 :]}
+        for place, rank in enumerate(ranks)
+    )
+    for width in (WIDE, NARROW):
+        series = Series("critical", "n", "t", "d", "mean rank", points, higher_is_better=False)
+        root = ElementTree.fromstring(draw(series, width=width))
+        bends = []
+        for path in root.iter("path"):
+            x, top, y, end = map(float, re.findall(r"[-\d.]+", path.attrib["d"]))
+            bends.append((x, top, y, *sorted((x, end))))
+        assert len(bends) == len(ranks)
+        for x, top, bottom, *_ in bends:  # going down, none runs into one that goes aside
+            assert not any(left < x - 0.1 and x + 0.1 < right and top < y < bottom
+                           for _, _, y, left, right in bends)  # fmt: skip
+        bars = [b for b in root.iter("line") if "joint" in b.attrib["class"]]
+        assert len(bars) == 2 and [len(g.findall("circle")) for g in root.iter("g")
+                                   if g.find("line") in bars] == [3, 7]  # fmt: skip

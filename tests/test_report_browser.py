@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample_findings import HOSTILE, ranking
+from sample_findings import DETECTORS, HOSTILE, OUTLIER_SETS, ranking
 
-from oodometer.finding import Claim, Finding, Origin
+from oodometer.finding import CellOrigins, Claim, Finding, Origin
 from oodometer.reports import html, report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -24,6 +24,12 @@ ROLES = {
     "heatmap": {"row": "detector", "column": "run"},
     "strips": {"label": "detector", "panel": "factor", "level": "level"},
 }
+CELLS = CellOrigins(
+    "oodometer show --store 'my store'", "digits", ("seed=0", "seed=1"),
+    {name: {own: (f"{row}a{place}", f"{row}b{place}" * (place > 0))
+            for place, own in enumerate(("digits", *OUTLIER_SETS))}
+     for row, name in enumerate(DETECTORS)},
+)  # fmt: skip
 FADED = "element => Number(getComputedStyle(element).opacity) < 0.5"
 
 
@@ -34,7 +40,8 @@ def marked(finding: Finding) -> Finding:
     return replace(
         finding, series=series, claims=(*finding.claims, *more),
         answer="Use relative_mahalanobis or knn: not separable with 9 runs.",
-        origin=Origin("8fa532d925971912", "oodometer show 8fa532d92597 --store 'my store'"),
+        origin=Origin("8fa532d925971912", "oodometer show 8fa532d92597 --store 'my store'", CELLS),
+        families=dict.fromkeys(DETECTORS, "features") | {"energy": "logits", "max_logit": "logits"},
     )  # fmt: skip
 
 
@@ -129,6 +136,12 @@ def test_names_sets_and_levels_filter_figures_and_tables(visit, address):
     assert table.locator("tbody tr:visible").count() == 18
     assert page.evaluate("document.activeElement.id") == "filter-detector"
 
+    page.locator("#filter-family").select_option("logits")
+    assert table.locator("tbody tr:visible th").all_text_contents() == ["energy", "max_logit"]
+    assert page.locator("svg.figure:visible [data-detector='vim']").first.evaluate(FADED)
+    assert visit(page.url).locator("#finding-1-table-2 tbody tr:visible").count() == 2
+    page.locator("#filters-clear").click()
+
     page.locator("#filter-set").select_option("letters")
     heads = page.locator("#finding-1-table-1 thead th:visible").all_text_contents()
     assert heads == ["detector", "mean over outlier sets", "letters"]
@@ -167,6 +180,29 @@ def test_a_number_leads_to_its_origin_in_two_clicks(visit, address):
     page.locator("#provenance button.copy").click()
     page.locator("#provenance").get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == "name: demo\nood: [letters]\n"
+
+
+def test_a_number_of_a_table_leads_to_the_scores_of_each_run(visit, address):
+    page = visit(address, permissions=["clipboard-read", "clipboard-write"])
+    table = page.locator("#finding-1-table-1")
+    table.locator("tr[data-detector='knn'] .number-origin").nth(1).click()
+    assert page.locator("#origin-title").text_content() == "knn on letters"
+    rows = page.locator("#origin-runs tr").all_inner_texts()
+    words = [" ".join(row.split()) for row in rows]
+    assert words == ["seed=0 1a2 Copy 1a0 Copy", "seed=1 1b2 Copy missing"]
+    page.locator("#origin-runs .copy").first.click()
+    page.get_by_text("Copied").wait_for()
+    assert (
+        page.evaluate("navigator.clipboard.readText()") == "oodometer show --store 'my store' 1a2"
+    )
+    page.keyboard.press("Escape")
+    assert page.locator("#origin").is_hidden()
+    # One stop of the tab key per table, arrows within it.
+    assert table.locator(".number-origin[tabindex='0']").count() == 1
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.locator("#origin-title").get_by_text("mahalanobis(space=logits) on").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from oodometer.comparison import Evaluation, conclude
+from oodometer.detector_families import family_of
 from oodometer.errors import UserError, unknown
 from oodometer.fitted.answers import answers_for
 from oodometer.fitted.images import Pictures
@@ -84,7 +85,9 @@ def evaluate(
     if model is None:
         named = [choice.text for choice in chosen]
         only = {name: trained.outputs(name) for name in data.sets}
-        return _conclude(score(only, named, train="train", id="id", memory=memory), notes, ours)
+        return _conclude(
+            score(only, named, train="train", id="id", memory=memory), notes, ours, chosen
+        )
     runs = models_of(model, weights, data, notes.add)
     together = [c.text for c in chosen if ENSEMBLE in c.detector.needs]
     alone = [c.text for c in chosen if c.text not in together]
@@ -114,7 +117,7 @@ def evaluate(
     if together:
         tables = _with_ensemble(tables, answers, together)
     table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
-    return _conclude(table, notes, ours)
+    return _conclude(table, notes, ours, chosen)
 
 
 def evaluate_outputs(
@@ -144,7 +147,7 @@ def evaluate_outputs(
     needs = frozenset(need for choice in chosen for need in choice.detector.needs)
     explained = {name: _explained(parts[name], needs) for name in outputs if name in parts}
     table = score(explained, detectors, train="train", id="id", memory=memory)
-    return _conclude(table, notes, ours)
+    return _conclude(table, notes, ours, chosen)
 
 
 class _Notes:
@@ -345,7 +348,7 @@ def _score_together(
     return score(made, detectors, train="train", id="id")
 
 
-def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
+def _conclude(table: ScoreTable, notes: _Notes, ours: str, chosen: Sequence[Choice]) -> Evaluation:
     compared = {row.detector for row in table.rows if row.default}
     learned = sorted({row.detector for row in table.rows} - compared)
     if learned:
@@ -355,4 +358,7 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str) -> Evaluation:
         )
     for sentence in trained_once_caveats(table):
         notes.warn(sentence)
-    return conclude(table, ours, caveats=notes.caveats, notes=notes.texts)
+    found = conclude(table, ours, caveats=notes.caveats, notes=notes.texts)
+    families = {choice.label: family_of(choice.needs(grid=False)) for choice in chosen}
+    findings = tuple(replace(finding, families=families) for finding in found.findings)
+    return replace(found, findings=findings)

@@ -24,12 +24,16 @@ TableCell = str | int | float | Estimate | None  # None: missing, and shown as s
 POINT_KEYS: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "group", "value", "low", "high"),
     "leaderboard": ("label", "value", "low", "high", "letters", "leads"),
+    "critical": ("label", "value", "letters"),
     "heatmap": ("row", "column", "value"),
     "strips": ("label", "panel", "level", "value"),
+    "boxes": ("label", "panel", "value", "low", "lower", "upper", "high"),
     "bars": ("label", "part", "value"),
     "ranks": ("label", "case", "value"),
+    "gaps": ("row", "column", "value", "of", "reason"),
     "lines": ("label", "panel", "x", "value"),
 }
+_NUMBERS = ("value", "low", "lower", "upper", "high")
 # What the key of a point names: figures mark it, so that one detector is found in all of them.
 Role = Literal["detector", "set", "factor", "level", "run"]
 ROLES: tuple[str, ...] = get_args(Role)
@@ -92,14 +96,20 @@ class Series:
     """The numbers of one figure, independent of how it is drawn.
 
     `intervals`: a value with low and high per label, in groups; `leaderboard`: the same, the best
-    first, and the letters of the groups that cannot be separated; `heatmap`: a value per row and
-    column, with a `section` of columns if there is one; `strips`: single values per label, one
-    panel per factor, one strip per level; `lines`: a value against a number x, one line per label;
-    `bars`: parts of a bar per label; `ranks`: a value per label and case, joined by lines. `roles`
-    says what the keys of its points name, such as {"label": "detector", "group": "set"}.
+    first, and the letters of the groups that cannot be separated; `critical`: values on one axis
+    and bars over these groups; `heatmap`: a value per row and column, with a `section` of columns
+    if there is one; `strips`: single values per label, one
+    panel per factor, one strip per level; `boxes`: the median, quartiles and ends of many values;
+    `lines`: a value against a number x, one line per label; `bars`: parts of a bar per label;
+    `ranks`: a value per label and case, joined by lines; `gaps`: how many results of a row and
+    column are missing, `of` how many, and for which reason. `roles` says what the keys of its
+    points name, such as {"label": "detector", "group": "set"}.
     """
 
-    kind: Literal["intervals", "leaderboard", "heatmap", "strips", "lines", "bars", "ranks"]
+    kind: Literal[
+        "intervals", "leaderboard", "critical", "heatmap", "strips", "boxes", "lines", "bars",
+        "ranks", "gaps",
+    ]  # fmt: skip
     name: str
     title: str
     description: str  # for readers who cannot see the figure
@@ -123,7 +133,7 @@ class Series:
         if absent:
             raise UserError(f"A point of series '{self.name}' lacks {', '.join(absent)}.")
         for key, value in point.items():
-            if key in ("value", "low", "high") and isinstance(value, str):
+            if key in _NUMBERS and isinstance(value, str):
                 raise UserError(
                     f"Series '{self.name}' contains {key}={value!r}; expected a number or None."
                 )
@@ -134,11 +144,23 @@ class Series:
 
 
 @dataclass(frozen=True)
+class CellOrigins:
+    """The stored scores that the numbers of each detector on each data set are made of."""
+
+    command: str  # that shows one, without its digest: "oodometer show --store STORE"
+    id: str  # the in-distribution set, whose scores every number is made of, too
+    runs: tuple[str, ...]
+    # detector -> data set -> a digest per run, its first letters; empty text: there is none
+    digests: Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+@dataclass(frozen=True)
 class Origin:
     """Where the numbers of a finding come from: its digest in a store, and what shows more."""
 
     digest: str
     command: str  # such as "oodometer show 8fa532d92597 --store STORE"
+    cells: CellOrigins | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +180,7 @@ class Finding:
     galleries: tuple[Gallery, ...] = ()  # pictures; only the HTML report shows them
     answer: str = ""  # to the question, as one would say it; every report starts with it
     origin: Origin | None = None  # where it is stored, if it is
+    families: Mapping[str, str] = field(default_factory=dict)  # detector -> what it reads
 
 
 def to_json(finding: Finding) -> str:
@@ -186,8 +209,22 @@ def from_json(text: str) -> Finding:
         reading=tuple((name, value) for name, value in content.get("reading", ())),
         galleries=tuple(_gallery_from_json(gallery) for gallery in content.get("galleries", ())),
         answer=content.get("answer", ""),
-        origin=Origin(**origin) if (origin := content.get("origin")) else None,
+        origin=_origin_from_json(origin) if (origin := content.get("origin")) else None,
+        families=content.get("families", {}),
     )
+
+
+def _origin_from_json(origin: dict[str, Any]) -> Origin:
+    cells = origin.get("cells")
+    if cells is None:
+        return Origin(origin["digest"], origin["command"])
+    digests = {
+        detector: {name: tuple(own) for name, own in by_set.items()}
+        for detector, by_set in cells["digests"].items()
+    }
+    runs = tuple(cells["runs"])
+    found = CellOrigins(cells["command"], cells["id"], runs, digests)
+    return Origin(origin["digest"], origin["command"], found)
 
 
 def _gallery_from_json(gallery: dict[str, Any]) -> Gallery:

@@ -178,6 +178,11 @@ def report(
     latex = reports.LatexStyle(ours, percent, chosen)
     for path in _write_report(outcomes[name], store, folder, formats, width, latex):
         typer.echo(path)
+    if "svg" in formats and not reports.has_typst():
+        sys.stderr.write(
+            "oodometer: text in these SVG files relies on installed fonts; to write outlines "
+            "instead: pip install 'oodometer[figures]'\n"
+        )
 
 
 def find_study(name: str) -> Study:

@@ -11,7 +11,7 @@ from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding
 from oodometer.reports.csv_file import csv_report
 from oodometer.reports.drawing.figures import draw
-from oodometer.reports.figure_files import FIGURE_FORMATS, WIDTHS, figure_files
+from oodometer.reports.figure_files import FIGURE_FORMATS, WIDTHS, figure_files, has_typst
 from oodometer.reports.html import render
 from oodometer.reports.latex import LatexStyle, latex_report
 from oodometer.reports.text import markdown, markdown_report, summary, terminal
@@ -22,6 +22,7 @@ __all__ = [
     "WIDTHS",
     "LatexStyle",
     "draw",
+    "has_typst",
     "markdown",
     "read_formats",
     "render",
@@ -53,9 +54,10 @@ def report(
     """Write the report to `directory` in each of `formats` (html, md, latex, csv, svg, pdf, png).
 
     The last three write each figure to a file of its own in the folder `figures`, at a `width` of
-    one-column or two-column; pdf and png need the package typst. `latex` is the style of LaTeX
-    tables. Return the files. Each is written under a temporary name and then renamed, so that a
-    reader never sees half a report.
+    one-column or two-column. pdf and png need the package typst; without it, text in svg files is
+    shown in fonts of the reader, with it as outlines. `latex` is the style of LaTeX tables. Return
+    the files. Each is written under a temporary name and then renamed, so that a reader never sees
+    half a report.
     """
     wanted = read_formats(formats if isinstance(formats, str) else ",".join(formats))
     written = []

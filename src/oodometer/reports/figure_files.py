@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from oodometer.errors import UserError, unknown
 from oodometer.finding import Finding
 from oodometer.reports.drawing.figures import POINTS, draw
+from oodometer.reports.outlines import outlined
 
 FIGURE_FORMATS = ("svg", "pdf", "png")
 WIDTHS = {"one-column": 3.25, "two-column": 6.75}  # inches, as in most two-column styles
@@ -41,8 +42,8 @@ def figure_files(
 
 
 def _converted(drawn: str, title: str, format: str) -> bytes:
-    if format == "svg":  # text stays text
-        return drawn.encode("utf-8")
+    if format == "svg":
+        return (outlined(drawn) if has_typst() else drawn).encode("utf-8")
     try:
         import typst
     except ImportError as error:
@@ -55,6 +56,15 @@ def _converted(drawn: str, title: str, format: str) -> bytes:
         ppi=_DOTS_PER_INCH,
         sys_inputs={"svg": drawn, "title": title},
     )
+
+
+def has_typst() -> bool:
+    """Whether fonts can be embedded; without, text in SVG files stays text."""
+    try:
+        import typst  # noqa: F401 - whether it is there
+    except ImportError:
+        return False
+    return True
 
 
 def _file_name(name: str, taken: set[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -12,12 +13,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from oodometer.finding import Finding
+from oodometer.finding import CellOrigins, Finding
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
 from oodometer.reports.views import finding_views, names_in
-from oodometer.reports.words import clean
+from oodometer.reports.words import clean, one_line
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -34,12 +35,19 @@ def render(
 ) -> str:
     """Return the page; equal findings give equal text."""
     names = names_in(findings)
+    origins = [own.origin.cells for own in findings if own.origin and own.origin.cells]
+    distinct = [own for place, own in enumerate(origins) if own not in origins[:place]]
     contents = {
         "policy": _POLICY,
         "title": title,
         "views": finding_views(findings, names),
         "names": names,
         "provenance": list(provenance),
+        "origins": [_cells_text(own) for own in distinct],
+        "origin_of": [
+            distinct.index(own.origin.cells) + 1 if own.origin and own.origin.cells else 0
+            for own in findings
+        ],
         "verdicts": tally(claim for finding in findings for claim in finding.claims),
         "badges": BADGES,
         "long_list": _LONG_LIST,
@@ -72,7 +80,7 @@ def _packed(markup: Markup | str, what: str, longest: float) -> Markup:
     text = clean(str(markup))
     if len(text) <= longest:
         return Markup(text)
-    content = base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    content = _compressed(text)
     note = (
         f"This {what} is large, and shown on screen by JavaScript. A report in the format csv or "
         "md holds all numbers."
@@ -81,6 +89,20 @@ def _packed(markup: Markup | str, what: str, longest: float) -> Markup:
         f'<div class="packed"><script type="application/gzip">{content}</script>'
         f'<p class="packed-note" hidden>{note}</p><noscript><p>{note}</p></noscript></div>'
     )
+
+
+def _cells_text(cells: CellOrigins) -> str:
+    """Write which stored scores the numbers are made of, for the script of the page."""
+    digests = {
+        one_line(detector): {one_line(name): " ".join(own) for name, own in by_set.items()}
+        for detector, by_set in cells.digests.items()
+    }
+    content = {"command": cells.command, "id": one_line(cells.id), "runs": cells.runs}
+    return _compressed(json.dumps(content | {"digests": digests}, separators=(",", ":")))
+
+
+def _compressed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 @cache

@@ -21,7 +21,7 @@
   system.addEventListener("change", label);
 
   /* The state of the page, which its address holds: what is chosen, and how tables are sorted. */
-  var state = { detector: "", set: "", level: "", name: "", sort: {} };
+  var state = { detector: "", family: "", set: "", level: "", name: "", sort: {} };
   var bar = document.getElementById("filters");
   var fields = bar ? all("[data-state]", bar) : [];
   var said = document.getElementById("filters-said");
@@ -61,13 +61,12 @@
     add("tr[data-detector=" + quoted(name) + "] > * { background: var(--mark); }");
   }
   function columns() {
-    /* Of columns that are outlier sets, show the chosen one. */
-    var sets = all("#filter-set option").map(function (option) { return option.value; });
+    /* Of columns that are about outlier sets, show those of the chosen one. */
     all("table.sortable").forEach(function (table) {
-      var heads = Array.from(table.tHead.rows[0].cells).map(function (head) { return head.textContent.trim(); });
-      if (heads.indexOf(state.set) < 0) return;
-      heads.forEach(function (head, index) {
-        if (head !== state.set && sets.indexOf(head) >= 0) add("#" + CSS.escape(table.id) + " tr > :nth-child(" + (index + 1) + ") { display: none; }");
+      var sets = Array.from(table.tHead.rows[0].cells).map(function (head) { return head.dataset.set; });
+      if (sets.indexOf(state.set) < 0) return;
+      sets.forEach(function (set, index) {
+        if (set && set !== state.set) add("#" + CSS.escape(table.id) + " tr > :nth-child(" + (index + 1) + ") { display: none; }");
       });
     });
   }
@@ -85,6 +84,12 @@
       var own = "[data-factor=" + quoted(level.dataset.factor) + "]:not([data-level=" + quoted(level.value) + "])";
       add("svg.figure " + own + " { opacity: .22; }");
       add("tr" + own + " { display: none; }");
+    }
+    var family = all("#filter-family option").find(function (option) { return state.family && option.value === state.family; });
+    if (family) {
+      var kept = JSON.parse(family.dataset.detectors).map(function (name) { return "[data-detector=" + quoted(name) + "]"; });
+      add("tr[data-detector]:not(" + kept.join() + ") { display: none; }");
+      add("svg.figure [data-detector]:not(" + kept.join() + ") { opacity: .22; }");
     }
     if (state.name) {
       var without = ":not([data-detector*=" + quoted(state.name) + " i])";
@@ -160,16 +165,97 @@
         write();
       });
     });
+    numbers(table);
     var wanted = state.sort[table.id];
     if (wanted && heads[wanted.column]) sort(table, wanted.column, wanted.sign);
+  }
+
+  /* From a number to the stored scores that it is made of. */
+  var dialog = document.getElementById("origin"), stored = {};
+  function inflated(script) {
+    var bytes = Uint8Array.from(atob(script.textContent), function (sign) { return sign.charCodeAt(0); });
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
+  function numbers(table) {
+    var section = table.closest("[data-origins]");
+    if (!section || !dialog || !("DecompressionStream" in window)) return;
+    var sets = Array.from(table.tHead.rows[0].cells).map(function (head) { return head.dataset.set; });
+    all("tbody tr[data-detector] > td[data-sort]", table).forEach(function (cell) {
+      if (!sets[cell.cellIndex]) return;
+      var opener = document.createElement("button");
+      opener.type = "button";
+      opener.className = "number-origin";
+      opener.tabIndex = -1;
+      opener.title = "Show the stored scores behind this number";
+      cell.insertBefore(opener, cell.firstChild).appendChild(opener.nextSibling);  // its interval stays beside
+    });
+    var first = table.querySelector(".number-origin");
+    if (first) first.tabIndex = 0;
+  }
+  function row(run, digests, command) {
+    var line = document.createElement("tr"), head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = run || "the run";
+    line.appendChild(head);
+    digests.forEach(function (digest) {
+      var cell = document.createElement("td"), code = document.createElement("code"), copier = document.createElement("button");
+      code.textContent = digest || "missing";
+      cell.appendChild(code);
+      if (digest) {
+        copier.type = "button";
+        copier.className = "copy";
+        copier.textContent = "Copy";
+        copier.dataset.text = command + " " + digest;
+        copier.title = copier.dataset.text;
+        copier.setAttribute("aria-label", "Copy: " + copier.dataset.text);
+        cell.append(" ", copier);
+      }
+      line.appendChild(cell);
+    });
+    return line;
+  }
+  function show(detector, set, cells) {
+    var own = cells.digests[detector] || {}, none = cells.runs.map(function () { return ""; });
+    var outliers = set in own ? own[set].split(" ") : none, known = cells.id in own ? own[cells.id].split(" ") : none;
+    document.getElementById("origin-title").textContent = detector + " on " + set;
+    document.getElementById("origin-outliers").textContent = "scores on " + set;
+    document.getElementById("origin-known").textContent = "scores on " + cells.id;
+    var rows = cells.runs.map(function (run, place) { return row(run, [outliers[place], known[place]], cells.command); });
+    document.getElementById("origin-runs").replaceChildren.apply(document.getElementById("origin-runs"), rows);
+    dialog.showModal();
+  }
+  if (dialog) {
+    document.getElementById("origin-close").addEventListener("click", function () { dialog.close(); });
+    document.addEventListener("click", function (event) {
+      var opener = event.target.closest ? event.target.closest(".number-origin") : null;
+      if (!opener) return;
+      var cell = opener.closest("td"), table = opener.closest("table");
+      var place = opener.closest("[data-origins]").dataset.origins;
+      stored[place] = stored[place] || inflated(document.getElementById(place)).then(JSON.parse);
+      stored[place].then(function (cells) {
+        show(cell.parentNode.dataset.detector, table.tHead.rows[0].cells[cell.cellIndex].dataset.set, cells);
+      });
+    });
+    /* One stop of the tab key per table; arrows move from number to number. */
+    document.addEventListener("keydown", function (event) {
+      var step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (!step || !event.target.classList.contains("number-origin")) return;
+      var cell = event.target.closest("td"), rows = Array.from(cell.closest("tbody").rows);
+      var line = rows[rows.indexOf(cell.parentNode) + step[0]], other = line && line.cells[cell.cellIndex + step[1]];
+      var next = other && other.querySelector(".number-origin");
+      if (!next) return;
+      event.preventDefault();
+      event.target.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
   }
 
   /* Large parts are compressed in the page, and unpacked when they come into view. */
   function unpack(part) {
     if (part.dataset.state) return part.dataset.state;
     part.dataset.state = "loading";
-    var bytes = Uint8Array.from(atob(part.querySelector("script").textContent), function (sign) { return sign.charCodeAt(0); });
-    new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text().then(function (markup) {
+    inflated(part.querySelector("script")).then(function (markup) {
       part.innerHTML = markup;
       part.dataset.state = "ready";
       all("table.sortable", part).forEach(sortable);
@@ -188,11 +274,11 @@
   document.addEventListener("click", function (event) {
     var copier = event.target.closest ? event.target.closest("button.copy") : null;
     if (!copier) return;
-    var source = document.getElementById(copier.dataset.from);
+    var source = copier.dataset.from ? document.getElementById(copier.dataset.from) : copier.parentNode.querySelector("code");
     function done(word) { copier.textContent = word; setTimeout(function () { copier.textContent = "Copy"; }, 1500); }
     function select() { window.getSelection().selectAllChildren(source); done("Selected"); }
     if (!navigator.clipboard) { select(); return; }
-    navigator.clipboard.writeText(source.textContent).then(function () { done("Copied"); }, select);
+    navigator.clipboard.writeText(copier.dataset.text || source.textContent).then(function () { done("Copied"); }, select);
   });
   all("button.copy").forEach(function (copier) { copier.hidden = false; });
 

@@ -22,6 +22,7 @@ class Names:
     detectors: tuple[str, ...]
     sets: tuple[str, ...]
     levels: tuple[tuple[str, str], ...]  # factor, and the level as marks have it: "seed=0"
+    families: Mapping[str, tuple[str, ...]]  # of detectors: what they read -> which ones
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class TableView:
     title: str
     note: str
     columns: tuple[str, ...]
+    sets: list[str]  # of each column: the outlier set that it is about, or ""
     numeric: list[bool]
     rows: list[list[Shown]]
     marks: list[dict[str, str]]  # what each row is about: {"detector": "knn"}
@@ -98,7 +100,20 @@ def names_in(findings: Sequence[Finding]) -> Names:
         if {"factor", "level"} <= set(series.roles.values())
         for own in map(_marks_of(series), series.points)
     )
-    return Names(of_role("detector"), of_role("set"), tuple(dict.fromkeys(levels)))
+    detectors = of_role("detector")
+    families: dict[str, list[str]] = {}
+    read = {
+        one_line(name): family for finding in findings for name, family in finding.families.items()
+    }
+    for detector in detectors:
+        if detector in read:
+            families.setdefault(read[detector], []).append(detector)
+    return Names(
+        detectors,
+        of_role("set"),
+        tuple(dict.fromkeys(levels)),
+        {family: tuple(own) for family, own in sorted(families.items())},
+    )
 
 
 def _marks_of(series: Series) -> Callable[[Mapping[str, Value]], dict[str, str]]:
@@ -133,7 +148,12 @@ def _finding_view(finding: Finding, index: int, names: Names) -> FindingView:
         lead=figures[0] if is_first else None,
         figures=figures[1:] if is_first else figures,
         tables=[
-            _table_view(table, f"{identifier}-table-{number}", _row_marks(table, names))
+            _table_view(
+                table,
+                f"{identifier}-table-{number}",
+                _row_marks(table, names),
+                _column_sets(table, names),
+            )
             for number, table in enumerate(finding.tables, start=1)
         ],
         themes=by_theme(finding.claims),
@@ -164,7 +184,16 @@ def _row_marks(table: Table, names: Names) -> list[dict[str, str]]:
     return [{role: first for role, own in known.items() if first in own} for first in firsts]
 
 
-def _table_view(table: Table, identifier: str, marks: list[dict[str, str]]) -> TableView:
+def _column_sets(table: Table, names: Names) -> list[str]:
+    """Say which outlier sets columns are about: those with their name, or under it."""
+    known = frozenset(names.sets)
+    parts = [one_line(table.sections.get(column, (column, ""))[0]) for column in table.columns]
+    return [part if part in known else "" for part in parts]
+
+
+def _table_view(
+    table: Table, identifier: str, marks: list[dict[str, str]], sets: Sequence[str] = ()
+) -> TableView:
     rows = show_rows(table.rows)
     numeric = numeric_columns(rows, len(table.columns))
     intervals = sum(any(row[index].interval for row in rows) for index in range(len(table.columns)))
@@ -173,6 +202,7 @@ def _table_view(table: Table, identifier: str, marks: list[dict[str, str]]) -> T
         title=table.title,
         note=table.note,
         columns=table.columns,
+        sets=list(sets) or [""] * len(table.columns),
         numeric=numeric,
         rows=rows,
         marks=marks,

@@ -13,7 +13,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 OTHER = "other"  # the family of what is not built in
-TRAINED = "trained"  # of detectors with a network of their own
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,14 @@ def read_cards() -> dict[str, Card]:
 def cards_here() -> dict[str, Card]:
     """The cards, read in this process; loads PyTorch."""
     import oodometer.builtin  # noqa: F401 - importing registers them
+    from oodometer.detector_families import family_of
     from oodometer.needs import in_text
     from oodometer.registry import DETECTORS
 
     return {
         name: Card(
             name,
-            _family(card.build.__module__),
+            family_of(card.needed({})),
             card.summary,
             card.formula,
             card.paper,
@@ -68,11 +68,6 @@ def card_of(detector: str, cards: Mapping[str, Card]) -> Card | None:
 
 
 def family_of(detector: str, cards: Mapping[str, Card]) -> str:
-    """The family of a detector: the file it is in, which says what it reads."""
+    """The family of a detector, which says what it reads."""
     card = card_of(detector, cards)
     return OTHER if card is None else card.family
-
-
-def _family(module: str) -> str:
-    parts = module.split(".")
-    return parts[-1] if parts[1] == "detectors" else TRAINED

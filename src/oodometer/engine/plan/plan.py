@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from oodometer.calls import setting_text
+from oodometer.detector_families import family_of
 from oodometer.engine.plan.artefacts import Artefact, artefacts_of
 from oodometer.engine.plan.keys import code_version, content_version, digest, function_version
 from oodometer.engine.plan.models import ModelPlan, plan_models
@@ -118,6 +119,7 @@ class Plan:
     detectors: tuple[str, ...]  # their labels
     named_detectors: tuple[str, ...]  # as the user wrote them, "all" spelt out
     settings: Mapping[str, tuple[str, ...]]  # label -> the grid; the first represents the detector
+    families: Mapping[str, str]  # label -> what the detector reads
     runs: tuple[RunPlan, ...]
     same_samples: bool
 
@@ -197,6 +199,7 @@ def plan(study: Study, contents: Mapping[str, DataContent], choices: Sequence[Ch
         detectors=tuple(choice.label for choice in choices),
         named_detectors=tuple(choice.text for choice in choices),
         settings={choice.label: _grid(choice) for choice in choices},
+        families={choice.label: family_of(choice.needs(grid=False)) for choice in choices},
         runs=tuple(runs),
         same_samples=all(content.scored == first.scored for content in contents.values()),
     )

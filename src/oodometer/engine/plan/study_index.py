@@ -49,6 +49,7 @@ class PlanRecord:
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     found_sets: Mapping[str, SetInfo] = field(default_factory=dict)  # what searches find
     searches: Mapping[str, str] = field(default_factory=dict)  # unfinished state -> its search
+    families: Mapping[str, str] = field(default_factory=dict)  # detector -> what it reads
 
     @property
     def failures(self) -> dict[tuple[str, str], str]:
@@ -76,6 +77,7 @@ def plan_record(made: Plan) -> PlanRecord:
         {run.label: run.content.scored for run in made.runs},
         made.found_sets,
         {search.progress: search.key for run in made.runs for search in run.searches.values()},
+        made.families,
     )
 
 
@@ -106,6 +108,7 @@ def record_plan(made: Plan, store: Store) -> str:
         "sets": record.sets,
         "found_sets": {name: vars(info) for name, info in record.found_sets.items()},
         "searches": record.searches,
+        "families": record.families,
     }
     key = digest("plan", content)
     try:
@@ -139,6 +142,7 @@ def read_plan(key: str, store: Store) -> PlanRecord:
             content.get("sets", {}),
             {name: SetInfo(**info) for name, info in content.get("found_sets", {}).items()},
             content.get("searches", {}),
+            content.get("families", {}),
         )
 
 

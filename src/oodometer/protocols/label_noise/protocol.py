@@ -17,16 +17,15 @@ from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
 from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
+from oodometer.protocols.label_noise.figures import boxes, curves, order_map
 from oodometer.protocols.label_noise.views import (
     best_case_tables,
     choice_table,
     correlation_table,
-    curves,
     failure_table,
     kind_table,
     loss_table,
     median_tables,
-    order_map,
     order_table,
     question_table,
     setting_orders,
@@ -77,7 +76,7 @@ def label_noise_of(
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
         claims=found,
         tables=tuple(view for view in views if view is not None),
-        series=(curves(cases), *order_map(order)),
+        series=(curves(cases), boxes(cases), *order_map(order)),
         caveats=_caveats(cases),
         missing=missing_lines(tables["auroc"].missing, runs or len(cases.runs)),
         facts=(

@@ -1,4 +1,4 @@
-"""Tables and pictures of detectors under label noise."""
+"""Tables of detectors under label noise."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from oodometer.finding import Series, Table, TableCell
+from oodometer.finding import Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.label_noise.cases import MEAN, QUESTIONS, NoiseCases, known
 from oodometer.protocols.label_noise.choices import Choice
@@ -342,41 +341,4 @@ def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
         ),
         f"A row is better than a column where the number is below {THRESHOLD}, corrected for "
         f"{matrix.comparisons} comparisons; missing on the diagonal.",
-    )
-
-
-def order_map(order: Table | None) -> list[Series]:
-    """The table of the almost stochastic order as a heat map, where it has all pairs."""
-    if order is None or "worse than" in order.columns:
-        return []
-    return [
-        Series(
-            "heatmap",
-            "aso",
-            order.title,
-            f"Epsilon of the row against the column: below {THRESHOLD}, the row is better; 0.5 is "
-            "no order.",
-            "epsilon",
-            tuple(
-                {"row": str(row[0]), "column": column, "value": cell}
-                for row in order.rows
-                for column, cell in zip(order.columns[2:], row[2:], strict=True)
-                if isinstance(cell, float)
-            ),
-            higher_is_better=False,
-            roles={"row": "detector"},
-        )
-    ]
-
-
-def curves(cases: NoiseCases) -> Series:
-    """Median AUROC with interval, a group per kind of labels."""
-    values = {(d, level): cases.at(d, level) for level in cases.levels for d in cases.detectors}
-    return interval_series(
-        "noise",
-        "Median AUROC by labels",
-        f"Median over {cases.sets} outlier sets, mean over runs with 95% confidence interval, for "
-        f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
-        "AUROC",
-        [(d, level, mean_share(own)) for (d, level), own in values.items() if len(own)],
     )

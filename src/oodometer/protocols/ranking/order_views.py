@@ -12,6 +12,7 @@ from oodometer.protocols.common.views import rank_rows, span
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.standing import Contest, Standing
 
+MOST_IN_DIAGRAM = 30  # more names would not fit beside one axis
 MOST_LEADERS = 10  # rows of the first figure: a screen holds no more
 
 
@@ -103,6 +104,37 @@ def leaderboard_series(standing: Standing) -> Series:
         higher_is_better=subject.sign > 0,
         roles={"label": "detector"},
     )
+
+
+def critical_differences(contest: Contest) -> list[Series]:
+    """Mean ranks on one axis; bars join what the leaderboard of the main scope does not separate.
+
+    The layout is that of Demsar 2006 (JMLR 7), what is joined is not: a test of mean ranks beside
+    that of mean values could contradict it.
+    """
+    main = contest.main
+    cases = contest.values.shape[1]
+    if main is None or cases < 2 or not 3 <= len(contest.detectors) <= MOST_IN_DIAGRAM:
+        return []
+    ranks = dict(zip(contest.detectors, contest.order.mean(axis=1).tolist(), strict=True))
+    letters = dict(zip(main.detectors, main.board.letters, strict=True))
+    return [
+        Series(
+            "critical",
+            "critical-differences",
+            f"Mean ranks, and what cannot be separated {main.scope}",
+            f"Mean rank by {contest.subject.metric} over {count(cases, contest.case)}, 1 is best. "
+            "Bars with a dot for each detector join those that cannot be separated, as in the "
+            f"leaderboard: by their mean {contest.subject.metric}, not by their ranks.",
+            "mean rank",
+            tuple(
+                {"label": name, "value": ranks[name], "letters": letters[name]}
+                for name in sorted(ranks, key=lambda name: ranks[name])
+            ),
+            higher_is_better=False,
+            roles={"label": "detector"},
+        )
+    ]
 
 
 def _single_values(contest: Contest) -> Series:

@@ -15,9 +15,14 @@ from oodometer.protocols.ranking import notes, score_views, value_views
 from oodometer.protocols.ranking.answer import answer
 from oodometer.protocols.ranking.claims import first_claims, order_claims, retraining_claim
 from oodometer.protocols.ranking.factors import score_factor_claims, value_factor_claims
-from oodometer.protocols.ranking.order_views import leaderboard_tables, leaderboards, rank_table
+from oodometer.protocols.ranking.order_views import (
+    critical_differences,
+    leaderboard_tables,
+    leaderboards,
+    rank_table,
+)
 from oodometer.protocols.ranking.power import power_claims, runs_for_ours
-from oodometer.protocols.ranking.score_curves import histograms, roc_curves
+from oodometer.protocols.ranking.score_curves import histograms, risk_curves, roc_curves
 from oodometer.protocols.ranking.sets import (
     OnSets,
     Without,
@@ -87,10 +92,13 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             score_views.intervals(field, contest),
             *((score_views.rank_map(field),) if len(field.runs) > 1 else ()),
             *score_views.rank_lines(field),
+            *critical_differences(contest),
             *score_views.strips(field),
             *value_views.share_bars(values, shares),
             *roc_curves(field),
+            *risk_curves(field),
             *histograms(field),
+            *score_views.gaps(field),
         ),
         caveats=notes.score_caveats(field, ours),
         missing=missing_lines(
@@ -134,8 +142,10 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         series=(
             *leaderboards(contest),
             value_views.rank_map(field),
+            *critical_differences(contest),
             *value_views.strips(field),
             *value_views.share_bars(field, shares),
+            *value_views.gaps(field),
         ),
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),

@@ -10,6 +10,7 @@ import numpy as np
 from oodometer.factors import names
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate, fpr_at_tpr
+from oodometer.protocols.common.gaps import gap_map, gaps_in_scores
 from oodometer.protocols.common.learned import accuracies
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.views import OF_DETECTORS_ON_SETS, factor_strips, interval_series
@@ -189,6 +190,15 @@ def _run_heads(runs: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[str,
 def _level(factor: str, level: object) -> str:
     """Write a level; a word speaks for itself, a number does not."""
     return level if isinstance(level, str) and level != "none" else f"{factor} {level}"
+
+
+def gaps(field: ScoreCases) -> list[Series]:
+    """Where scores are missing, and why; nothing if all are there."""
+    heads = _run_heads(field.table.runs)
+    found = gaps_in_scores(field.table)
+    every = {*field.represented, *(gap.detector for gap in found)}
+    runs = {run: ", ".join(filter(None, head)) for run, head in heads.items()}
+    return gap_map(found, runs, field.table.ood, len(every))
 
 
 def strips(field: ScoreCases) -> list[Series]:

@@ -11,6 +11,8 @@ from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.cells import cells_of
+from oodometer.protocols.common.gaps import gap_map, gaps_in_cells
 from oodometer.protocols.common.views import factor_strips
 from oodometer.protocols.common.words import count
 from oodometer.protocols.ranking.order_views import shown
@@ -216,6 +218,15 @@ def rank_map(field: Cases) -> Series:
         tuple(points),
         higher_is_better=False,
         roles={"row": "detector", "column": "set"},
+    )
+
+
+def gaps(field: Cases) -> list[Series]:
+    """Where a table has no values; nothing if it is complete."""
+    cells = cells_of(field.results)
+    found = gaps_in_cells(cells)
+    return gap_map(
+        found, {run: run or "the run" for run in cells.runs}, cells.sets, len(cells.detectors)
     )
 
 

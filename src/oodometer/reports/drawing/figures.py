@@ -13,6 +13,9 @@ from importlib.resources import files
 from oodometer.finding import Series
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.bars import draw_bars
+from oodometer.reports.drawing.boxes import draw_boxes
+from oodometer.reports.drawing.critical import draw_critical
+from oodometer.reports.drawing.gaps import draw_gaps
 from oodometer.reports.drawing.heatmap import draw_heatmap
 from oodometer.reports.drawing.intervals import draw_intervals
 from oodometer.reports.drawing.leaderboard import draw_leaderboard
@@ -20,9 +23,9 @@ from oodometer.reports.drawing.lines import draw_lines
 from oodometer.reports.drawing.panels import Drawing
 from oodometer.reports.drawing.ranks import draw_ranks
 from oodometer.reports.drawing.strips import draw_strips
-from oodometer.reports.drawing.svg import element, escape, text
+from oodometer.reports.drawing.svg import element, escape, font_rules, text
 
-_FONTS = "Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif"
+FONTS = ("Helvetica", "Arial", "Liberation Sans", "DejaVu Sans")
 WIDE = 920.0  # pixels: a desktop column; at least 6 pt when printed
 POINTS = 2 / 3  # per pixel on paper: labels are 8 pt
 NARROW = 328.0  # pixels: a phone
@@ -30,10 +33,13 @@ NARROW = 328.0  # pixels: a phone
 KINDS: dict[str, Callable[[Series, float, str], Drawing]] = {
     "intervals": lambda series, width, _: draw_intervals(series, width),
     "leaderboard": lambda series, width, _: draw_leaderboard(series, width),
+    "critical": lambda series, width, _: draw_critical(series, width),
     "strips": lambda series, width, _: draw_strips(series, width),
+    "boxes": lambda series, width, _: draw_boxes(series, width),
     "bars": lambda series, width, _: draw_bars(series, width),
     "ranks": lambda series, width, _: draw_ranks(series, width),
     "lines": lambda series, width, _: draw_lines(series, width),
+    "gaps": lambda series, width, _: draw_gaps(series, width),
     "heatmap": lambda series, width, key: draw_heatmap(series, width, f"{key}-hatch"),
 }
 
@@ -78,12 +84,13 @@ def draw(
 def figure_rules() -> str:
     """Return the CSS rules for figures; colours come from the page's variables."""
     rules = files("oodometer.reports.drawing").joinpath("figures.css").read_text(encoding="utf-8")
-    return rules + palette.scale_rules()
+    return font_rules() + rules + palette.scale_rules()
 
 
 def _style(paper: bool) -> str:
     ground = "transparent" if paper else "var(--card)"
-    rules = f"{figure_rules()}svg.figure{{font-family:{_FONTS};background:{ground}}}\n"
+    fonts = ",".join(f"'{name}'" for name in FONTS)
+    rules = f"{figure_rules()}svg.figure{{font-family:{fonts},sans-serif;background:{ground}}}\n"
     rules = palette.on_paper(rules) if paper else palette.stylesheet() + rules
     # The child combinator is the only character in the style sheet that XML must not contain.
     return rules.replace(">", "&gt;")

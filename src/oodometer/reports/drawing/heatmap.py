@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from oodometer.finding import Role, Series
 from oodometer.reports.drawing import palette
+from oodometer.reports.drawing.columns import column_names, layout_of
 from oodometer.reports.drawing.marks import Point
 from oodometer.reports.drawing.panels import Drawing, row_name
 from oodometer.reports.drawing.scales import Span, value_span
@@ -32,8 +32,6 @@ from oodometer.reports.words import (
     wrap,
 )
 
-_WIDEST_CELL = 92.0
-_LONGEST_TURNED = 120.0
 _LEGEND_STEP = 22.0
 _Column = tuple[str, str]  # section, name
 _Place = tuple[str, _Column]
@@ -78,7 +76,7 @@ def draw_heatmap(series: Series, width: float, hatch: str) -> Drawing:
     widest = max(text_width(row, LABEL_SIZE) for row in rows)
     label_width = min(widest + 12, width * (0.26 if width >= 600 else 0.46))
     words = [rounded(value, places) for value in values.values()]
-    layout = _layout([name for _, name in columns], words, width, width - label_width - 4, gaps)
+    layout = layout_of([name for _, name in columns], words, width, width - label_width - 4, gaps)
     wrapped = max(len(wrap(row, label_width - 12, LABEL_SIZE, 2)) for row in rows)
     grid = _Grid(
         rows=rows,
@@ -125,40 +123,12 @@ def _column(point: Point) -> _Column:
     return one_line(point.get("section") or ""), one_line(point["column"])
 
 
-@dataclass(frozen=True)
-class _Layout:
-    across: int  # columns side by side
-    cell_width: float
-    angle: float  # of the column names
-    overhang: float  # of the last rotated name
-
-
-def _layout(
-    columns: Sequence[str], words: Sequence[str], width: float, room: float, gaps: bool
-) -> _Layout:
-    """Choose how wide cells are and whether column names are rotated to fit `room`."""
-    least = max([text_width(word, TICK_SIZE) for word in words], default=0.0) + 4
-    named_gap = max(least, text_width(MISSING, TICK_SIZE) + 6) if gaps else least
-    straight = max(text_width(word, LABEL_SIZE) for name in columns for word in _words(name)) + 8
-    angle = overhang = 0.0
-    if len(columns) * max(straight, least) > room:
-        angle = 45.0 if width >= 600 else 90.0
-        longest = max(text_width(column, LABEL_SIZE) for column in columns)
-        overhang = min(longest, _LONGEST_TURNED) * math.cos(math.radians(angle))
-        room, straight = room - overhang, 0.0
-    # Gaps are labelled "missing" where that needs no further block of columns.
-    floor = max(least, straight, 18.0)
-    if len(columns) * max(named_gap, floor) <= room:
-        floor = max(named_gap, floor)
-    across = max(1, min(len(columns), int(room // floor)))
-    across = math.ceil(len(columns) / math.ceil(len(columns) / across))
-    return _Layout(across, min(max(room / across, floor), _WIDEST_CELL), angle, overhang)
-
-
 def _block(grid: _Grid, columns: Sequence[_Column], top: float) -> tuple[str, float]:
     """Draw some columns with their names above; return the markup and the bottom."""
     sections, top = _sections(grid, columns, top)
-    head, body_top = _column_names(grid, [name for _, name in columns], top)
+    head, body_top = column_names(
+        [name for _, name in columns], grid.label_width, grid.cell_width, grid.angle, top
+    )
     parts = [sections, head]
     for index, row in enumerate(grid.rows):
         y = body_top + index * grid.row_height
@@ -237,34 +207,6 @@ def _sections(grid: _Grid, columns: Sequence[_Column], top: float) -> tuple[str,
     return "".join(parts), top + 22
 
 
-def _column_names(grid: _Grid, columns: Sequence[str], top: float) -> tuple[str, float]:
-    """Write the column names, rotated if they do not fit."""
-    centres = [grid.label_width + (index + 0.5) * grid.cell_width for index in range(len(columns))]
-    if not grid.angle:
-        broken = [wrap(name, grid.cell_width - 4, LABEL_SIZE, 3) for name in columns]
-        height = max(len(name) for name in broken) * LINE_HEIGHT
-        parts = [
-            lines(
-                name,
-                centre,
-                top + height - len(name) * LINE_HEIGHT / 2,
-                css="label",
-                anchor="middle",
-                full=full,
-            )
-            for name, centre, full in zip(broken, centres, columns, strict=True)
-        ]
-        return "".join(parts), top + height + 5
-    names = [shorten(name, _LONGEST_TURNED, LABEL_SIZE) for name in columns]
-    reach = max(text_width(name, LABEL_SIZE) for name in names)
-    height = reach * math.sin(math.radians(grid.angle)) + 6
-    parts = [
-        text(name, centre, top + height, css="label", rotate=-grid.angle, full=full)
-        for name, centre, full in zip(names, centres, columns, strict=True)
-    ]
-    return "".join(parts), top + height + 8
-
-
 def _legend(grid: _Grid, top: float, gaps: bool) -> str:
     """Draw the colour scale with its ends, and what hatching means."""
     span = Span(grid.low, grid.high, grid.logit)
@@ -309,7 +251,3 @@ def _hatching(identifier: str) -> str:
         patternTransform="rotate(45)",
     )
     return element("defs", pattern)
-
-
-def _words(name: str) -> list[str]:
-    return wrap(name, 1.0, LABEL_SIZE, 1) if not name else name.split() or [name]

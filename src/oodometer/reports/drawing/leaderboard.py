@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from oodometer.finding import Series
-from oodometer.reports.drawing.marks import Point, chance, distinct, missing, named, remarks
+from oodometer.reports.drawing.marks import (
+    Point,
+    chance,
+    distinct,
+    group_letters,
+    letters_of,
+    missing,
+    named,
+    remarks,
+)
 from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
 from oodometer.reports.drawing.scales import value_span
 from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
@@ -26,7 +33,7 @@ def draw_leaderboard(series: Series, width: float) -> Drawing:
         if (value := number(point[key])) is not None
     ]
     places = decimals(numbers)
-    letters = sorted({letter for point in series.points for letter in _letters(point)}, key=_place)
+    letters = group_letters(series.points)
     written = [_written(point, places) for point in series.points] if width >= _NUMBERS else []
     step = min(_BAR, _BARS * width / max(1, len(letters)))
     bars = step * len(letters) + 14 if letters else 0.0
@@ -81,20 +88,11 @@ def _row(series: Series, point: Point, placed: Placed, places: int) -> str:
 
 def _bar(series: Series, letter: str, placed: Placed, x: float) -> str:
     """Draw a bar from the first to the last row of a group; a dot marks each of its rows."""
-    own = [one_line(point["label"]) for point in series.points if letter in _letters(point)]
+    own = [one_line(point["label"]) for point in series.points if letter in letters_of(point)]
     rows = [placed.row(label) for label in own]
     dots = [element("circle", cx=x, cy=y, r=2.4, class_="joint") for y in rows]
     line = element("line", x1=x, x2=x, y1=min(rows), y2=max(rows), class_="joint")
     return element("g", title(f"group {letter}, not separated: {', '.join(own)}"), line, *dots)
-
-
-def _letters(point: Point) -> list[str]:
-    """Return the groups of a row: "ab" is in a and b, "za2" in z and a2."""
-    return re.findall(r"[a-z]\d*", one_line(point["letters"] or ""))
-
-
-def _place(letter: str) -> tuple[int, str]:
-    return int(letter[1:] or 1), letter
 
 
 def _written(point: Point, places: int) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oodometer.finding import Series, Value
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.marks import Point, distinct, named
 from oodometer.reports.drawing.panels import LEGEND_HEIGHT, Drawing, legend_rows
-from oodometer.reports.drawing.scales import Scale, ticks, value_span
+from oodometer.reports.drawing.scales import Scale, Span, ticks, value_span
 from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
 from oodometer.reports.words import (
     MISSING,
@@ -46,7 +46,7 @@ def draw_lines(series: Series, width: float) -> Drawing:
     for name, points in panels.items():
         place = (top + 42, top + 42 + height, width - room)
         bodies.append(text(name, _LEFT, top + 10, css="panel-title"))
-        bodies.append(_panel(series, points, labels, place))
+        bodies.append(_own_panel(series, points, labels, place))
         top += height + 76
     return Drawing("".join(bodies), width, top)
 
@@ -71,20 +71,55 @@ def _grid(
             parts.append(element("g", key, name, **named(series, label=labels[index])))
         top += LEGEND_HEIGHT
     top += 6
+    axes = _Axes.of(series, series.points)
+    if axes is None:
+        return Drawing(text(MISSING, _LEFT, top + 10, css="tick gap-word"), used, top + 24)
+    # One scale for all panels, so that they can be compared, and its words once.
+    words = axes.span.words(series.value_label, series.higher_is_better, upward=True)
+    parts.append(text(shorten(words, used, LABEL_SIZE), 2, top + 8, css="axis", full=words))
+    top += 26
     height = _SMALLEST * 0.72
     for place, (name, points) in enumerate(panels.items()):
-        x, y = place % across * (each + _GAP), top + place // across * (height + 76)
-        ends = (42.0, 42.0 + height, each - 10)  # half of the last tick is beyond
-        drawn = _panel(series, points, labels, ends, names=False)
-        heading = text(shorten(name, each - _LEFT, LABEL_SIZE), _LEFT, 10, css="panel-title")
+        x, y = place % across * (each + _GAP), top + place // across * (height + 52)
+        ends = (22.0, 22.0 + height, each - 10)  # half of the last tick is beyond
+        drawn = _panel(series, points, labels, axes.placed(*ends), names=False)
+        heading = text(shorten(name, each - _LEFT, LABEL_SIZE), _LEFT, 8, css="panel-title")
         where = f"translate({x:.1f},{y:.1f})"
         parts.append(element("g", heading, drawn, transform=where, **named(series, panel=name)))
-    rows = math.ceil(len(panels) / across)
-    return Drawing("".join(parts), used, top + rows * (height + 76))
+    bottom = top + math.ceil(len(panels) / across) * (height + 52)
+    below = shorten(series.x_label, used - 4, LABEL_SIZE)
+    parts += [text(below, _LEFT, bottom, css="axis", full=series.x_label)] if below else []
+    return Drawing("".join(parts), used, bottom + (12 if below else 0))
 
 
 def _dash(index: int) -> str | None:
     return _DASHES[index // palette.HUES % len(_DASHES)]
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """The ranges that one panel, or all panels, show."""
+
+    span: Span
+    first: float
+    last: float
+    whole: bool  # all x are whole numbers, such as epochs
+
+    @staticmethod
+    def of(series: Series, points: Iterable[Point]) -> _Axes | None:
+        """Return the ranges of all points; None if there is nothing to draw."""
+        every = [pair for point in points if (pair := _pair(point)) is not None]
+        if not every:
+            return None
+        first, last = min(x for x, _ in every), max(x for x, _ in every)
+        span = value_span((value for _, value in every), series.higher_is_better)
+        whole = all(x == int(x) for x, _ in every)
+        return _Axes(span, first, last if last > first else first + 1, whole)
+
+    def placed(self, top: float, bottom: float, right: float) -> _Frame:
+        """Return a panel with these axes."""
+        across = Scale(self.first, self.last, _LEFT + 4, right - 6)
+        return _Frame(top, bottom, right, across, self.span.across(bottom, top), self.whole)
 
 
 @dataclass(frozen=True)
@@ -96,41 +131,43 @@ class _Frame:
     right: float
     across: Scale
     up: Scale
-    whole: bool  # all x are whole numbers, such as epochs
+    whole: bool
 
 
-def _panel(
-    series: Series,
-    points: list[Mapping[str, Value]],
-    labels: list[str],
-    place: tuple[float, float, float],
-    *,
-    names: bool = True,
+def _pair(point: Point) -> tuple[float, float] | None:
+    x, value = number(point["x"]), number(point["value"])
+    return None if x is None or value is None else (x, value)
+
+
+def _own_panel(
+    series: Series, points: list[Point], labels: list[str], place: tuple[float, float, float]
 ) -> str:
+    """Draw a panel with axes, words and names of its own."""
     top, bottom, right = place
-    known: dict[str, list[tuple[float, float]]] = {}
-    for point in points:
-        x, value = number(point["x"]), number(point["value"])
-        if x is not None and value is not None:
-            known.setdefault(one_line(point["label"]), []).append((x, value))
-    if not known:
+    axes = _Axes.of(series, points)
+    if axes is None:
         return text(MISSING, _LEFT, (top + bottom) / 2, css="tick gap-word")
-    every = [pair for pairs in known.values() for pair in pairs]
-    span = value_span((value for _, value in every), series.higher_is_better)
-    first, last = min(x for x, _ in every), max(x for x, _ in every)
-    across = Scale(first, last if last > first else first + 1, _LEFT + 4, right - 6)
-    whole = all(x == int(x) for x, _ in every)
-    frame = _Frame(top, bottom, right, across, span.across(bottom, top), whole)
-    words = span.words(series.value_label, series.higher_is_better, upward=True)
-    parts = [_axes(frame), text(words, _LEFT, top - 12, css="axis")]
+    words = axes.span.words(series.value_label, series.higher_is_better, upward=True)
+    parts = [text(words, _LEFT, top - 12, css="axis")]
     if series.x_label:
         below = shorten(series.x_label, right - _LEFT, LABEL_SIZE)
         parts.append(text(below, right, bottom + 27, css="axis", anchor="end"))
-    places = decimals([value for _, value in every])
+    return "".join(parts) + _panel(series, points, labels, axes.placed(*place))
+
+
+def _panel(
+    series: Series, points: list[Point], labels: list[str], frame: _Frame, *, names: bool = True
+) -> str:
+    known: dict[str, list[tuple[float, float]]] = {}
+    for point in points:
+        if (pair := _pair(point)) is not None:
+            known.setdefault(one_line(point["label"]), []).append(pair)
+    parts = [_axes(frame)]
+    places = decimals([value for pairs in known.values() for _, value in pairs])
     ends: list[tuple[float, str]] = []
     for index, label in enumerate(labels):
         if label in known:
-            own = [(across(x), frame.up(v), x, v) for x, v in sorted(known[label])]
+            own = [(frame.across(x), frame.up(v), x, v) for x, v in sorted(known[label])]
             parts.append(_line(series, label, index, own, places))
             ends.append((own[-1][1], label))
     if names:

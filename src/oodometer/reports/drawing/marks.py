@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from oodometer.finding import POINT_KEYS, Series, Value
@@ -78,3 +79,14 @@ def remarks(series: Series, point: Point) -> str:
 def distinct(points: Iterable[Point], key: str) -> tuple[str, ...]:
     """Return the names under `key`, in the order of their first appearance."""
     return tuple(dict.fromkeys(one_line(point[key]) for point in points))
+
+
+def letters_of(point: Point) -> list[str]:
+    """Return the groups of a point: "ab" is in a and b, "za2" in z and a2."""
+    return re.findall(r"[a-z]\d*", one_line(point["letters"] or ""))
+
+
+def group_letters(points: Iterable[Point]) -> list[str]:
+    """Return the letters of all groups, in their order."""
+    found = {letter for point in points for letter in letters_of(point)}
+    return sorted(found, key=lambda letter: (int(letter[1:] or 1), letter))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from html import escape as _escape
+from typing import NamedTuple
 
 from oodometer.reports.words import one_line
 
 LABEL_SIZE = 12.0
 TICK_SIZE = 11.0
+_SMALL, _BOLD, _ITALIC = ("tick", "cell"), ("panel-title", "absent-word"), ("gap-word",)  # classes
 LINE_HEIGHT = 14.0
 
 
@@ -30,6 +32,40 @@ def element(tag: str, *children: str, **attributes: str | float | None) -> str:
     return f"<{tag}{written}>{''.join(children)}</{tag}>" if children else f"<{tag}{written}/>"
 
 
+class Font(NamedTuple):
+    """How text of a class is written."""
+
+    size: float
+    weight: int
+    style: str
+
+
+def font_of(css: str) -> Font:
+    """Return the font of text with these classes.
+
+    >>> font_of("tick gap-word")
+    Font(size=11.0, weight=400, style='italic')
+    """
+    own = css.split()
+    return Font(
+        TICK_SIZE if any(name in own for name in _SMALL) else LABEL_SIZE,
+        600 if any(name in own for name in _BOLD) else 400,
+        "italic" if any(name in own for name in _ITALIC) else "normal",
+    )
+
+
+def font_rules() -> str:
+    """Write the same as rules of CSS."""
+    rules = [f".figure text {{ font-size: {LABEL_SIZE:g}px; stroke: none; }}"]
+    for names, rule in (
+        (_SMALL, f"font-size: {TICK_SIZE:g}px; font-variant-numeric: tabular-nums"),
+        (_BOLD, "font-weight: 600"),
+        (_ITALIC, "font-style: italic"),
+    ):
+        rules.append(f"{', '.join(f'.figure .{name}' for name in names)} {{ {rule}; }}")
+    return "\n".join(rules) + "\n"
+
+
 def title(content: str) -> str:
     """Write what a mark says when it is pointed at."""
     return f"<title>{escape(content)}</title>"
@@ -49,7 +85,7 @@ def text(
     hover = title(full) if full and full != content else ""
     # An offset of a third of the size centres digits and lower case in every common font; the
     # attribute for it (dominant-baseline) is not honoured by all programs that open SVG files.
-    size = TICK_SIZE if css.startswith(("tick", "cell")) else LABEL_SIZE
+    size = font_of(css).size
     turn = f"translate({_plain(x)},{_plain(y)}) rotate({_plain(rotate)})" if rotate else None
     return element(
         "text",

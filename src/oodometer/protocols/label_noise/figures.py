@@ -1,0 +1,90 @@
+"""Figures of detectors under label noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from oodometer.finding import Series, Table, Value
+from oodometer.protocols.common.views import interval_series, mean_share
+from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, known
+from oodometer.stats.order import THRESHOLD
+
+
+def boxes(cases: NoiseCases) -> Series:
+    """How AUROCs are distributed by type and rate of the noise, for each of the questions."""
+    points: list[Mapping[str, Value]] = []
+    for question in cases.questions:
+        values = cases.by_training_run(question)
+        for level in _by_type(cases):
+            own = known(values[:, cases.training_levels == level])
+            if len(own):
+                low, lower, middle, upper, high = np.quantile(own, (0, 0.25, 0.5, 0.75, 1)).tolist()
+                points.append(
+                    {"label": _with_rate(cases, level), "panel": QUESTIONS[question],
+                     "value": middle, "low": low, "lower": lower, "upper": upper, "high": high,
+                     "noise": cases.labels(level).kind, "values": len(own)}
+                )  # fmt: skip
+    return Series(
+        "boxes",
+        "noise-boxes",
+        "AUROC by type and rate of the label noise",
+        f"Each box holds the values of all {len(cases.detectors)} detectors in all training runs "
+        f"with these labels, medians over {cases.sets} outlier sets: quartiles as box, the median "
+        "as line across it, the lowest and highest value at the ends.",
+        "AUROC",
+        tuple(points),
+    )
+
+
+def _by_type(cases: NoiseCases) -> list[str]:
+    """Levels: clean first, then by the type of the noise, the lower rate first."""
+    kinds = list(dict.fromkeys(cases.labels(level).kind for level in cases.levels))
+    return sorted(
+        cases.levels,
+        key=lambda level: (kinds.index(cases.labels(level).kind), cases.labels(level).rate or 0.0),
+    )
+
+
+def _with_rate(cases: NoiseCases, level: str) -> str:
+    """Name a level, with the rate where a column tells it and its name does not."""
+    rate = cases.rates.get(level)
+    return level if rate is None or level == cases.clean else f"{level} ({100 * rate:.1f}%)"
+
+
+def order_map(order: Table | None) -> list[Series]:
+    """The table of the almost stochastic order as a heat map, where it has all pairs."""
+    if order is None or "worse than" in order.columns:
+        return []
+    return [
+        Series(
+            "heatmap",
+            "aso",
+            order.title,
+            f"Epsilon of the row against the column: below {THRESHOLD}, the row is better; 0.5 is "
+            "no order.",
+            "epsilon",
+            tuple(
+                {"row": str(row[0]), "column": column, "value": cell}
+                for row in order.rows
+                for column, cell in zip(order.columns[2:], row[2:], strict=True)
+                if isinstance(cell, float)
+            ),
+            higher_is_better=False,
+            roles={"row": "detector"},
+        )
+    ]
+
+
+def curves(cases: NoiseCases) -> Series:
+    """Median AUROC with interval, a group per kind of labels."""
+    values = {(d, level): cases.at(d, level) for level in cases.levels for d in cases.detectors}
+    return interval_series(
+        "noise",
+        "Median AUROC by labels",
+        f"Median over {cases.sets} outlier sets, mean over runs with 95% confidence interval, for "
+        f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
+        "AUROC",
+        [(d, level, mean_share(own)) for (d, level), own in values.items() if len(own)],
+    )
