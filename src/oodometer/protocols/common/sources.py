@@ -104,7 +104,9 @@ def retrained(
     return replace(table, rows=rows), shared
 
 
-def left_out_claims(shared: Sequence[str], unknown: str) -> list[Claim]:
+def left_out_claims(
+    shared: Sequence[str], unknown: str, why: str = "left out of the other claims"
+) -> list[Claim]:
     """Say which detectors take no part because they were not retrained, and what is `unknown`."""
     if not shared:
         return []
@@ -112,7 +114,7 @@ def left_out_claims(shared: Sequence[str], unknown: str) -> list[Claim]:
         f"{unknown} is unknown for {listing(shared)}, which {_have(shared)} the same scores in "
         "several training runs."
     )
-    return [Claim(text, "undecided", f"{_WHY}; left out of the other claims", "missing")]
+    return [Claim(text, "undecided", f"{_WHY}; {why}", "missing")]
 
 
 def _have(names: Sequence[str]) -> str:
