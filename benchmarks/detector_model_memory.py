@@ -61,9 +61,7 @@ def main() -> None:
     print(f"{len(pixels)} images of {SHAPE} take {held:.0f} MiB as float32")
     print(f"{'model':28} {'MiB, ' + str(few):>12} {'MiB, ' + str(len(pixels)):>12} "
           f"{'over images':>12} {'seconds':>8}")  # fmt: skip
-    study = TrainSpec.model_validate(
-        {"data": "noise", "model_size": "small", "auxiliary": "noise"}
-    )
+    study = TrainSpec.model_validate({"data": "noise", "model_size": "small", "auxiliary": "noise"})
     for name in arguments.model or MODELS:
         card, started = MODELS[name], time.process_time()
         try:

@@ -33,7 +33,7 @@ FACTORS: dict[str, tuple[Value, ...]] = {
     "augment": ("none", "shift", "shift+noise"),
     "seed": (0, 1, 2, 3, 4),
 }
-HOSTILE = "<script>alert(\"1\")</script> & 'x' | `y` [z](w) \x1b[31m\x00"
+HOSTILE = "<script>alert(\"1\")</script> & 'x' | `y` [z](w) \x1b[31m\x00\u202e"
 
 
 def ranking(

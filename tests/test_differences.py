@@ -80,7 +80,7 @@ def test_a_question_is_opened_by_holm_s_rule_for_all():
         return Asked(p_values, tell, overall)
 
     questions = [asked("first", [0.01, 0.04]), asked("second", [0.5]), asked("none", [])]
-    assert [claim.text for claim in answers(questions)] == ["first", "second", "none"]
+    assert [claim.text for claim in answers(questions).claims] == ["first", "second", "none"]
     assert seen == {"first": [pytest.approx(0.03), 0.04], "second": [1.0], "none": []}
     # What is plain of the mean over detectors opens the question for each of them.
     answers([asked("mean", [0.04, 0.06], overall=0.001), asked("second", [0.5])])

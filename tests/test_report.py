@@ -502,6 +502,8 @@ def test_hostile_words_stay_words():
     assert "\x1b" not in plain
     printed = shown(hostile(), 80)
     assert "\x1b" not in printed
+    for anywhere in (text, plain, printed):  # nothing turns the rest of a line around
+        assert "\u202e" not in anywhere and "u202e" in anywhere
     assert "[z](w)" in printed
 
 

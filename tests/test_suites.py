@@ -149,9 +149,7 @@ def test_the_worst_case_is_what_searches_found_against_the_detector(site, folder
     ):  # fmt: skip
         found = [row for row in table.rows if table.sets[row.dataset].against == row.detector]
         assert {row.detector for row in found} == {name} and len(found) == 2 * 2  # runs, sets
-        values = [
-            metrics.auroc(table.scores(row.run, name, table.id), row.scores) for row in found
-        ]
+        values = [metrics.auroc(table.scores(row.run, name, table.id), row.scores) for row in found]
         (worst,) = rows[label].worst
         assert (worst.variation, worst.sets, worst.samples) == ("affine", 2, 5)
         assert worst.value == pytest.approx(np.mean(values))

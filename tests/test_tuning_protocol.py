@@ -64,7 +64,9 @@ def test_a_better_setting_is_found_on_other_outliers():
 def test_equal_settings_gain_nothing_and_the_test_still_promises():
     grid = {f"k={k}": 0.5 for k in range(8)}
     finding = judged(world({"knn": grid, "vim": grid}, runs=6))
-    assert finding.claims[0].verdict == "undecided" and "improves 0 of 2" in finding.claims[0].text
+    assert (
+        finding.claims[0].verdict == "undecided" and "improves none of 2" in finding.claims[0].text
+    )
     assert finding.claims[1].verdict == "holds"  # the best of eight equal settings looks better
     assert "promises" in finding.claims[1].text
     for row in finding.tables[0].rows:
@@ -215,10 +217,15 @@ def test_equal_settings_that_differ_by_chance_are_no_dependence():
                         rows.append(ScoreRow(f"{run}", detector, f"k={k}", data, scores, k == 0))
         return judged(ScoreTable("id", tuple(rows), {f"{run}": {"seed": run} for run in range(8)}))
 
-    found = [wavering(seed).claims[3] for seed in range(20)]
-    assert all(claim.text.startswith("loose depends most") for claim in found)
-    assert sum(claim.verdict == "holds" for claim in found) <= 3
-    assert wavering(0, slope=0.1).claims[3].verdict == "holds"
+    def claimed(finding):
+        return any(claim.text.startswith("loose depends most") and claim.verdict == "holds"
+                   for claim in finding.claims)  # fmt: skip
+
+    found = [wavering(seed) for seed in range(20)]
+    assert sum(map(claimed, found)) <= 3
+    (open_,) = [c for c in found[0].claims if "not settle" in c.text]
+    assert "whether loose depends most on its setting" in open_.text
+    assert claimed(wavering(0, slope=0.1))
 
 
 def test_cases_of_one_training_are_its_outlier_sets_judged_on_the_other_half():

@@ -18,7 +18,6 @@ from oodometer.finding import Finding
 from oodometer.other_scores import read_scores
 from oodometer.protocols import score_protocol
 from oodometer.protocols.common.learned import judge_learning
-from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.score_arrays import Higher
 from oodometer.score_files import save_scores
 from oodometer.scores import ScoreTable
@@ -83,8 +82,7 @@ def compare(
         raise UserError(f"There are scores on '{table.id}' only: an outlier set is missing.")
     if ours and ours not in table.detectors:
         raise unknown("detector", ours, table.detectors)
-    caveats = [*_reversed_detectors(table), *trained_once_caveats(table)]
-    return conclude(table, ours, caveats=caveats, reading=reading)
+    return conclude(table, ours, caveats=[*_reversed_detectors(table)], reading=reading)
 
 
 def conclude(

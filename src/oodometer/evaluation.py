@@ -27,7 +27,6 @@ from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
 from oodometer.protocols.common.learned import is_above_chance
-from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
@@ -356,8 +355,6 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str, chosen: Sequence[Choi
             f"{', '.join(learned)}: fitted with half of each outlier set, so not compared with the "
             "other detectors; the scores are in the score table"
         )
-    for sentence in trained_once_caveats(table):
-        notes.warn(sentence)
     found = conclude(table, ours, caveats=notes.caveats, notes=notes.texts)
     families = {choice.label: family_of(choice.needs(grid=False)) for choice in chosen}
     findings = tuple(replace(finding, families=families) for finding in found.findings)

@@ -41,12 +41,17 @@ ROLES: tuple[str, ...] = get_args(Role)
 
 @dataclass(frozen=True)
 class Claim:
-    """One plain sentence, its verdict, and the numbers behind it."""
+    """One plain sentence, its verdict, and the numbers behind it.
+
+    `leaves_open` is what an undecided claim leaves open, such as "whether knn always ranks first":
+    several such claims can be told as one.
+    """
 
     text: str
     verdict: Verdict
     evidence: str
     theme: Theme = "leads"
+    leaves_open: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -58,6 +63,37 @@ class Claim:
 def themed(theme: Theme, claims: Iterable[Claim]) -> list[Claim]:
     """Say what claims are about."""
     return [replace(claim, theme=theme) for claim in claims]
+
+
+def folded(claims: Iterable[Claim], tried: str) -> tuple[Claim, ...]:
+    """Tell undecided claims of a theme that say what they leave open as one, where the first is.
+
+    `tried` is what does not settle them, such as "3 training runs". All others stay as they are.
+    """
+    every = list(claims)
+    found: dict[Theme, list[Claim]] = {}
+    for claim in every:
+        if claim.verdict == "undecided" and claim.leaves_open:
+            found.setdefault(claim.theme, []).append(claim)
+    told = []
+    for claim in every:
+        own = found.get(claim.theme, [])
+        if len(own) < 2 or not any(claim is other for other in own):
+            told.append(claim)
+        elif claim is own[0]:
+            told.append(_as_one(own, tried))
+    return tuple(told)
+
+
+def _as_one(claims: list[Claim], tried: str) -> Claim:
+    *first, last = (claim.leaves_open for claim in claims)
+    does = "does" if tried.startswith("1 ") else "do"
+    return Claim(
+        f"{tried} {does} not settle {', '.join(first)} or {last}.",
+        "undecided",
+        " ".join(f"{claim.text.rstrip('.')} ({claim.evidence})." for claim in claims),
+        claims[0].theme,
+    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -36,8 +35,6 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", help="Print tables, caveats and all notes, too.")
 ]
 _LONGEST_WORD, _LONGEST_SENTENCE = 400, 2000  # letters of an error message
-# By which a name could turn the rest of a line around: shown, not obeyed.
-_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -95,8 +92,7 @@ def _printable(sentence: str) -> str:
     except (MemoryError, ImportError, OSError):  # no memory for it: the sentence is our own
         return sentence
 
-    visible = _DIRECTIONS.sub(lambda sign: f"\\u{ord(sign[0]):04x}", sentence)
-    line = with_short_words(one_line(visible), _LONGEST_WORD)
+    line = with_short_words(one_line(sentence), _LONGEST_WORD)
     return line if len(line) <= _LONGEST_SENTENCE else f"{line[:_LONGEST_SENTENCE]}..."
 
 

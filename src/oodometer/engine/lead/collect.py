@@ -35,7 +35,6 @@ from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS, score_protocol
 from oodometer.protocols.common.learned import judge_learning
-from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
 from oodometer.scores import Missing, ScoreRow, ScoreTable, SetInfo
@@ -270,7 +269,6 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
         *unsteady,
         *mixed_versions(record),
         *_imported(_made_from(record).get("imported", {})),
-        *trained_once_caveats(table),
         *_auxiliary_sets(study),
     ]
     learning = judge_learning(table, keep=study.keep_unlearned, expected=study.accuracy)

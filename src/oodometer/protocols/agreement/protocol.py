@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, themed
+from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, folded, themed
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
+from oodometer.protocols.common.comparisons import (
+    Comparison,
+    compare_all,
+    judge,
+    number_of_pairs,
+)
 from oodometer.protocols.common.differences import paired_difference
 from oodometer.protocols.common.words import LEVEL, count, listing
 from oodometer.results import Results
@@ -32,15 +38,13 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         raise UserError("Fewer than two detectors have values of every metric.")
     means = {field.metric: _means(field, common) for field in fields}
     main, *others = means
+    found = [_agreement(fields[0], field, common, rng) for field in fields[1:]]
+    claims = themed("changes", (claim for one in found for claim in _claims(one, common)))
     return Finding(
         protocol="metric_agreement",
         title="Do the metrics agree on the order of detectors?",
         question=f"Would {listing(others)} have named the same best detector as {main}?",
-        claims=tuple(
-            claim
-            for field in fields[1:]
-            for claim in themed("changes", _claims(fields[0], field, common, rng))
-        ),
+        claims=folded(claims, count(len(fields[0].names), fields[0].case)),
         tables=(_table(fields, common),),
         series=(_map(fields, common),),
         caveats=(
@@ -49,6 +53,7 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
             "measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
+        answer=_answer([one for one in found if one.comparisons]),
     )
 
 
@@ -58,13 +63,22 @@ def _means(field: Cases, detectors: Sequence[str]) -> Floats:
     return np.array([float(field.oriented(row).mean()) for row in rows])
 
 
-def _claims(
+class _Agreement(NamedTuple):
+    """Who is first by the main metric and by another; no comparisons where nobody is first."""
+
+    main: Cases
+    other: Cases
+    means: Mapping[str, Floats]
+    comparisons: Sequence[Comparison]
+
+
+def _agreement(
     main: Cases, other: Cases, detectors: Sequence[str], rng: np.random.Generator
-) -> list[Claim]:
+) -> _Agreement:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
     if any(np.ptp(own) == 0.0 for own in means.values()):
-        return [_orders(main.metric, other.metric, means)]  # nobody is first
+        return _Agreement(main, other, means, ())
     contexts = {
         metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
         for metric, own in means.items()
@@ -76,22 +90,50 @@ def _claims(
         one, two = (field.oriented(field.detectors.index(name)) for name in (second, first))
         return paired_difference(one, two, pairs, rng)
 
-    comparisons = compare_all(contexts, compare)
-    best, rival = (comparison.first for comparison in comparisons)
+    return _Agreement(main, other, means, compare_all(contexts, compare))
+
+
+def _claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
+    main, other = found.main, found.other
+    orders = _orders(main.metric, other.metric, found.means)
+    if not found.comparisons:
+        return [orders]
+    best, rival = (comparison.first for comparison in found.comparisons)
     text = (
         f"{main.metric} and {other.metric} both rank {best} first"
         if best == rival
         else f"{main.metric} ranks {best} first, {other.metric} {rival}"
     )
     # What the metrics say about this table is plain; whether other cases would agree is not.
-    verdict = judge(comparisons)
+    verdict = judge(found.comparisons)
     is_open = verdict == "undecided"
     text += f"; {main.scope} it may be another." if is_open else "."
     leads = "the leads are not significant" if is_open else "the leads are significant"
-    first = Claim(text, verdict, f"{count(len(detectors), 'detector')}; {leads}")
-    if len(detectors) < FEWEST_DETECTORS:
-        return [first]
-    return [first, _orders(main.metric, other.metric, means)]
+    first = Claim(
+        text,
+        verdict,
+        f"{count(len(detectors), 'detector')}; {leads}",
+        leaves_open=f"whether {main.metric} ({best}) and {other.metric} ({rival}) rank the same "
+        "detector first",
+    )
+    return [first] if len(detectors) < FEWEST_DETECTORS else [first, orders]
+
+
+def _answer(found: Sequence[_Agreement]) -> str:
+    """Say who is first by which metrics, and whether that is certain."""
+    if not found:
+        return ""
+    main, verdicts = found[0].main, {judge(one.comparisons) for one in found}
+    best = found[0].comparisons[0].first
+    first_by: dict[str, list[str]] = {best: [main.metric]}
+    for one in found:
+        first_by.setdefault(one.comparisons[1].first, []).append(one.other.metric)
+    text = "; ".join(f"{name} is first by {listing(metrics)}" for name, metrics in first_by.items())
+    if "flips" in verdicts:
+        return f"Which detector is best depends on the metric: {text}."
+    if verdicts == {"holds"}:
+        return f"The metrics agree: {text}, significantly {main.scope}."
+    return f"{text}, but not all of these leads are significant {main.scope}."
 
 
 def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.comparisons import Comparison
@@ -17,6 +18,7 @@ class Asked:
     p_values: Sequence[float]  # adjusted within the question
     tell: Callable[[Sequence[float]], list[Claim]]
     overall: float | None = None  # p-value of it as a whole, such as of the mean over detectors
+    short: Callable[[Sequence[float]], str] | None = None  # the same as one would say it
 
     @property
     def p_value(self) -> float:
@@ -25,7 +27,14 @@ class Asked:
         return smallest if self.overall is None else min(1.0, 2.0 * min(smallest, self.overall))
 
 
-def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
+class Answers(NamedTuple):
+    """What is told of all questions, and what one would say who was asked."""
+
+    claims: tuple[Claim, ...]
+    short: str
+
+
+def answers(asked: Sequence[Asked]) -> Answers:
     """Answer all questions: one is opened if there is something to find, by Holm's method for all.
 
     If there is nothing at all to find, any claim that something is significant errs on 5% of
@@ -33,10 +42,14 @@ def answers(asked: Sequence[Asked]) -> tuple[Claim, ...]:
     as they are adjusted there: they err in 5% of such questions at most.
     """
     opened = holm([question.p_value for question in asked]).tolist()
-    return tuple(
-        claim
+    adjusted = [
+        (question, [max(p_value, least) for p_value in question.p_values])
         for question, least in zip(asked, opened, strict=True)
-        for claim in question.tell([max(p_value, least) for p_value in question.p_values])
+    ]
+    said = (question.short(p_values) for question, p_values in adjusted if question.short)
+    return Answers(
+        tuple(claim for question, p_values in adjusted for claim in question.tell(p_values)),
+        " ".join(filter(None, said)),
     )
 
 
@@ -44,26 +57,39 @@ def about_differences(
     found: Mapping[Name, Difference],
     tell: Callable[[dict[Name, Difference]], list[Claim]],
     overall: float | None = None,
+    short: Callable[[dict[Name, Difference]], str] | None = None,
 ) -> list[Asked]:
     """Ask about differences by name; none without any."""
-
-    def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
-        return tell(with_p_values(found, p_values))
-
-    return [Asked([d.p_value for d in found.values()], tell_adjusted, overall)] if found else []
+    if not found:
+        return []
+    return [
+        Asked(
+            [d.p_value for d in found.values()],
+            lambda p_values: tell(with_p_values(found, p_values)),
+            overall,
+            short and (lambda p_values: short(with_p_values(found, p_values))),
+        )
+    ]
 
 
 def about_comparisons(
-    comparisons: Sequence[Comparison], tell: Callable[[list[Comparison]], list[Claim]]
+    comparisons: Sequence[Comparison],
+    tell: Callable[[list[Comparison]], list[Claim]],
+    short: Callable[[list[Comparison]], str] | None = None,
 ) -> list[Asked]:
     """Ask who is best where."""
+    if not comparisons:
+        return []
 
-    def tell_adjusted(p_values: Sequence[float]) -> list[Claim]:
+    def adjusted(p_values: Sequence[float]) -> list[Comparison]:
         given = iter(p_values)
-        adjusted = [
-            with_p_values(one.leads, [next(given) for _ in one.leads]) for one in comparisons
-        ]
-        return tell([replace(one, leads=a) for one, a in zip(comparisons, adjusted, strict=True)])
+        leads = [with_p_values(one.leads, [next(given) for _ in one.leads]) for one in comparisons]
+        return [replace(one, leads=own) for one, own in zip(comparisons, leads, strict=True)]
 
-    p_values = [lead.p_value for one in comparisons for lead in one.leads.values()]
-    return [Asked(p_values, tell_adjusted)] if comparisons else []
+    return [
+        Asked(
+            [lead.p_value for one in comparisons for lead in one.leads.values()],
+            lambda p_values: tell(adjusted(p_values)),
+            short=short and (lambda p_values: short(adjusted(p_values))),
+        )
+    ]

@@ -110,7 +110,7 @@ def score_cases(table: ScoreTable) -> ScoreCases:
     # Equal means keep the order of the table: a stable sort.
     ranked.sort(key=lambda d: -float(overall[d].values.mean()))
     run_values = [np.mean([by_run[d, ood].values for ood in table.ood], axis=0) for d in ranked]
-    sources = {d: sources_of(table, d, runs, training_runs) for d in ranked}
+    sources = sources_of(table, runs, training_runs)
     return ScoreCases(
         table,
         runs,

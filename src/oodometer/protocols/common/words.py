@@ -134,9 +134,19 @@ def in_all(
     """
     if whole == 1:
         return f"{'' if part else 'not '}{preposition} the only {singular}"
+    return f"{preposition} {share_of(part, whole, singular, plural)}"
+
+
+def share_of(part: int, whole: int, singular: str, plural: str = "") -> str:
+    """Write how many there are of all.
+
+    >>> share_of(7, 9, "run"), share_of(0, 9, "run"), share_of(2, 2, "run"), share_of(0, 1, "run")
+    ('7 of 9 runs', 'none of 9 runs', 'both runs', '0 of 1 run')
+    """
+    if whole == 1:
+        return f"{part} of 1 {singular}"
     shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
-    share = shares.get(part, f"{part:,} of {whole:,}")
-    return f"{preposition} {share} {plural or singular + 's'}"
+    return f"{shares.get(part, f'{part:,} of {whole:,}')} {plural or singular + 's'}"
 
 
 def together(times: int) -> str:

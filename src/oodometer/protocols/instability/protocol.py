@@ -14,19 +14,13 @@ import numpy as np
 
 from oodometer.errors import UserError, unknown
 from oodometer.factors import names
-from oodometer.finding import Claim, Finding, Table, Verdict, themed
+from oodometer.finding import Finding, Table, themed
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells
-from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
-from oodometer.protocols.common.words import (
-    LEVEL,
-    SIGNIFICANT,
-    count,
-    listing,
-    missing_lines,
-    never_otherwise,
-)
-from oodometer.protocols.instability.comparisons import winner_flips
+from oodometer.protocols.common.sources import left_out_claims, retrained
+from oodometer.protocols.common.words import count, listing, missing_lines
+from oodometer.protocols.instability.answer import answer
+from oodometer.protocols.instability.claims import FactorEffect
 from oodometer.protocols.instability.spreads import (
     Spread,
     compared,
@@ -50,6 +44,7 @@ MANY_SETS = 8  # beyond, tables and pictures show means over outlier sets; claim
 
 def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """For each factor of a study: how far it moves every detector, and which order survives."""
+    table, shared = retrained(table, "Instability", 2)
     reduced = results(table)
     accuracy = {
         tuple(sorted((k, str(v)) for k, v in table.runs[run].items())): float(right.mean())
@@ -60,7 +55,7 @@ def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
     if all(key in accuracy for key in keys):
         known = np.array([accuracy[key] for key in keys])
         reduced = replace(reduced, frame=reduced.frame.assign(accuracy=known))
-    return instability_of(reduced, runs=len(table.runs))
+    return instability_of(reduced, runs=len(table.runs), shared=shared)
 
 
 def instability_of(
@@ -69,12 +64,14 @@ def instability_of(
     *,
     published: bool = False,
     runs: int | None = None,
+    shared: Sequence[str] = (),
 ) -> Finding:
     """The same, of a results table; `factors` limits it to some.
 
     `published` gives the tables as the paper has them: in percent, ranks from 0, ties to the
     earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
-    be, by default those that have a value.
+    be, by default those that have a value. `shared` names detectors that were left out because some
+    training runs share their scores.
     """
     wanted = _wanted(table, factors)
     runs = _count_runs(table) if runs is None else runs
@@ -91,15 +88,15 @@ def instability_of(
         shown += every
     elif not shown:
         shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
+    effects = [FactorEffect(parts, overall.get(factor, parts)) for factor, parts in moved.items()]
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
         question="Does the order of detectors survive a change of "
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
-        claims=tuple(
-            claim
-            for factor, parts in moved.items()
-            for claim in themed("changes", _claims(parts, overall.get(factor, parts)))
+        claims=(
+            *themed("changes", (claim for effect in effects for claim in effect.claims())),
+            *left_out_claims(shared, f"How far another {' or '.join(moved)} moves a detector"),
         ),
         tables=_tables(shown, published),
         series=(*moves(shown), *value_lines(shown)),
@@ -111,6 +108,7 @@ def instability_of(
             *(f"{name}: more than half of its values are missing; left out" for name in left_out),
         ),
         facts=tuple((factor, _count_levels(parts)) for factor, parts in moved.items()),
+        answer=answer(effects),
     )
 
 
@@ -167,144 +165,6 @@ def _tables(parts: Sequence[Spread], published: bool) -> tuple[Table, ...]:
 
 def _count_runs(table: Results) -> int:
     return len(table.frame[list(table.factor_names)].drop_duplicates()) if table.factors else 1
-
-
-def _claims(parts: Sequence[Spread], overall: Sequence[Spread]) -> list[Claim]:
-    """What one factor does, on the mean over data sets if that is known, and on each set."""
-    turned = parts[0].is_condition and winner_flips(parts)
-    winner = _claim_winner(parts, turned)
-    if overall is not parts:
-        return [*_claims(overall, overall), *winner]
-    return [*winner, *_claim_pairs(parts, turned), *_claim_farthest(parts)]
-
-
-def _claim_winner(parts: Sequence[Spread], turned: bool) -> list[Claim]:
-    """Does the best detector stay the best, if this factor changes and nothing else does?"""
-    factor = parts[0].factor
-    changing = {part.set: part.changing_winners for part in parts if part.changing_winners}
-    if not changing:
-        text = f"Changing only the {factor} never changes the best detector{_on_mean(parts)}."
-        evidence = f"{_sets(parts)}, {count(parts[0].runs, 'run')}" + " on each" * (
-            not parts[0].is_mean
-        )
-        return [Claim(text, never_otherwise(0, parts[0].changes), evidence)]
-    evidence = "; ".join(
-        f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
-        for name, winners in list(changing.items())[:6]
-    )
-    where = f" on {len(changing)} of {len(parts)} {parts[0].set_word}s"
-    where = _on_mean(parts) if len(parts) == 1 else where
-    verdict, doubt = _due_to_the_factor(parts, turned, any_two=False)
-    text = f"Changing only the {factor} changes the best detector{where}{doubt}."
-    return [Claim(text, verdict, evidence)]
-
-
-def _claim_pairs(parts: Sequence[Spread], turned: bool) -> list[Claim]:
-    """How many pairs of detectors change places?"""
-    flips = {part.set: part.flips for part in parts}
-    pairs = next(iter(flips.values()))[1]
-    worst = max(flips, key=lambda name: flips[name][0])
-    by_set = ", ".join(f"{flipped} on {name}" for name, (flipped, _) in list(flips.items())[:8])
-    most = flips[worst][0]
-    verdict, doubt = (
-        _due_to_the_factor(parts, turned, any_two=True)
-        if most
-        else (never_otherwise(0, parts[0].changes), "")
-    )
-    return [
-        Claim(
-            f"Changing only the {parts[0].factor} reverses the order of "
-            f"{f'up to {most}' if most else 'none'} of {count(pairs, 'pair')} of "
-            f"detectors{_on_mean(parts)}{doubt}.",
-            verdict,
-            f"{by_set}; a pair counts if each is ahead of the other in some run",
-        )
-    ]
-
-
-def _due_to_the_factor(
-    parts: Sequence[Spread], turned: bool, *, any_two: bool
-) -> tuple[Verdict, str]:
-    """Judge a change that was seen, and say what it may be due to if not to the factor.
-
-    Under another condition the network was trained anew, which changes the order by itself: it is
-    due to the factor only if one detector is significantly ahead at one level, and another at
-    another: the best ones, which says `turned`, or any two, by p-values that are multiplied by the
-    number of all pairs, levels, contexts and outlier sets.
-    """
-    if not parts[0].is_condition:
-        return "flips", ""
-    places = sum(len(part.places) for part in parts)
-    if not places:
-        return "undecided", NO_REPEATS
-    if turned:
-        return "flips", ""
-    chance = SIGNIFICANT / (parts[0].flips[1] * places)
-    if any_two and any(part.significantly_flipped(chance).any() for part in parts):
-        return "flips", ""
-    return "undecided", NOT_SIGNIFICANT
-
-
-def _claim_farthest(parts: Sequence[Spread]) -> list[Claim]:
-    """Which detector is moved farthest, and where?"""
-    part = max(parts, key=lambda part: float(part.deltas.max()))
-    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
-    if not part.deltas[far]:
-        text = f"The {part.factor} moves no detector at all."
-        return [Claim(text, never_otherwise(0, part.changes), _sets(parts))]
-    alike = len(part.detectors) > 1 and bool(np.isclose(part.deltas[far], part.deltas[near]))
-    moved = "every detector" if alike else part.detectors[far]
-    text = (
-        f"The {part.factor} moves {moved} by {_amount(part, float(part.deltas[far]))} "
-        f"{'points of' if part.is_share else 'in'} {part.metric} on {part.set}"
-    )
-    if far != near and not alike:
-        text += f", and {part.detectors[near]} by {_amount(part, float(part.deltas[near]))}"
-    if part.accuracy is not None:
-        text += f"; the accuracy by {100 * part.largest_move(part.accuracy):.1f}"
-    evidence = "; ".join(
-        f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
-        for row in dict.fromkeys((far, near))
-    )
-    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
-    differ = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
-    return [Claim(f"{text}.", "holds" if differ else "undecided", evidence)]
-
-
-def _sets(parts: Sequence[Spread]) -> str:
-    return parts[0].set if _on_mean(parts) else count(len(parts), parts[0].set_word)
-
-
-def _on_mean(parts: Sequence[Spread]) -> str:
-    """Say that something is about the mean over data sets."""
-    return f" on {parts[0].set}" if parts[0].is_mean else ""
-
-
-def _deviation(part: Spread, row: int) -> str:
-    spread = part.deviation(row, LEVEL)
-    if spread is None:
-        return "unknown"
-    if not spread.value:
-        zero = "0.00 points" if part.is_share else "0"
-        return f"{zero}, without an interval because all values are identical"
-    value, low, high = (
-        f"{100 * end:.2f}" if part.is_share else f"{end:.3g}"
-        for end in (spread.value, spread.low, spread.high)
-    )
-    return f"{value}{' points' * part.is_share} [{low}, {high}]"
-
-
-def _amount(part: Spread, value: float) -> str:
-    """Write a difference: of shares in hundredths."""
-    return f"{100 * value:.1f}" if part.is_share else f"{value:.3g}"
-
-
-def _apart(part: Spread, far: int, near: int, level: float) -> bool:
-    """Whether the two spreads differ beyond their intervals."""
-    one, other = part.deviation(far, level), part.deviation(near, level)
-    if one is None or other is None or not other.value:  # equal values have no interval
-        return False
-    return one.low > other.high
 
 
 def _caveats(

@@ -115,7 +115,8 @@ def ask_choice(cases: NoiseCases, choice: Choice) -> list[Asked]:
         none = f"none of {count(len(choice.same), 'detector')}"
         text = f"The choice between {choice.factor} {choice.one} and {choice.other} affects {none}."
         evidence = "their values are the same in every pair of training runs"
-        return [Asked((), lambda _: [Claim(text, "undecided", evidence)])]
+        claim = Claim(text, "undecided", evidence, leaves_open=_which(choice))
+        return [Asked((), lambda _: [claim])]
     return about_differences(
         choice.noisy,
         lambda adjusted: [_tell_choice(cases, choice._replace(noisy=adjusted))],
@@ -141,4 +142,9 @@ def _tell_choice(cases: NoiseCases, choice: Choice) -> Claim:
     if choice.clean:
         wins = significant(choice.clean)[:: -1 if turned else 1]
         evidence.append(f"with clean labels better for {len(wins[0])}, worse for {len(wins[1])}")
-    return Claim(f"{text}.", one_way(better, worse), "; ".join(evidence))
+    verdict, told = one_way(better, worse), "; ".join(evidence)
+    return Claim(f"{text}.", verdict, told, leaves_open=_which(choice))
+
+
+def _which(choice: Choice) -> str:
+    return f"whether {choice.factor} {choice.one} or {choice.other} is better with noisy labels"

@@ -16,7 +16,13 @@ from oodometer.protocols.common.differences import (
     paired_differences,
     significant,
 )
-from oodometer.protocols.common.families import Asked, about_comparisons, about_differences, answers
+from oodometer.protocols.common.families import (
+    Answers,
+    Asked,
+    about_comparisons,
+    about_differences,
+    answers,
+)
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -27,6 +33,7 @@ from oodometer.protocols.common.words import (
     points,
     points_and_p,
 )
+from oodometer.protocols.label_noise.answer import say_drop, say_noise, say_winner
 from oodometer.protocols.label_noise.cases import NoiseCases, mean_pairs
 from oodometer.protocols.label_noise.choices import (
     Choice,
@@ -46,7 +53,7 @@ SAME_RATE = 0.01  # noise rates that differ by less are the same
 
 def claims(
     cases: NoiseCases, orders: Orders, choices: Sequence[Choice], rng: np.random.Generator
-) -> tuple[Claim, ...]:
+) -> Answers:
     """All that can be said, at one level for the whole page."""
     families = most_families(cases)
     return answers(
@@ -87,7 +94,10 @@ def _ask_noise(cases: NoiseCases, families: int, rng: np.random.Generator) -> li
     def tell(p_values: Sequence[float]) -> list[Claim]:
         return [_tell_noise(cases, losses, mean._replace(p_value=p_values[0]), many)]
 
-    return [Asked([mean.p_value], tell)]
+    def short(p_values: Sequence[float]) -> str:
+        return say_noise(cases, losses, mean._replace(p_value=p_values[0]), many)
+
+    return [Asked([mean.p_value], tell, short=short)]
 
 
 def _tell_noise(
@@ -130,7 +140,12 @@ def _ask_drop(
     means = {level: cases.overall_noise(clean, level) for level in cases.noisy}
     overall = paired_differences(means, rng, families=2 * families)
     least = min((loss.p_value for loss in overall.values()), default=1.0)
-    return about_differences(found, lambda losses: _tell_drop(cases, losses, orders), least)
+    return about_differences(
+        found,
+        lambda losses: _tell_drop(cases, losses, orders),
+        least,
+        (lambda losses: say_drop(cases, losses)) if len(cases.noisy) == 1 else None,
+    )
 
 
 def _tell_drop(
@@ -155,6 +170,8 @@ def _tell_drop(
                 one_way(worse, better),
                 f"{most}: {points_and_p(losses[most])}; clean is almost stochastically better for "
                 f"{dominated} (ASO below {THRESHOLD})",
+                leaves_open=f"what {level} labels cost (here "
+                f"{_largest_loss(most, losses[most].value)})",
             )
         )
     return claims
@@ -230,6 +247,7 @@ def _tell_kinds(
                 "holds" if sure else "undecided",
                 f"{one} − {other}: {points_and_p(difference)}, "
                 f"{count(many[one, other], 'pair')} of {cases.case}s",
+                leaves_open=f"whether {worse} noise costs more than {better} noise",
             )
         )
     return claims
@@ -260,7 +278,7 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     def compare(level: str, other: str, first: str) -> Difference:
         return compared(*cases.versus(other, first, level), many, rng)
 
-    return about_comparisons(compare_all(places, compare), _tell_winner)
+    return about_comparisons(compare_all(places, compare), _tell_winner, say_winner)
 
 
 def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
@@ -278,4 +296,5 @@ def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
         unsure = sum(bool(comparison.tied) for comparison in comparisons)
         kinds = f"{unsure} of {len(comparisons)} kinds of labels"
         text += f", but the lead is not significant with {kinds}"
-    return [Claim(f"{text}.", verdict, evidence)]
+    leaves_open = f"which detector is the best with which labels (here {listing(firsts[:5])})"
+    return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]

@@ -73,6 +73,7 @@ def _tell_errors(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Cla
             f"{count(len(found), 'detector')}{opposite}.",
             verdict,
             f"paired {cases.case}s, Holm; least for {least}: {points_and_p(found[least])}",
+            leaves_open="whether outliers are separated worse from misclassified samples",
         )
     ]
 
@@ -99,6 +100,7 @@ def _tell_failure(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Cl
             one_way(failure, outliers),
             f"failure − OOD AUROC in the same {cases.case}s, Holm; largest for {widest}: "
             f"{points_and_p(found[widest])}",
+            leaves_open="whether the classifier's errors are detected better than outliers",
         )
     ]
 
@@ -142,7 +144,8 @@ def _tell_finder(comparisons: Sequence[Comparison], agreement: Correlation) -> l
     if agreement.value is not None:
         evidence = f"Kendall's tau between the two orders {agreement.value:.2f} "
         evidence += f"[{agreement.low:.2f}, {agreement.high:.2f}]"
-    return [Claim(f"{text}.", verdict, evidence)]
+    leaves_open = f"who is best at errors (here {finder}, at outliers {best})"
+    return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 
 
 def ask_accuracy(cases: NoiseCases) -> list[Asked]:
@@ -196,5 +199,6 @@ def _tell_accuracy(cases: NoiseCases, found: Mapping[str, Difference]) -> list[C
             one_way(more, less),
             f"Spearman's correlation of accuracy and median AUROC over {over}; strongest: "
             f"{strongest}, {value:.2f} [{low:.2f}, {high:.2f}], adjusted {p_equals(p_value)}",
+            leaves_open="whether detectors work better on more accurate classifiers",
         )
     ]

@@ -7,13 +7,14 @@ almost stochastic order between settings and between methods.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Finding
-from oodometer.protocols.common.words import SIGNIFICANT, listing, missing_lines
+from oodometer.finding import Claim, Finding, folded
+from oodometer.protocols.common.sources import left_out_claims, retrained, trained_once
+from oodometer.protocols.common.words import SIGNIFICANT, count, listing, missing_lines
 from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
@@ -38,7 +39,11 @@ from oodometer.stats.order import THRESHOLD
 
 def label_noise(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare detectors under the label noise of a study's factor label_noise."""
-    return label_noise_of(of_scores(table), rng, runs=len(table.runs))
+    unmoved = trained_once(table)
+    table, shared = retrained(table, "Label noise")
+    return label_noise_of(
+        of_scores(table), rng, runs=len(table.runs), shared=shared, unmoved=unmoved
+    )
 
 
 def label_noise_of(
@@ -47,10 +52,13 @@ def label_noise_of(
     *,
     noise: str | None = None,
     runs: int | None = None,
+    shared: Sequence[str] = (),
+    unmoved: Sequence[str] = (),
 ) -> Finding:
     """The same, of results tables by metric; `noise` names the factor that holds the labels.
 
-    `runs` is how many there should be, by default those that have a value.
+    `runs` is how many there should be, by default those that have a value. `shared` names detectors
+    that were left out because some training runs share their scores; of `unmoved` all do.
     """
     cases = noise_cases(tables, noise)
     if len(cases.levels) < 2:
@@ -74,7 +82,11 @@ def label_noise_of(
         protocol="label_noise",
         title="What do noisy labels do to the detectors?",
         question="Does a detector that is good on a classifier trained on clean labels stay good?",
-        claims=found,
+        claims=(
+            *folded(found.claims, count(*_tried(cases))),
+            *_unmoved_claims(unmoved, cases),
+            *left_out_claims([n for n in shared if n not in unmoved], "What label noise costs"),
+        ),
         tables=tuple(view for view in views if view is not None),
         series=(curves(cases), boxes(cases), *order_map(order)),
         caveats=_caveats(cases),
@@ -85,7 +97,28 @@ def label_noise_of(
             ("detectors", str(len(cases.detectors))),
             ("outlier sets", str(cases.sets)),
         ),
+        answer=found.short,
     )
+
+
+def _tried(cases: NoiseCases) -> tuple[int, str]:
+    """How many cases there are, and the word for one."""
+    many = len(cases.by_data_set) if cases.are_data_sets else len(cases.training_runs)
+    return many, cases.case
+
+
+def _unmoved_claims(unmoved: Sequence[str], cases: NoiseCases) -> list[Claim]:
+    """Name detectors with the same scores whatever the labels: their networks never saw them."""
+    if not unmoved:
+        return []
+    one = len(unmoved) == 1
+    text = (
+        f"Label noise does not change {listing(unmoved)}, which {'has' if one else 'have'} the "
+        f"same scores in all {len(cases.training_runs)} training runs; how far retraining would is "
+        "unknown."
+    )
+    evidence = "a network of its own that was trained once; left out of the other claims"
+    return [Claim(text, "undecided", evidence, "missing")]
 
 
 def _caveats(cases: NoiseCases) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Effect:
     def minus(self, other: Effect | float) -> Effect:
         """The difference, experiment by experiment, run by run, sample by sample."""
         if isinstance(other, float):
-            shifted = (Outcome(here.accuracy - other, here.accepted) for here in self.outcomes)
+            shifted = (here._replace(accuracy=here.accuracy - other) for here in self.outcomes)
             return Effect(self.sources, tuple(shifted))
         pairs = zip(self.outcomes, other.outcomes, strict=True)
         return Effect(
@@ -69,6 +69,7 @@ class Effect:
                 Outcome(
                     a.accuracy - b.accuracy,
                     tuple(x - y for x, y in zip(a.accepted, b.accepted, strict=True)),
+                    (*a.unseen, *b.unseen),
                 )
                 for a, b in pairs
             ),
@@ -90,6 +91,7 @@ class Effect:
             if runs > 1:
                 means = outcome.accuracy.mean(axis=1)
                 parts.append((weight**2 * float(means.var(ddof=1)) / runs, runs - 1.0))
+            parts += [(weight**2 * variance, freedom) for variance, freedom in outcome.unseen]
         return parts
 
     def _over_sets(self) -> tuple[float, float]:
@@ -154,6 +156,11 @@ def mean_effect(effects: Sequence[Effect]) -> Effect:
                 tuple(
                     np.mean(shares, axis=0)
                     for shares in zip(*(outcome.accepted for outcome in outcomes), strict=True)
+                ),
+                tuple(
+                    (variance / len(effects) ** 2, freedom)
+                    for outcome in outcomes
+                    for variance, freedom in outcome.unseen
                 ),
             )
             for outcomes in stacked

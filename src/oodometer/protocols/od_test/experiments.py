@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from oodometer import metrics
 from oodometer.factors import names
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.sources import sources_of
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.od_test.threshold import (
     Fit,
@@ -20,6 +21,7 @@ from oodometer.protocols.od_test.threshold import (
     hinge_threshold,
 )
 from oodometer.scores import ScoreTable, validation_half
+from oodometer.stats.pairwise import Sources
 
 TUNED = ", tuned"
 
@@ -35,6 +37,9 @@ class Outcome(NamedTuple):
 
     accuracy: Floats  # (runs, experiments)
     accepted: tuple[Floats, ...]  # per run: share of experiments that accept each ID test sample
+    # Variances of the mean over runs that these do not show, with their degrees of freedom: where
+    # a network serves several runs, retraining it would move the mean by more than they differ.
+    unseen: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,7 @@ class Source:
     incomplete: tuple[str, ...]  # methods that lack some scores
     samples: int  # the smallest group that an accuracy was measured on
     same_samples: bool
+    once: tuple[str, ...] = ()  # detectors with the same scores in all of several training runs
 
 
 class _Halves(NamedTuple):
@@ -85,15 +91,51 @@ def experiment(
             if all(choices.values()):
                 own[run] = _one_run(grid, choices, table, experiments, fit, rng)
     training_runs, whole = _by_training_run(table, found, runs)
+    shared = sources_of(table, runs, training_runs)
+    methods = {name: _method(parts) for name, parts in whole.items()}
     return Source(
         table.id,
         training_runs.names,
         tuple(experiments),
-        {name: _method(parts) for name, parts in whole.items()},
+        _with_unseen(methods, {n: shared[n.removesuffix(TUNED)] for n in methods}),
         tuple(name for name in found if name not in whole),
         min(len(row.scores) // 2 for row in table.rows if row.dataset in needed),
         table.same_samples,
+        tuple(name for name, own in shared.items() if len({*own}) == 1 < len(own)),
     )
+
+
+def _with_unseen(methods: Mapping[str, Method], shared: Mapping[str, Sources]) -> dict[str, Method]:
+    """Add what retraining would change to methods that have the same scores in several runs.
+
+    The variance of m different cases is s / m; of a single one, s is taken to be the largest of
+    the methods that were retrained, on one degree of freedom. If none was, nothing is added, and
+    results are for these networks.
+    """
+    new = [name for name, own in shared.items() if len({*own}) == len(own)]
+    if len(new) == len(methods) or not new:
+        return dict(methods)
+
+    def completed(outcome: Outcome | None, way: str, own: Sources) -> Outcome | None:
+        if outcome is None or len({*own}) == len(own):
+            return outcome
+        distinct = sorted({*own})
+        if len(distinct) > 1:
+            variance = float(outcome.accuracy.mean(axis=1)[distinct].var(ddof=1))
+        else:
+            others = (getattr(methods[name], way) for name in new)
+            known = [o.accuracy.mean(axis=1).var(ddof=1) for o in others if o is not None]
+            variance = float(max(known, default=0.0))
+        cases = len(distinct)
+        return outcome._replace(unseen=((variance / cases, max(1.0, cases - 1.0)),))
+
+    made = {}
+    for name, method in methods.items():
+        own = shared[name]
+        three, two = completed(method.three, "three", own), completed(method.two, "two", own)
+        assert three is not None and two is not None, "given, so returned"
+        made[name] = Method(three, two, completed(method.none, "none", own))
+    return made
 
 
 def _by_training_run(

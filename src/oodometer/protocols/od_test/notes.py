@@ -27,6 +27,15 @@ def caveats(
     ]
     if all(len(source.runs) == 1 for source in accuracies.sources):
         lines.append("There is a single training run: nothing can be said about retraining.")
+    once = list(dict.fromkeys(name for source in accuracies.sources for name in source.once))
+    if once:
+        others = {name.removesuffix(TUNED) for name in accuracies.methods} - {*once}
+        lines.append(
+            f"Same scores in all training runs: {listing(once)}. How far retraining would move "
+            f"{'it' if len(once) == 1 else 'them'} is unknown"
+            + ("; the variance is taken to be the largest of the other methods, on one degree of "
+               "freedom." if others else ".")
+        )  # fmt: skip
     if len(sets) < FEWEST_SETS:
         lines.append(
             f"There are {len(sets)} outlier sets: fewer than {FEWEST_SETS} do not allow "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases
+from oodometer.protocols.common.sources import trained_once_caveats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
@@ -40,6 +41,7 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(UNSEEN)
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
+    caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
     caveats += not_applicable(table.missing, len(table.runs))

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding, Table, Verdict, themed
-from oodometer.protocols.common.cells import Pair
-from oodometer.protocols.common.comparisons import Comparison, judge
-from oodometer.protocols.common.words import (
-    SHOWN,
-    SIGNIFICANT,
-    count,
-    in_all,
-    listing,
-    missing_lines,
-    times_and_p,
-)
-from oodometer.protocols.robustness.comparisons import (
-    compare_by_metric,
-    compare_means,
-    compare_scores,
-    mean_lead,
-)
+from oodometer.finding import Claim, Finding, Table
+from oodometer.protocols.common.sources import left_out_claims, retrained
+from oodometer.protocols.common.words import missing_lines
+from oodometer.protocols.robustness.answer import answer
+from oodometer.protocols.robustness.claims import best_mean, by_pair, claims
 from oodometer.protocols.robustness.notes import caveats, facts, missing
-from oodometer.protocols.robustness.scored import Score, ScoredMetric, arrange, conditions
+from oodometer.protocols.robustness.scored import ScoredMetric, arrange, conditions
 from oodometer.protocols.robustness.views import (
     level_tables,
-    metric_label,
     metric_tables,
     moment_tables,
-    pair_label,
     run_strips,
     score_map,
     score_table,
@@ -62,8 +45,9 @@ def robustness(table: ScoreTable, rng: np.random.Generator) -> Finding:
             claims=(Claim(text, "undecided", "nothing was scored"),),
             missing=missing_lines(table.missing, len(table.runs)),
         )
+    table, shared = retrained(table, "Robustness")
     first, *others = (results(table, metric) for metric in METRICS)
-    return robustness_of(first, *others)
+    return robustness_of(first, *others, shared=shared)
 
 
 def robustness_of(
@@ -71,13 +55,14 @@ def robustness_of(
     *others: Results,
     factor: str | None = None,
     epsilon: Epsilon = "printed",
+    shared: Sequence[str] = (),
 ) -> Finding:
     """Robustness score of any results table, over any factor; claims are about the first metric.
 
     `factor`: what takes the optimizer's place; by default the optimizer if it was varied, else the
     first condition that was, and scores over the other conditions stand beside it. `epsilon`: the
-    equations as printed, or as the published tables were computed. Abdelzad, Czarnecki and Salay
-    2020.
+    equations as printed, or as the published tables were computed. `shared` names detectors that
+    were left out because some training runs share their scores. Abdelzad, Czarnecki and Salay 2020.
     """
     each = arrange(first, factor, epsilon)  # by data set
     metrics = [
@@ -94,17 +79,23 @@ def robustness_of(
     ]
     readable = (few or metric.within is None) and len(each.levels) <= MANY_LEVELS
     moments = moment_tables(each) if readable else ()
+    own = by_pair(metric) if varied else []
+    means = best_mean(metric, own)
     return Finding(
         protocol="robustness",
         title=f"Robustness over {metric.factor}" if metric.factor else "Robustness",
         question=f"Which detector varies least if another {metric.factor or 'condition'} is used, "
         "and is it the same on every set?",
-        claims=tuple(_claims(metrics) if varied else _claim_nothing_varied(metric)),
+        claims=(
+            *(claims(metrics, own, means) if varied else _claim_nothing_varied(metric)),
+            *left_out_claims(shared, f"How far another {metric.factor} changes a detector"),
+        ),
         tables=(*(_tables(each, metrics, beside) if varied else beside), *moments),
         series=(score_map(each), *((run_strips(each),) if few else ())) if varied else (),
         caveats=caveats(metric) if varied else (),
         missing=missing(each),
         facts=facts(each),
+        answer=answer(metric, own, means) if varied else "",
     )
 
 
@@ -130,268 +121,3 @@ def _claim_nothing_varied(metric: ScoredMetric) -> list[Claim]:
         return [Claim(text, "undecided", "a factor with at least two levels is needed")]
     text = f"Robustness over {metric.factor} is unknown: there is only one {metric.factor}, "
     return [Claim(f"{text}{metric.levels[0]}.", "undecided", "at least two levels are needed")]
-
-
-def _claims(metrics: Sequence[ScoredMetric]) -> list[Claim]:
-    metric = metrics[0]
-    own = _by_pair(metric)
-    if not own:
-        text = f"No detector has a robustness score over {metric.factor} on any outlier set."
-        lacking = all(metric.lacking(p, name) for p in metric.pairs for name in metric.detectors)
-        why = "some of the results of each are missing, see below"
-        return [Claim(text, "undecided", why if lacking else "their means are not above 0")]
-    found = [
-        _claim_detectors(metric, own),
-        *_claim_best_mean(metric, own),
-        *themed(
-            "changes",
-            [*_claim_winners(metric), *_claim_levels(metric), *_claim_metrics(metrics)],
-        ),
-    ]
-    return [replace(claim, text=_without(metric) + claim.text) for claim in found]
-
-
-def _without(metric: ScoredMetric) -> str:
-    """Name the detectors with gaps, of which nothing is said where they are."""
-    gone = [n for n in metric.detectors if any(metric.lacking(pair, n) for pair in metric.pairs)]
-    if not gone:
-        return ""
-    named = listing(gone) if len(gone) <= SHOWN else count(len(gone), "detector")
-    lack = "lacks" if len(gone) == 1 else "lack"
-    return f"Without {named}, which {lack} values: "
-
-
-def _by_pair(metric: ScoredMetric) -> list[Comparison]:
-    """One comparison per outlier set, between the detectors that lack nothing there."""
-    places: dict[str, dict[str, Score]] = {}
-    for (pair, detector), score in metric.detector_scores.items():
-        places.setdefault(pair_label(metric, pair), {})[detector] = score
-    return list(compare_scores(places).values())
-
-
-def _claim_detectors(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> Claim:
-    """Which detector varies least, on each outlier set."""
-    if all(len(comparison.order) == 1 for comparison in comparisons):
-        text = f"{listing(_firsts(comparisons))}: the only detector with a robustness score over "
-        text += f"{metric.factor}, so there is nothing to compare."
-        return Claim(text, "undecided", _spelled(comparisons))
-    common = _common(comparisons)
-    if common:
-        text = f"{listing(common)} {'varies' if len(common) == 1 else 'vary'} least over "
-        text += f"{metric.factor} by {metric_label(metric)} " + (
-            in_all(len(comparisons), len(comparisons), "outlier set", preposition="on")
-            if len(comparisons) > 1
-            else f"on {comparisons[0].context}"
-        )
-    else:
-        text = f"Which detector varies least over {metric.factor} by {metric_label(metric)} "
-        text += "depends on the" if judge(comparisons) == "flips" else "is not the same on each"
-        text += f" outlier set: {_who_where(comparisons)}"
-    verdict = judge(comparisons)
-    return Claim(text + _doubt(comparisons, verdict) + ".", verdict, _spelled(comparisons))
-
-
-def _firsts(comparisons: Sequence[Comparison]) -> list[str]:
-    return list(dict.fromkeys(comparison.first for comparison in comparisons))
-
-
-def _common(comparisons: Sequence[Comparison]) -> list[str]:
-    """Those that win, or share the win, in every comparison."""
-    return [name for name in comparisons[0].winners if all(name in c.winners for c in comparisons)]
-
-
-def _who_where(comparisons: Sequence[Comparison], near: str = "on") -> str:
-    where: dict[str, list[str]] = {}
-    for comparison in comparisons:
-        where.setdefault(listing(comparison.winners), []).append(comparison.context)
-    return "; ".join(f"{who} {near} {listing(places)}" for who, places in where.items())
-
-
-def _doubt(comparisons: Sequence[Comparison], verdict: Verdict, near: str = "on") -> str:
-    """Say where the lead is not significant and, if it is one detector, over whom."""
-    if verdict != "undecided":
-        return ""
-    unsure = sum(bool(comparison.tied) for comparison in comparisons)
-    if not unsure:
-        return ", but it is not significantly ahead of those that win elsewhere"
-    where = f" ({near} {unsure} of {len(comparisons)})" if len(comparisons) > 1 else ""
-    if len(_firsts(comparisons)) > 1:
-        return f", but the lead is not significant{where}"
-    common = _common(comparisons)
-    tied = list(
-        dict.fromkeys(n for comparison in comparisons for n in comparison.tied if n not in common)
-    )
-    if not tied:
-        return ", with equal scores"
-    names = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
-    return f", but does not differ significantly from {names}{where}"
-
-
-def _spelled(comparisons: Sequence[Comparison]) -> str:
-    texts = []
-    for comparison in comparisons[:SHOWN]:
-        text = (
-            f"{comparison.context}: {comparison.first} ({comparison.values[comparison.first]:.4g})"
-        )
-        if len(comparison.order) > 1:
-            following = comparison.order[1]
-            text += f", next {following}, {times_and_p(comparison.leads[following])}"
-        texts.append(text)
-    return "; ".join(texts) + ("; …" if len(comparisons) > SHOWN else "")
-
-
-def _claim_best_mean(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> list[Claim]:
-    """Is the detector that varies least also the best on average?"""
-    sign = -1.0 if metric.results.higher_is_better else 1.0
-    label = metric_label(metric)
-    agree, texts, sure, sure_to_agree = 0, [], False, True
-    compared = [(p, c) for p, c in _placed(metric, comparisons) if len(c.order) > 1]
-    tests = sum(
-        len(comparison.order) - 1 for _, comparison in compared
-    )  # of all others, on all sets
-
-    def has_better_mean(pair: Pair, one: str, other: str) -> bool:
-        lead = mean_lead(metric, pair, one, other)
-        return sign * lead.value < 0.0 and lead.p_value * tests < SIGNIFICANT
-
-    for pair, comparison in compared:
-        means = {
-            name: float(metric.detector_scores[pair, name].moments.mean)
-            for name in comparison.order
-        }
-        best = min(comparison.order, key=lambda name: sign * means[name])
-        first, *others = comparison.order
-        if any(math.isclose(means[best], means[name]) for name in comparison.winners):
-            agree += 1
-            sure_to_agree &= not comparison.tied
-            sure_to_agree &= all(has_better_mean(pair, first, other) for other in others)
-            continue
-        sure |= comparison.is_significantly_ahead(first, best) and has_better_mean(
-            pair, best, first
-        )
-        texts.append(
-            f"{comparison.context}: {first} varies least with mean {means[first]:.4g}, {best} has "
-            f"the best mean, {means[best]:.4g}"
-        )
-    if not compared:
-        return []
-    does, where = _on_sets(agree, [c.context for _, c in compared], "also has", "does not have")
-    text = (
-        f"The detector that varies least {does} the best mean {label}, weighted as in the score, "
-    )
-    text += where
-    verdict: Verdict = "flips" if sure else "undecided"
-    if agree == len(compared) and sure_to_agree:
-        verdict = "holds"
-    if verdict == "undecided":
-        text += ", but one of the two leads is not significant"
-    evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
-    return [Claim(f"{text}.", verdict, evidence)]
-
-
-def _on_sets(part: int, places: Sequence[str], does: str, does_not: str) -> tuple[str, str]:
-    """A verb and on how many outlier sets, or on which if there is one."""
-    if len(places) == 1:
-        return (does if part else does_not), f"on {places[0]}"
-    return does, in_all(part, len(places), "outlier set", preposition="on")
-
-
-def _placed(
-    metric: ScoredMetric, comparisons: Sequence[Comparison]
-) -> list[tuple[Pair, Comparison]]:
-    pairs = {pair_label(metric, pair): pair for pair in metric.pairs}
-    return [(pairs[comparison.context], comparison) for comparison in comparisons]
-
-
-def _claim_winners(metric: ScoredMetric) -> list[Claim]:
-    """Does the detector with the best mean depend on the level, on one and the same set?"""
-    if metric.is_over_repeats:
-        return []  # a repeat is retraining noise itself
-    label, changing = metric_label(metric), 0
-    verdicts, places, texts = [], [], []
-    for pair, comparisons in compare_means(metric).items():
-        if len(comparisons) < 2:
-            continue
-        verdicts.append(judge(comparisons))
-        places.append(pair_label(metric, pair))
-        if not _common(comparisons):
-            changing += 1
-            texts.append(f"{pair_label(metric, pair)}: {_who_where(comparisons, 'under')}")
-    if not verdicts:
-        return []
-    verdict: Verdict = "undecided"
-    if "flips" in verdicts:
-        verdict = "flips"
-    elif set(verdicts) == {"holds"}:
-        verdict = "holds"
-    does, where = _on_sets(changing, places, "changes", "does not change")
-    text = f"The detector with the best mean {label} {does} with the {metric.factor} {where}"
-    if verdict == "undecided":
-        text += (
-            ", but not significantly"
-            if changing
-            else ", but its lead is not significant everywhere"
-        )
-    evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
-    return [Claim(f"{text}.", verdict, evidence)]
-
-
-def _claim_levels(metric: ScoredMetric) -> list[Claim]:
-    """Which level varies least over outlier sets, for each detector."""
-    if metric.is_over_repeats:
-        return []  # any repeat is as good as another: which of them varies least means nothing
-    places: dict[str, dict[str, Score]] = {}
-    several = len({pair.id for pair in metric.pairs}) > 1
-    for (id_set, detector, level), score in metric.level_scores.items():
-        place = f"{id_set} | {detector}" if several else detector
-        places.setdefault(place, {})[level] = score
-    if all(len(metric.pairs) == 1 or len(named) < 2 for named in places.values()):
-        return []
-    comparisons = list(compare_scores(places).values())
-    wins = {
-        level: sum(level in comparison.winners for comparison in comparisons)
-        for level in metric.levels
-    }
-    best = max(wins, key=lambda level: wins[level])
-    what = ("pair of ID set and detector", "pairs of ID set and detector")
-    nouns = what if several else ("detector", "detectors")
-    text = f"Over outlier sets, {best} is the {metric.factor} that varies least "
-    text += in_all(wins[best], len(comparisons), *nouns, preposition="for")
-    verdict = judge(comparisons)
-    return [Claim(text + _doubt(comparisons, verdict, "for") + ".", verdict, _spelled(comparisons))]
-
-
-def _claim_metrics(metrics: Sequence[ScoredMetric]) -> list[Claim]:
-    """Does the detector that varies least depend on the metric?"""
-    metric, named = metrics[0], {metric_label(one): one for one in metrics}
-    if len(named) < 2:
-        return []
-    by_pair = {
-        pair: [comparison for comparison in comparisons if len(comparison.order) > 1]
-        for pair, comparisons in compare_by_metric(named).items()
-    }
-    by_place = {
-        pair_label(metric, pair): comparisons
-        for pair, comparisons in by_pair.items()
-        if comparisons
-    }
-    if not by_place:
-        return []
-    same, verdicts, texts = 0, [], []
-    for place, found in by_place.items():
-        verdicts.append(judge(found))
-        if _common(found):
-            same += 1
-        else:
-            texts.append(f"{place}: {_who_where(found, 'by')}")
-    verdict: Verdict = "undecided"
-    if "flips" in verdicts:
-        verdict = "flips"
-    elif set(verdicts) == {"holds"}:
-        verdict = "holds"
-    every = "Both" if len(named) == 2 else f"All {len(named)}"
-    does, where = _on_sets(same, list(by_place), "agree", "disagree")
-    text = f"{every} metrics {does} which detector varies least over {metric.factor} {where}"
-    if verdict == "undecided":
-        text += ", with leads that are not significant"
-    return [Claim(f"{text}.", verdict, "; ".join(texts[:SHOWN]) or "the same detector each time")]

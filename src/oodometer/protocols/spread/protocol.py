@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Table, themed
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
+from oodometer.protocols.common.sources import left_out_claims
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, number, points, points_and_p
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_sets
@@ -21,11 +23,14 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
     if len(field.runs) < 2:
         raise UserError("How far training runs differ needs at least two of them; there is one.")
     values = dict(zip(field.detectors, field.run_values, strict=True))
-    # One that has the same scores in every run, as an ensemble of them, has nothing to spread.
-    moved = [name for name in field.detectors if np.ptp(values[name]) > 0]
+    # One that has the same scores in several runs, as an ensemble of them, has nothing to spread.
+    shared = [
+        name for name in field.detectors if len({*field.sources[name]}) < len(field.training_runs)
+    ]
+    moved = [name for name in field.detectors if np.ptp(values[name]) > 0 and name not in shared]
     ordered = sorted(moved, key=lambda name: -float(np.ptp(values[name])))
     best = next((name for name in field.detectors if name in moved), None)
-    claims = [] if best is None else [_claim(field, best)]
+    claims = [] if best is None else themed("changes", [_claim(field, best)])
     if len(ordered) > 1:
         most, least = ordered[0], ordered[-1]
         claims.append(
@@ -35,22 +40,45 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
                 "undecided",
                 f"range of the mean AUROC: {points(float(np.ptp(values[most])))} and "
                 f"{points(float(np.ptp(values[least])))}",
+                "changes",
             )
         )
     if not claims:
         text = f"All detectors score the same in all {len(field.runs)} {field.run_word}s."
-        claims = [Claim(text, "undecided", "check that these are different weights")]
+        claims = [Claim(text, "undecided", "check that these are different weights", "changes")]
+    elif shared:
+        claims += left_out_claims(shared, f"How far {field.run_word}s differ")
     return Finding(
         protocol="spread",
         title="How far do the training runs differ?",
         question="How much does it matter which of these training runs is used?",
-        claims=tuple(themed("changes", claims)),
-        tables=(_table(field),),
+        claims=tuple(claims),
+        tables=(_table(field, moved or field.detectors),),
         caveats=(
             f"Differences between two {field.run_word}s are tested on the samples that both "
             f"scored; p-values are adjusted by Holm's method for all pairs of {field.run_word}s.",
         ),
+        answer=_answer(field, ordered, best, claims[0]),
     )
+
+
+def _answer(field: ScoreCases, ordered: Sequence[str], best: str | None, claim: Claim) -> str:
+    """Say whether it matters which run is used: `claim` is about the best detector."""
+    if best is None:
+        return claim.text
+    runs = f"{len(field.runs)} {field.run_word}s"
+    varies = f"the mean AUROC of {best} varies by {points(_range(field, best))} across {runs}"
+    matters = f"Which of the {field.run_word}s is used matters: {varies}"
+    if claim.verdict == "undecided":
+        matters = f"{varies[0].upper()}{varies[1:]}, which the choice of test samples alone could"
+        matters += " explain"
+    most = ordered[0]
+    more = f"; {most} varies most, by {points(_range(field, most))}" if most != best else ""
+    return f"{matters}{more}."
+
+
+def _range(field: ScoreCases, detector: str) -> float:
+    return float(np.ptp(field.run_values[field.detectors.index(detector)]))
 
 
 def _claim(field: ScoreCases, detector: str) -> Claim:
@@ -93,9 +121,10 @@ def _of_run(field: ScoreCases, detector: str, run: str) -> Placements:
     return average_over_sets(parts)
 
 
-def _table(field: ScoreCases) -> Table:
+def _table(field: ScoreCases, detectors: Sequence[str]) -> Table:
     rows = []
-    for name, values in zip(field.detectors, field.run_values, strict=True):
+    for name in detectors:
+        values = field.run_values[field.detectors.index(name)]
         low, high = int(values.argmin()), int(values.argmax())
         rows.append(
             (name, float(values[low]), field.runs[low], float(values[high]), field.runs[high],

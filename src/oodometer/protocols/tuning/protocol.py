@@ -8,14 +8,20 @@ chosen with one half of the ID samples, and judged with the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from oodometer.finding import Claim, Finding, themed
+from oodometer.errors import UserError
+from oodometer.finding import Claim, Finding, folded, themed
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.comparisons import compare_all, judge, number_of_pairs
+from oodometer.protocols.common.comparisons import (
+    Comparison,
+    compare_all,
+    judge,
+    number_of_pairs,
+)
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
     TWO_CASES,
@@ -25,6 +31,7 @@ from oodometer.protocols.common.differences import (
     points_between,
     significant,
 )
+from oodometer.protocols.common.sources import left_out_claims, retrained
 from oodometer.protocols.common.words import (
     LEVEL,
     SHOWN,
@@ -35,7 +42,9 @@ from oodometer.protocols.common.words import (
     number,
     points,
     points_and_p,
+    share_of,
 )
+from oodometer.protocols.tuning.answer import answer, in_this_run
 from oodometer.protocols.tuning.cases import TuningCases, tuning_cases
 from oodometer.protocols.tuning.views import (
     CHOICES,
@@ -54,16 +63,20 @@ from oodometer.stats.tuning import cross_fitted_range
 
 def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
     """Compare each detector's default with settings chosen on other outliers, and on the test."""
+    table, shared = _retrained(table)
     cases = tuning_cases(table)
     differences = _gains(cases, rng)
+    winners = _winners(cases, rng)
+    mean = _mean(cases, "tuned", "default")
+    claims = [
+        *themed("explains", [_claim_gain(cases, differences, mean), _claim_optimism(cases)]),
+        *themed("changes", [*_claim_winner(cases, winners), _claim_sensitivity(cases)]),
+    ]
     return Finding(
         protocol="tuning",
         title="What does tuning gain, and how much of it is optimism?",
         question="Does a setting that is good against some outliers stay good against others?",
-        claims=(
-            *themed("explains", [_claim_gain(cases, differences), _claim_optimism(cases)]),
-            *themed("changes", [*_claim_winner(cases, rng), _claim_sensitivity(cases)]),
-        ),
+        claims=(*folded(claims, _tried(cases)), *left_out_claims(shared, "What tuning gains")),
         tables=(gain_table(cases, differences), choice_table(cases)),
         series=(gains(cases), *curves(cases), *setting_intervals(cases)),
         caveats=_caveats(cases),
@@ -74,7 +87,25 @@ def tuning(table: ScoreTable, rng: np.random.Generator) -> Finding:
             *((("training runs", str(cases.count)),) if cases.are_runs else ()),
             ("outlier sets", str(cases.sets)),
         ),
+        answer=answer(cases, differences, mean, winners),
     )
+
+
+def _retrained(table: ScoreTable) -> tuple[ScoreTable, tuple[str, ...]]:
+    """Leave out detectors that were not retrained, unless no other has settings to choose from."""
+    kept, shared = retrained(table, "Tuning")
+    gridded = {row.detector for row in table.rows if not row.default and not row.learned_from}
+    if shared and gridded and gridded <= {*shared}:
+        raise UserError(
+            "Tuning needs a detector with several settings that is retrained in every training "
+            f"run; {listing(sorted(gridded))} {'has' if len(gridded) == 1 else 'have'} the same "
+            "scores in several."
+        )
+    return kept, shared
+
+
+def _tried(cases: TuningCases) -> str:
+    return count(cases.count, "training run") if cases.are_runs else "These test samples"
 
 
 def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference]:
@@ -93,17 +124,16 @@ def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference
     )
 
 
-def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference]) -> Claim:
+def _claim_gain(cases: TuningCases, differences: Mapping[str, Difference], mean: Estimate) -> Claim:
     """For how many detectors is tuning on other outliers worth it?"""
     better, worse = significant(differences)
-    mean = _mean(cases, "tuned", "default")
-    promise = float(np.mean([(d.oracle - d.default).mean() for d in cases.detectors]))
     lost = f" and harms {len(worse)}" if worse else ""
     shown = sorted(differences, key=lambda name: -abs(differences[name].value))[:SHOWN]
     return Claim(
-        f"{_where(cases)}uning on other outliers significantly improves {len(better)} of "
-        f"{count(len(differences), 'detector')}{lost}; the mean gain is {points(mean.value)}, and "
-        f"tuning on the test outliers would promise {points(promise)}.",
+        f"{in_this_run(cases, 'Tuning')} on other outliers significantly improves "
+        f"{share_of(len(better), len(differences), 'detector')}{lost}; the mean gain is "
+        f"{points(mean.value)}, and tuning on the test outliers would promise "
+        f"{points(cases.promise)}.",
         one_way(better, worse),
         f"mean gain {points_between(*mean)}; "
         + "; ".join(f"{name}: {points_and_p(differences[name])}" for name in shown),
@@ -123,8 +153,8 @@ def _claim_optimism(cases: TuningCases) -> Claim:
     )
 
 
-def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
-    """Is the best detector the same however settings are chosen?"""
+def _winners(cases: TuningCases, rng: np.random.Generator) -> list[Comparison]:
+    """Who is best, by each way to choose settings; none where there is one detector."""
     if len(cases.detectors) + len(cases.fixed) < 2:
         return []
     values: dict[str, dict[str, Floats]] = {
@@ -147,7 +177,13 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
             return auroc_difference(samples[label][other], samples[label][first], LEVEL)
         return paired_difference(values[label][other], values[label][first], many, rng)
 
-    comparisons = compare_all(places, compare)
+    return compare_all(places, compare)
+
+
+def _claim_winner(cases: TuningCases, comparisons: Sequence[Comparison]) -> list[Claim]:
+    """Is the best detector the same however settings are chosen?"""
+    if not comparisons:
+        return []
     verdict = judge(comparisons)
     names = list(dict.fromkeys(comparison.first for comparison in comparisons))
     text = (
@@ -166,7 +202,8 @@ def _claim_winner(cases: TuningCases, rng: np.random.Generator) -> list[Claim]:
             else ", but the leads are not significant"
         )
     firsts = (f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons)
-    return [Claim(f"{text}.", verdict, "; ".join(firsts))]
+    leaves_open = f"which detector is best however settings are chosen (here {listing(names)})"
+    return [Claim(f"{text}.", verdict, "; ".join(firsts), leaves_open=leaves_open)]
 
 
 def _claim_sensitivity(cases: TuningCases) -> Claim:
@@ -193,6 +230,7 @@ def _claim_sensitivity(cases: TuningCases) -> Claim:
         f"differ by {points(first.spread)} of AUROC here.",
         "holds" if differ else "undecided",
         evidence,
+        leaves_open=f"whether {first.name} depends most on its setting ({points(first.spread)})",
     )
 
 
@@ -207,11 +245,6 @@ def _mean(cases: TuningCases, one: str, other: str) -> Estimate:
         for choice in (one, other)
     )
     return Estimate(*auroc_difference(first, second, LEVEL)[:3])
-
-
-def _where(cases: TuningCases) -> str:
-    """Begin a sentence about tuning: a single training run says nothing about others."""
-    return "T" if cases.are_runs else "In this training run, t"
 
 
 def _over(cases: TuningCases) -> str:

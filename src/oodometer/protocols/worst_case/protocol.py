@@ -13,6 +13,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, TableCell, themed
+from oodometer.protocols.common.sources import left_out_claims
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
     count,
@@ -22,10 +23,11 @@ from oodometer.protocols.common.words import (
     points_and_p,
 )
 from oodometer.protocols.worst_case.searched import Searched, searches
-from oodometer.protocols.worst_case.survival import Survival, survival_claim
+from oodometer.protocols.worst_case.survival import Survival, survival_claims
 from oodometer.scores import ScoreTable
 
 _CHANCE = 0.5
+_ONE_CASE = "one case in comparisons; losses are those of that network"
 
 
 def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
@@ -37,6 +39,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         )
     claims = [_scoped(claim, part) for part in searched for claim in _claims(part)]
     runs = min(len(part.runs) for part in searched)
+    shared = tuple(dict.fromkeys(name for part in searched for name in part.shared))
     caveats = [
         "A search finds the worst of what it tried: a longer one, or another method, may find "
         "worse.",
@@ -53,7 +56,10 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         protocol="worst_case",
         title="Worst case: outliers that were searched for",
         question="What is left of a detector if somebody searches for outliers that fool it?",
-        claims=tuple(themed("changes", claims)),
+        claims=(
+            *themed("changes", claims),
+            *left_out_claims(shared, "How far retraining would move the worst case", _ONE_CASE),
+        ),
         tables=tuple(_table(part) for part in searched)
         + tuple(_transfer_table(part) for part in searched if len(part.found) > 1),
         series=tuple(_intervals(part) for part in searched)
@@ -110,9 +116,7 @@ def _scoped(claim: Claim, part: Searched) -> Claim:
 def _claims(part: Searched) -> list[Claim]:
     claims = [_loss_claim(part)]
     if len(part.found) > 1:
-        claims.insert(0, _leader_claim(part))
-        if len(part.runs) > 1:
-            claims.insert(1, survival_claim(part))
+        claims = [_leader_claim(part), *survival_claims(part), *claims]
     below = [name for name in part.detectors if part.worst(name).high < _CHANCE]
     if below:
         claims.append(

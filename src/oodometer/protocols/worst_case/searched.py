@@ -9,11 +9,15 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
 
 from oodometer.metrics import Estimate, fpr_at_tpr
+from oodometer.protocols.common.sources import sources_of
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import LEVEL
 from oodometer.scores import ScoreTable
 from oodometer.stats.comparison import Difference, Placements, auroc_difference, holm, mean_auroc
+from oodometer.stats.pairwise import Pairwise, Sources, from_scores
 
 Scores = NDArray[np.float64]
 
@@ -55,6 +59,7 @@ class Searched:
     runs: tuple[str, ...]  # those in which each detector scored what was found against it
     # detector -> what repeats of the search found, that with the first seed among them
     repeats: Mapping[str, tuple[str, ...]]
+    sources: Mapping[str, Sources]  # detector -> the first run with the same scores, for each
 
     @property
     def name(self) -> str:
@@ -65,6 +70,11 @@ class Searched:
     def detectors(self) -> tuple[str, ...]:
         """The detectors that were searched against, the best of the worst case first."""
         return tuple(sorted(self.found, key=lambda name: -self.worst(name).value))
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Detectors with the same scores in several runs: a network of its own serves these."""
+        return tuple(n for n in self.detectors if len({*self.sources[n]}) < len(self.runs))
 
     @cached_property
     def clean_order(self) -> tuple[str, ...]:
@@ -133,13 +143,38 @@ class Searched:
     def lead(self, first: str, second: str) -> Difference:
         """Worst-case AUROC of one detector − that of another, paired by the image that was varied.
 
-        Its p-value is adjusted for all pairs, because the two were chosen by their places.
+        Its p-value is adjusted for all pairs, because the two were chosen by their places. Runs
+        that share a network are one case of it (`stats.pairwise`).
         """
-        difference = auroc_difference(
-            self._placed[first, self.found[first]], self._placed[second, self.found[second]], LEVEL
-        )
+        if first in self.shared or second in self.shared:
+            difference = self._unpaired(first, second, LEVEL)
+        else:
+            one, two = (self._placed[name, self.found[name]] for name in (first, second))
+            difference = auroc_difference(one, two, LEVEL)
         pairs = len(self.found) * (len(self.found) - 1) // 2
         return difference.adjusted(min(1.0, pairs * difference.p_value))
+
+    def _unpaired(self, first: str, second: str, level: float) -> Difference:
+        names = list(self.found)
+        one, two = names.index(first), names.index(second)
+        value = float(self._pairwise.means[one] - self._pairwise.means[two])
+        error, df = (float(of[one, two]) for of in (self._pairwise.error, self._pairwise.df))
+        reach = float(stdtrit(df, 0.5 + 0.5 * level)) * error
+        return Difference(
+            value,
+            max(-1.0, value - reach),
+            min(1.0, value + reach),
+            2.0 * float(stdtr(df, -abs(value) / error)),
+            lambda other: self._unpaired(first, second, other)[1:3],
+        )
+
+    @cached_property
+    def _pairwise(self) -> Pairwise:
+        return from_scores(
+            [self._placed[name, own] for name, own in self.found.items()],
+            retraining=True,
+            sources=[self.sources[name] for name in self.found],
+        )
 
     def accepted(self, detector: str, dataset: str) -> float:
         """Share of a set that the detector accepts where it accepts 95% of known data."""
@@ -217,7 +252,10 @@ def searches(table: ScoreTable) -> list[Searched]:
             for detector in found
         }
         if found:
-            made.append(Searched(table, outliers, variation, found, runs, repeats))
+            sources = sources_of(table, runs, TrainingRuns.of({run: {} for run in runs}, ()))
+            if all(len({*sources[name]}) == 1 for name in found):  # one network each: one case
+                runs, sources = runs[:1], {name: own[:1] for name, own in sources.items()}
+            made.append(Searched(table, outliers, variation, found, runs, repeats, sources))
     return made
 
 

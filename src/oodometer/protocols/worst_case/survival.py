@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count
+from oodometer.protocols.common.words import LEVEL, SHOWN, SIGNIFICANT, count, listing
 from oodometer.protocols.worst_case.searched import Searched
 from oodometer.stats.agreement import tau_matrix
 from oodometer.stats.comparison import Placements, auroc_difference, holm
@@ -25,10 +26,14 @@ class Survival:
     part: Searched
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The detectors that were retrained in every run: of others no run shows another one."""
+        return tuple(name for name in self.part.detectors if name not in self.part.shared)
+
+    @cached_property
     def flips(self) -> list[tuple[str, str]]:
         """Pairs of which each is significantly better in some run (Holm, all pairs and runs)."""
-        names = self.part.detectors
-        pairs, differences = list(combinations(names, 2)), []
+        pairs, differences = list(combinations(self.names, 2)), []
         for first, second in pairs:
             for one, two in zip(self._single(first), self._single(second), strict=True):
                 differences.append(auroc_difference(one, two, LEVEL))
@@ -44,45 +49,57 @@ class Survival:
     @cached_property
     def kept(self) -> int:
         """Pairs that are in the same order in all runs."""
-        signs = [np.sign(a - b) for a, b in combinations(self._values(worst=True), 2)]
+        values = self._values(self.names, worst=True)
+        signs = [np.sign(a - b) for a, b in combinations(values, 2)]
         return sum(bool((own == own[0]).all()) and own[0] != 0 for own in signs)
 
     @property
     def pairs(self) -> int:
         """All pairs of detectors."""
-        return len(self.part.detectors) * (len(self.part.detectors) - 1) // 2
+        return len(self.names) * (len(self.names) - 1) // 2
 
     def agreement(self, *, worst: bool) -> float:
         """The mean of Kendall's tau-b over all pairs of runs, in the worst case or before."""
-        taus = tau_matrix(self._values(worst=worst).T)
+        taus = tau_matrix(self._values(self.names, worst=worst).T)
         return float(np.mean(taus[np.triu_indices(len(taus), 1)]))
 
     def places(self, detector: str) -> tuple[int, int]:
         """The best and the worst place of a detector in the worst case, over the runs."""
-        values = self._values(worst=True)
+        values = self._values(self.part.detectors, worst=True)
         own = values[self.part.detectors.index(detector)]
         places = 1 + (values > own).sum(0)
         return int(places.min()), int(places.max())
 
-    def _values(self, *, worst: bool) -> NDArray[np.float64]:
+    def _values(self, names: Sequence[str], *, worst: bool) -> NDArray[np.float64]:
         """AUROC (detectors, runs)."""
-        part = self.part
-        return np.array([part.by_run(name, worst=worst) for name in part.detectors])
+        return np.array([self.part.by_run(name, worst=worst) for name in names])
 
     def _single(self, name: str) -> list[Placements]:
         return self.part.single_runs(name)
 
 
-def survival_claim(part: Searched) -> Claim:
-    """Whether the order in the worst case is the same in all training runs."""
+def survival_claims(part: Searched) -> list[Claim]:
+    """Whether the order in the worst case is the same in all training runs, of those retrained."""
     survival = Survival(part)
+    if len(part.runs) < 2 or len(survival.names) < 2:
+        return []
+    return [_claim(survival)]
+
+
+def _claim(survival: Survival) -> Claim:
+    part = survival.part
     runs = len(part.runs)
     evidence = (
         f"{survival.kept} of {count(survival.pairs, 'pair')} keep their order in all runs; mean "
         f"Kendall τ between runs {survival.agreement(worst=True):.2f}, on clean outliers "
         f"{survival.agreement(worst=False):.2f}"
     )
-    what = f"The order of detectors under {part.name}"
+    which = (
+        f"of {listing(survival.names)}"
+        if part.shared and len(survival.names) < SHOWN
+        else (f"of {len(survival.names)} retrained detectors" if part.shared else "of detectors")
+    )
+    what = f"The order {which} under {part.name}"
     if survival.flips:
         named = "; ".join(f"{a} and {b}" for a, b in survival.flips[:_MOST_PAIRS])
         more = len(survival.flips) - _MOST_PAIRS

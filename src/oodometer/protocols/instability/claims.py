@@ -1,0 +1,291 @@
+"""What one factor does to the order of detectors and to their values, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from oodometer.finding import Claim, Verdict
+from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
+from oodometer.protocols.common.words import (
+    LEVEL,
+    SIGNIFICANT,
+    count,
+    in_all,
+    listing,
+    never_otherwise,
+)
+from oodometer.protocols.instability.comparisons import winner_flips
+from oodometer.protocols.instability.spreads import Spread
+
+
+@dataclass(frozen=True, eq=False)
+class FactorEffect:
+    """What one factor does, on every outlier set, and on the mean over data sets if it is known."""
+
+    parts: Sequence[Spread]  # by outlier set
+    overall: Sequence[Spread]  # the mean over data sets; the same parts where there is none
+
+    @property
+    def factor(self) -> str:
+        """Its name."""
+        return self.parts[0].factor
+
+    @cached_property
+    def on_sets(self) -> OrderChange:
+        """Who is best on each outlier set."""
+        return OrderChange(self.parts)
+
+    @cached_property
+    def order(self) -> OrderChange:
+        """What is told of the order of all detectors."""
+        return self.on_sets if self.overall is self.parts else OrderChange(self.overall)
+
+    @cached_property
+    def move(self) -> Move:
+        """Who is moved farthest."""
+        return farthest(self.overall)
+
+    def claims(self) -> list[Claim]:
+        """All that can be said."""
+        other = [] if self.order is self.on_sets else [_claim_winner(self.on_sets)]
+        nothing = _claim_nothing_changes(self.order)
+        order = [nothing] if nothing else [_claim_winner(self.order), _claim_pairs(self.order)]
+        return [*order, _claim_farthest(self.move), *other]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderChange:
+    """Who takes turns while one factor changes and nothing else does."""
+
+    parts: Sequence[Spread]
+
+    @cached_property
+    def _turned(self) -> bool:
+        """Whether the winner changes with the condition significantly."""
+        return self.parts[0].is_condition and winner_flips(self.parts)
+
+    @cached_property
+    def winners(self) -> Mapping[str, Sequence[str]]:
+        """Outlier set -> the detectors that take turns as the best there."""
+        return {part.set: part.changing_winners for part in self.parts if part.changing_winners}
+
+    @cached_property
+    def flips(self) -> Mapping[str, int]:
+        """Outlier set -> how many pairs of detectors change places."""
+        return {part.set: part.flips[0] for part in self.parts}
+
+    @property
+    def pairs(self) -> int:
+        """All pairs of detectors."""
+        return self.parts[0].flips[1]
+
+    @cached_property
+    def best(self) -> str:
+        """The detector that is the best in all runs on all sets; empty if there is none."""
+        always = [
+            {name for name, ranks in zip(part.detectors, part.order, strict=True)
+             if (ranks == part.order.min(axis=0)).all()}
+            for part in self.parts
+        ]  # fmt: skip
+        common = set.intersection(*always)
+        return common.pop() if len(common) == 1 else ""
+
+    @property
+    def where(self) -> str:
+        """Say on which sets the best detector changes."""
+        if len(self.parts) == 1:
+            return on_mean(self.parts)
+        sets = in_all(len(self.winners), len(self.parts), self.parts[0].set_word, preposition="on")
+        return f" {sets}"
+
+    @property
+    def unchanged(self) -> Verdict:
+        """Judge that nothing changes."""
+        return never_otherwise(0, self.parts[0].changes)
+
+    @cached_property
+    def of_winner(self) -> tuple[Verdict, str]:
+        """Judge the change of the best detector, or that there is none; with what it is due to."""
+        return self._due_to_the_factor(any_two=False) if self.winners else (self.unchanged, "")
+
+    @cached_property
+    def of_pairs(self) -> tuple[Verdict, str]:
+        """The same of any two detectors."""
+        changed = any(self.flips.values())
+        return self._due_to_the_factor(any_two=True) if changed else (self.unchanged, "")
+
+    def _due_to_the_factor(self, *, any_two: bool) -> tuple[Verdict, str]:
+        """Judge a change that was seen, and say what it may be due to if not to the factor.
+
+        Under another condition the network was trained anew, which changes the order by itself: it
+        is due to the factor only if one detector is significantly ahead at one level, and another
+        at another: the best ones, or any two, by p-values that are multiplied by the number of all
+        pairs, levels, contexts and outlier sets.
+        """
+        if not self.parts[0].is_condition:
+            return "flips", ""
+        places = sum(len(part.places) for part in self.parts)
+        if not places:
+            return "undecided", NO_REPEATS
+        if self._turned:
+            return "flips", ""
+        chance = SIGNIFICANT / (self.pairs * places)
+        if any_two and any(part.significantly_flipped(chance).any() for part in self.parts):
+            return "flips", ""
+        return "undecided", NOT_SIGNIFICANT
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """The set on which a detector is moved farthest, and that detector."""
+
+    part: Spread
+    far: int  # row of the detector that is moved farthest there
+    near: int  # and of the one that is moved least
+    sets: str  # on how many sets was looked
+    is_sure: bool  # the two standard deviations differ significantly
+
+    @property
+    def farthest(self) -> float:
+        """How far the one is moved."""
+        return float(self.part.deltas[self.far])
+
+    @property
+    def alike(self) -> bool:
+        """Whether all detectors are moved as far."""
+        nearest = float(self.part.deltas[self.near])
+        return len(self.part.detectors) > 1 and bool(np.isclose(self.farthest, nearest))
+
+    @property
+    def moved(self) -> str:
+        """Who is moved farthest."""
+        return "every detector" if self.alike else self.part.detectors[self.far]
+
+    @property
+    def by(self) -> str:
+        """How far, and where."""
+        unit = "points of" if self.part.is_share else "in"
+        return f"{amount(self.part, self.farthest)} {unit} {self.part.metric} on {self.part.set}"
+
+    @property
+    def accuracy(self) -> str:
+        """How far the accuracy moves, where it is known."""
+        if self.part.accuracy is None:
+            return ""
+        return f"{100 * self.part.largest_move(self.part.accuracy):.1f}"
+
+
+def farthest(parts: Sequence[Spread]) -> Move:
+    """Find who is moved farthest, and where."""
+    part = max(parts, key=lambda part: float(part.deltas.max()))
+    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
+    sure = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
+    return Move(part, far, near, _sets(parts), sure)
+
+
+def _claim_nothing_changes(order: OrderChange) -> Claim | None:
+    """One claim where too few runs show nothing at all: neither the best nor any pair changes."""
+    if order.winners or any(order.flips.values()) or order.unchanged != "undecided":
+        return None
+    factor = order.parts[0].factor
+    return Claim(
+        f"Changing only the {factor} changes neither the best detector nor the order of any of "
+        f"{count(order.pairs, 'pair')}{on_mean(order.parts)} in these "
+        f"{count(order.parts[0].runs, 'run')}, which are too few to say that it never does.",
+        "undecided",
+        _extent(order.parts),
+    )
+
+
+def _extent(parts: Sequence[Spread]) -> str:
+    return f"{_sets(parts)}, {count(parts[0].runs, 'run')}" + " on each" * (not parts[0].is_mean)
+
+
+def _claim_winner(order: OrderChange) -> Claim:
+    """Does the best detector stay the best, if this factor changes and nothing else does?"""
+    parts, (verdict, doubt) = order.parts, order.of_winner
+    factor = parts[0].factor
+    if not order.winners:
+        text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}."
+        return Claim(text, verdict, _extent(parts))
+    evidence = "; ".join(
+        f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
+        for name, winners in list(order.winners.items())[:6]
+    )
+    where = f" on {len(order.winners)} of {len(parts)} {parts[0].set_word}s"
+    where = on_mean(parts) if len(parts) == 1 else where
+    text = f"Changing only the {factor} changes the best detector{where}{doubt}."
+    return Claim(text, verdict, evidence)
+
+
+def _claim_pairs(order: OrderChange) -> Claim:
+    """How many pairs of detectors change places?"""
+    by_set = ", ".join(f"{flipped} on {name}" for name, flipped in list(order.flips.items())[:8])
+    most = max(order.flips.values())
+    verdict, doubt = order.of_pairs
+    return Claim(
+        f"Changing only the {order.parts[0].factor} reverses the order of "
+        f"{f'up to {most}' if most else 'none'} of {count(order.pairs, 'pair')} of "
+        f"detectors{on_mean(order.parts)}{doubt}.",
+        verdict,
+        f"{by_set}; a pair counts if each is ahead of the other in some run",
+    )
+
+
+def _claim_farthest(move: Move) -> Claim:
+    """Which detector is moved farthest, and where?"""
+    part, near = move.part, move.near
+    if not move.farthest:
+        text = f"The {part.factor} moves no detector at all."
+        return Claim(text, never_otherwise(0, part.changes), move.sets)
+    text = f"The {part.factor} moves {move.moved} by {move.by}"
+    if move.far != near and not move.alike:
+        text += f", and {part.detectors[near]} by {amount(part, float(part.deltas[near]))}"
+    if move.accuracy:
+        text += f"; the accuracy by {move.accuracy}"
+    evidence = "; ".join(
+        f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
+        for row in dict.fromkeys((move.far, near))
+    )
+    return Claim(f"{text}.", "holds" if move.is_sure else "undecided", evidence)
+
+
+def _sets(parts: Sequence[Spread]) -> str:
+    return parts[0].set if on_mean(parts) else count(len(parts), parts[0].set_word)
+
+
+def on_mean(parts: Sequence[Spread]) -> str:
+    """Say that something is about the mean over data sets."""
+    return f" on {parts[0].set}" if parts[0].is_mean else ""
+
+
+def _deviation(part: Spread, row: int) -> str:
+    spread = part.deviation(row, LEVEL)
+    if spread is None:
+        return "unknown"
+    if not spread.value:
+        zero = "0.00 points" if part.is_share else "0"
+        return f"{zero}, without an interval because all values are identical"
+    value, low, high = (
+        f"{100 * end:.2f}" if part.is_share else f"{end:.3g}"
+        for end in (spread.value, spread.low, spread.high)
+    )
+    return f"{value}{' points' * part.is_share} [{low}, {high}]"
+
+
+def amount(part: Spread, value: float) -> str:
+    """Write a difference: of shares in hundredths."""
+    return f"{100 * value:.1f}" if part.is_share else f"{value:.3g}"
+
+
+def _apart(part: Spread, far: int, near: int, level: float) -> bool:
+    """Whether the two spreads differ beyond their intervals."""
+    one, other = part.deviation(far, level), part.deviation(near, level)
+    if one is None or other is None or not other.value:  # equal values have no interval
+        return False
+    return one.low > other.high

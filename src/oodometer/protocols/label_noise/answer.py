@@ -1,0 +1,82 @@
+"""The answer about noisy labels in the words of somebody who was asked: what do they cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oodometer.protocols.common.comparisons import Comparison, judge
+from oodometer.protocols.common.differences import significant
+from oodometer.protocols.common.words import (
+    SHOWN,
+    SIGNIFICANT,
+    count,
+    hundredths,
+    in_all,
+    listing,
+    points,
+)
+from oodometer.protocols.label_noise.cases import NoiseCases
+from oodometer.stats.comparison import Difference
+
+
+def say_noise(cases: NoiseCases, losses: Mapping[str, float], mean: Difference, many: int) -> str:
+    """What several kinds of noise cost on average, and whom least."""
+    kinds = f"over {count(len(cases.noisy), 'kind')} of noise"
+    cost = "cost" if mean.value >= 0 else "gain"
+    if mean.p_value >= SIGNIFICANT:
+        return (
+            f"Noisy labels {cost} {points(abs(mean.value))} of AUROC here on average {kinds}, "
+            f"which is not significant with {count(many, cases.case)}."
+        )
+    text = f"Noisy labels {cost} {points(abs(mean.value))} of AUROC on average {kinds}"
+    if len(losses) < 2 or mean.value < 0:
+        return f"{text}."
+    most, least = (pick(losses, key=losses.__getitem__) for pick in (max, min))
+    return (
+        f"{text}: {least} loses least here ({hundredths(losses[least])}), {most} most "
+        f"({hundredths(losses[most])})."
+    )
+
+
+def say_drop(cases: NoiseCases, found: Mapping[tuple[str, str], Difference]) -> str:
+    """Who loses with the only kind of noise."""
+    ((level, _), *_), losses = found, {name: own for (_, name), own in found.items()}
+    worse, better = significant(losses)
+    most = max(losses, key=lambda name: losses[name].value)
+    here = f"{most} loses most here, {points(losses[most].value)}"
+    if losses[most].value <= 0:
+        here = "no detector loses here"
+    if not worse and not better:
+        runs = len(cases.at(most, level))
+        return (
+            f"Whether {level} labels cost anything is not settled by {count(runs, 'pair')} of "
+            f"{cases.case}s: {here}."
+        )
+    parts = [
+        f"{in_all(len(own), len(losses), 'detector', preposition=word)}"
+        for own, word in ((worse, "lower the AUROC of"), (better, "raise that of"))
+        if own
+    ]
+    return f"{level} labels significantly {listing(parts)}; {here}."
+
+
+def say_winner(comparisons: Sequence[Comparison]) -> str:
+    """Whether another detector is best with other labels."""
+    verdict = judge(comparisons)
+    where: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        where.setdefault(comparison.first, []).append(comparison.context)
+    best = next(iter(where))
+    if verdict == "holds":
+        return f"{best} is the best whatever the labels."
+    if verdict == "flips":
+        parts = [f"{name} with {listing(levels[:SHOWN])}" for name, levels in where.items()]
+        return f"Which detector is best depends on the labels: {'; '.join(parts[:SHOWN])}."
+    unsure = sum(bool(comparison.tied) for comparison in comparisons)
+    kinds = in_all(
+        unsure, len(comparisons), "kind of labels", "kinds of labels", preposition="with"
+    )
+    if len(where) == 1:
+        return f"{best} stays first whatever the labels, but its lead is not significant {kinds}."
+    named = listing(list(where)) if len(where) < SHOWN else f"{len(where)} detectors"
+    return f"{named} take turns as the best, but the leads are not significant {kinds}."

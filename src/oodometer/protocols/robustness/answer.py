@@ -1,0 +1,52 @@
+"""The answer about robustness in the words of somebody who was asked: who varies least?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from oodometer.protocols.common.comparisons import Comparison, judge
+from oodometer.protocols.common.words import SHOWN, in_all, listing
+from oodometer.protocols.robustness.claims import (
+    BestMean,
+    common,
+    doubt,
+    firsts,
+    on_all,
+    who_where,
+)
+from oodometer.protocols.robustness.scored import ScoredMetric
+from oodometer.protocols.robustness.views import metric_label
+
+
+def answer(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestMean | None) -> str:
+    """Say who varies least, how certain that is, and whether it is the best on average."""
+    if not comparisons or means is None:  # nothing to compare
+        return ""
+    winners, verdict = common(comparisons), judge(comparisons)
+    over = f"least over {metric.factor}"
+    if not winners:
+        if verdict == "flips":
+            return f"Which detector varies {over} depends on the set: {who_where(comparisons)}."
+        several = firsts(comparisons)
+        named = listing(several) if len(several) <= SHOWN else f"{len(several)} detectors"
+        unsure = doubt(comparisons, verdict).removeprefix(", but ")
+        return f"No detector varies {over} on every set: {named} take turns, but {unsure}."
+    text = f"{listing(winners)} {'varies' if len(winners) == 1 else 'vary'} {over} "
+    text += f"{on_all(comparisons)}{doubt(comparisons, verdict)}"
+    if verdict == "holds":
+        text += ", significantly less than every other detector"
+    return f"{text}. {_on_average(metric, means)}"
+
+
+def _on_average(metric: ScoredMetric, means: BestMean) -> str:
+    """Whether a detector that varies least is worth it."""
+    label = metric_label(metric)
+    unsure = "" if means.verdict != "undecided" else ", but not significantly"
+    if not means.elsewhere:
+        return f"It also has the best mean {label}{unsure}."
+    better = list(dict.fromkeys(best for best, *_ in means.elsewhere.values()))
+    named = listing(better) if len(better) < SHOWN else f"one of {len(better)} others"
+    if len(means.places) > 1:
+        where = in_all(len(means.elsewhere), len(means.places), "set", preposition="on")
+        named = f"{named} {where}"
+    return f"A better mean {label} has {named}{unsure}."
