@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,14 @@ def probed(tmp_path_factory) -> tuple[Path, Study, dict[tuple[str, str], bytes]]
     return folder / "store", study, torture.content(folder / "store")
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    """Two workers; whoever is lost in one test is replaced for the next."""
+    workers = Pool(2, warm_up=warm_up)
+    yield workers
+    workers.close()
+
+
 def number_of(store: Path, kind: str) -> int:
     return sum(1 for _ in FolderStore(store).keys(kind))
 
@@ -59,9 +67,9 @@ def number_of(store: Path, kind: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_worker_that_is_lost_costs_only_its_task(whole, tmp_path, number):
+def test_a_worker_that_is_lost_costs_only_its_task(whole, pool, tmp_path, monkeypatch, number):
     _, study, expected = whole
-    pool = Pool(2, warm_up=warm_up)
+    monkeypatch.setattr(pool, "_silent_ticks", pool._silent_ticks)  # also restored
     hit: list[int] = []
 
     def hit_one(state: Progress) -> None:
@@ -71,10 +79,7 @@ def test_a_worker_that_is_lost_costs_only_its_task(whole, tmp_path, number):
             os.kill(hit[0], number)
             pool._silent_ticks = 12
 
-    try:
-        outcome = run_study(study, FolderStore(tmp_path), executor=pool, progress=hit_one)
-    finally:
-        pool.close()
+    outcome = run_study(study, FolderStore(tmp_path), executor=pool, progress=hit_one)
     assert hit and not outcome.missing
     assert torture.content(tmp_path) == expected
 
@@ -195,7 +200,7 @@ def test_each_kind_of_damage_is_noticed_for_itself(probed, tmp_path, kind):
 
 def test_killed_again_and_again_it_ends_with_the_same_bytes(whole, tmp_path):
     path, _, expected = whole
-    done = torture.torture(path, tmp_path / "store", kills=2, seed=2, longest=6.0)
+    done = torture.torture(path, tmp_path / "store", kills=2, seed=2, longest=6.0, workers=1)
     assert len(done) >= 2
     assert torture.content(tmp_path / "store") == expected
 
@@ -284,7 +289,7 @@ def test_a_claim_that_was_lost_is_not_fought_for(whole, tmp_path, monkeypatch):
 
 def test_it_stops_tidily(tmp_path):
     endless = torture.write_study(tmp_path, 2, ["energy"], epochs=10**7)
-    runner = torture.start(endless, tmp_path)
+    runner = torture.start(endless, tmp_path, workers=1)
     until(FolderStore(tmp_path).claims)
     workers = torture.workers_of(runner.pid)
     runner.send_signal(signal.SIGINT)
@@ -419,7 +424,7 @@ def test_a_store_that_is_moved_in_mid_run_is_an_error_and_resumes_elsewhere(whol
             place.rename(moved)
 
     with pytest.raises(StoreError, match="is gone: it was moved or removed"):
-        run_study(study, FolderStore(place), workers=2, progress=move)
+        run_study(study, FolderStore(place), workers=1, progress=move)
     assert not place.exists()
     left = FolderStore(moved).claims()  # nobody could release them, and nobody waits for them
     assert left and all(claim.stale for claim in left)

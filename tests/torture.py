@@ -135,7 +135,14 @@ def damage(store: Path, chance: random.Random) -> str:
 
 
 def torture(
-    study: Path, store: Path, kills: int, seed: int, longest: float, tell: bool = False
+    study: Path,
+    store: Path,
+    kills: int,
+    seed: int,
+    longest: float,
+    *,
+    workers: int = 2,
+    tell: bool = False,
 ) -> list[str]:
     """Run a study with so many kills at random moments, then to its end; return what was done."""
     chance = random.Random(seed)
@@ -153,17 +160,17 @@ def torture(
             runner.communicate()  # closes the pipe; killed, or done in the meantime
             runners.remove(runner)
         while len(runners) < chance.choice([1, 1, 2]):
-            runners.append(start(study, store))
+            runners.append(start(study, store, workers))
         time.sleep(chance.uniform(0.2, longest))
         runner = chance.choice(runners)
-        workers = workers_of(runner.pid)
+        working = workers_of(runner.pid)
         what = chance.choice(["runner", "runner", "worker", "stop", "term"])
         left -= 1
-        if what == "worker" and workers:
-            send(chance.choice(workers), signal.SIGKILL)
+        if what == "worker" and working:
+            send(chance.choice(working), signal.SIGKILL)
             note("killed a worker")
-        elif what == "stop" and workers:
-            stopped = chance.choice(workers)
+        elif what == "stop" and working:
+            stopped = chance.choice(working)
             send(stopped, signal.SIGSTOP)
             time.sleep(chance.uniform(0.2, longest))
             send(stopped, signal.SIGCONT)
@@ -179,7 +186,7 @@ def torture(
             finish(runner)
         else:
             runner.communicate()  # closes the pipe
-    finish(start(study, store))
+    finish(start(study, store, workers))
     return done
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, stdtrit
-from scipy.stats import chi2
+from scipy.special import expit, gammaincinv, logit, stdtrit
 
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
@@ -52,7 +51,7 @@ def deviation_interval(
         other, error = np.sqrt(pooled_variance(lines, groups)).tolist()
         pull = float(stdtrit(freedom, 0.5 + 0.5 * level)) * error / (freedom + 1) ** 0.5
     shrink, grow = (
-        0.5 * float(np.log(freedom / chi2.ppf(share, freedom)))
+        0.5 * float(np.log(freedom / (2.0 * gammaincinv(0.5 * freedom, share))))
         for share in ((1 + level) / 2, (1 - level) / 2)
     )
     high = max(value, other) * float(np.exp(np.hypot(grow, pull)))

@@ -108,8 +108,9 @@ class Study(BaseModel):
         """Return every run by label, with its specification and its factor levels."""
         runs: dict[str, tuple[TrainSpec, dict[str, Level]]] = {}
         seen: set[TrainSpec] = set()
+        base = self.base.model_dump()
         for changed in self._combinations():
-            spec = self._spec(changed)
+            spec = self._spec(base | changed)
             # As validated: 1e-3, which YAML reads as text, is the number 0.001.
             values = {name: getattr(spec, name) for name in changed}
             levels = {name: _shown(value) for name, value in values.items()}
@@ -125,9 +126,9 @@ class Study(BaseModel):
             runs[label] = (spec, levels)
         return runs
 
-    def _spec(self, changed: Mapping[str, object]) -> TrainSpec:
+    def _spec(self, values: Mapping[str, object]) -> TrainSpec:
         try:
-            return TrainSpec.model_validate(self.base.model_dump() | dict(changed))
+            return TrainSpec.model_validate(values)
         except ValidationError as problem:
             raise explain(problem, TrainSpec, f"Study '{self.name}', factors") from None
 
@@ -141,7 +142,7 @@ class Study(BaseModel):
         for factor in self.factors:
             for value in factor.levels:
                 changed = base | {factor.field: value}
-                if self._spec(changed) != self.base:
+                if self._spec(self.base.model_dump() | changed) != self.base:
                     yield changed
 
 
@@ -161,6 +162,8 @@ def _shown(value: object, *, short: bool = True) -> Level:
 
 
 def _refuse_repeats(where: str, values: Sequence[object]) -> None:
-    for index, value in enumerate(values):
-        if value in values[:index]:
+    seen: set[object] = set()
+    for value in values:
+        if value in seen:
             raise UserError(f"{where} lists '{value}' twice.")
+        seen.add(value)

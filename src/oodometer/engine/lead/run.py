@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,15 +148,15 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
 
     _check_protocols(study)
     # Which seed it is makes no difference, and a study may have thousands.
-    alike = (spec.model_copy(update={"seed": 0}) for spec, _ in study.runs().values())
+    specs = {label: spec for label, (spec, _) in study.runs().items()}
+    alike = (spec.model_copy(update={"seed": 0}) for spec in specs.values())
     for spec in dict.fromkeys(alike):
         check_spec(spec)
     chosen = choices(study.detectors)
     labels = [choice.label for choice in chosen]
-    _check_losses(study, chosen)
+    _check_losses(study, chosen, {spec.loss for spec in specs.values()})
     if study.ours and study.ours not in labels:
         raise unknown("detector of this study, named by 'ours':", study.ours, labels)
-    specs = {label: spec for label, (spec, _) in study.runs().items()}
     check_searches(study, specs, contents)
     made = plan(study, contents, chosen)
     for run in made.runs:
@@ -165,16 +165,15 @@ def make_plan(study: Study, contents: Mapping[str, DataContent]) -> Plan:
     return made
 
 
-def _check_losses(study: Study, chosen: Sequence[Choice]) -> None:
+def _check_losses(study: Study, chosen: Sequence[Choice], losses: Collection[str]) -> None:
     """Refuse a detector that is named, but meant for classifiers of another loss than any here."""
-    losses = sorted({spec.loss for spec, _ in study.runs().values()})
     for choice in chosen:
         named = study.detectors != "all" and choice.text in study.detectors
         if named and not any(fits_loss(choice, loss) for loss in losses):
             raise UserError(
                 f"Detector '{choice.label}' is meant for classifiers with the loss "
                 f"{' or '.join(choice.detector.losses)}; those of study '{study.name}' have "
-                f"{' or '.join(losses)}."
+                f"{' or '.join(sorted(losses))}."
             )
 
 

@@ -64,9 +64,10 @@ def _files_of(path: Path) -> list[Path]:
 @cache
 def _code_of(source: str) -> tuple[str, tuple[str, ...]]:
     """The meaning of a module of this package, and which parts of the package it imports."""
-    names = (name.split(".", 1) for name in _imported(source, ""))
+    tree = ast.parse(source)
+    names = (name.split(".", 1) for name in _imported(tree, ""))
     parts = {rest[0].replace(".", "/") for top, *rest in names if top == "oodometer" and rest}
-    return _meaning(source), tuple(sorted(parts))
+    return _meaning(tree), tuple(sorted(parts))
 
 
 @cache
@@ -117,9 +118,10 @@ def _sources(build: Callable[..., object]) -> tuple[Mapping[str, str], tuple[str
         path, module, called = waiting.pop()
         if called in found:
             continue
-        source = path.read_text(encoding="utf-8")
-        found[called] = _meaning(source)
-        for name in _imported(source, module):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = tuple(_imported(tree, module))
+        found[called] = _meaning(tree)
+        for name in imported:
             origin = _origin(name, package)
             if origin is not None:
                 waiting.append((origin, name, name.removeprefix(build.__module__)))
@@ -164,9 +166,9 @@ def content_version(build: Callable[..., object], reads: Sequence[str]) -> list[
     return found
 
 
-def _imported(source: str, module: str) -> Iterator[str]:
+def _imported(tree: ast.Module, module: str) -> Iterator[str]:
     """Names of modules that a source imports, and of what it imports from them, in case."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -201,9 +203,8 @@ def package_version() -> str:
     return content.hexdigest()
 
 
-def _meaning(source: str) -> str:
-    """Reduce source code to its syntax tree without docstrings."""
-    tree = ast.parse(source)
+def _meaning(tree: ast.Module) -> str:
+    """Write down a syntax tree, out of which docstrings are taken."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None

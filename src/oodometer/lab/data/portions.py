@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -59,15 +60,23 @@ def split_portions(
 def noise_digest(spec: TrainSpec) -> str:
     """Return a hash of the file that the label noise comes from; without a file, nothing."""
     from oodometer.lab.data.label_files import locate
-    from oodometer.lab.data.label_noise import parse_noise
 
-    path = parse_noise(spec.label_noise)[1].get("path")
+    path = _noise_path(spec.label_noise)
     if path is None:
         return ""
     try:
-        return hashlib.blake2b(Path(locate(str(path))).read_bytes(), digest_size=20).hexdigest()
+        return hashlib.blake2b(Path(locate(path)).read_bytes(), digest_size=20).hexdigest()
     except OSError as problem:
         raise UserError(f"Label file '{path}' cannot be read: {problem.strerror}.") from None
+
+
+@cache
+def _noise_path(text: str) -> str | None:
+    """The file that label noise names; a study has thousands of runs and few kinds of noise."""
+    from oodometer.lab.data.label_noise import parse_noise
+
+    path = parse_noise(text)[1].get("path")
+    return None if path is None else str(path)
 
 
 def _noisy(
