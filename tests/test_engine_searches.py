@@ -12,6 +12,7 @@ from oodometer.engine.lead.collect import gather
 from oodometer.engine.lead.estimates import Cost
 from oodometer.engine.lead.jobs import jobs_of
 from oodometer.engine.lead.run import make_plan, read_contents, run_study
+from oodometer.engine.lead.searched import with_searches
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.plan.study_index import Outcome, plan_record
 from oodometer.engine.stores import MemoryStore, Store
@@ -37,6 +38,18 @@ def broken(train):
         if len(calls) > 20:
             raise ValueError("out of luck")
         return -outputs.logits.max(1).values
+    return score
+
+steps = []
+
+@detector(needs={"logits"}, paper="none")
+def unsure(train):  # of one image, in the middle of the first search
+    def score(outputs):
+        values = -outputs.logits.max(1).values
+        steps.extend([1] * (len(values) == 10))
+        if len(values) == 10 and len(steps) == 4:
+            return torch.where(torch.arange(10) == 3, torch.nan, values)
+        return values
     return score
 
 @detector(needs={"logits"}, paper="none")
@@ -188,15 +201,18 @@ def test_one_detector_that_fails_on_the_way_does_not_stop_the_others(
     stripes: str, tmp_path: Path
 ) -> None:
     (tmp_path / "own.py").write_text(OWN)
-    names = [f"{tmp_path / 'own.py'}:broken", f"{tmp_path / 'own.py'}:constant", "max_softmax"]
-    study = make_study(stripes, detectors=names, factors=[])
-    outcome = run_study(study, MemoryStore())
+    own = [f"{tmp_path / 'own.py'}:{name}" for name in ("broken", "unsure", "constant")]
+    study, store = make_study(stripes, detectors=[*own, "max_softmax"], factors=[]), MemoryStore()
+    outcome = run_study(study, store)
     reasons = {part.reason for part in outcome.missing}
     assert any("ValueError: out of luck" in reason for reason in reasons)
     assert all(part.detector == "broken" and part.failure for part in outcome.missing)
     (finding,) = outcome.findings
     shown = {row[0] for row in finding.tables[0].rows}
-    assert {"constant", "max_softmax"} <= shown
+    assert {"constant", "unsure", "max_softmax"} <= shown
+    (reported,) = with_searches(outcome.findings, outcome, store)
+    for name, text in (("unsure", "1 of 79 scores were NaN"), ("constant", "the same score")):
+        assert sum(name in caveat and text in caveat for caveat in reported.caveats) == 1
 
 
 @pytest.mark.parametrize(

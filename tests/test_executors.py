@@ -15,12 +15,13 @@ from types import SimpleNamespace
 
 import pytest
 import torture
+from test_engine_searches import kept, make_study, planned
 
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool, processor_seconds
 from oodometer.engine.lead.run import run_study
-from oodometer.engine.stores import FolderStore
+from oodometer.engine.stores import FolderStore, MemoryStore
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.errors import UserError
 from oodometer.study import load_study
@@ -353,6 +354,18 @@ def test_a_study_on_ray_gives_the_same_bytes_though_a_node_is_lost(
     outcome = run_study(study, there, executor=ray_cluster, progress=lose_it)
     assert lost and not outcome.missing
     assert torture.content(there.folder) == torture.content(tmp_path / "here")
+
+
+def test_searches_and_detector_models_on_ray_give_the_same_bytes(ray_cluster, stripes, tmp_path):
+    autoencoder = "reconstruction_error(loss=mse, architecture=od_test)"
+    study = make_study(
+        stripes, detectors=["max_softmax", autoencoder], ood=["inverted"], factors=[],
+        searches={"variations": ["affine"], "steps": 2, "images": 4, "repeats": 2},
+    )  # fmt: skip
+    here, there = MemoryStore(), FolderStore(tmp_path / "there")
+    run_study(study, here)
+    assert not run_study(study, there, executor=ray_cluster).missing
+    assert kept(there, planned(study)) == kept(here, planned(study))
 
 
 @pytest.mark.parametrize("address", ["atuo", "127.0.0.1:1", "host:port", "ray://127.0.0.1:1", ""])

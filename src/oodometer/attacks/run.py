@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from oodometer.attacks.images import images_of, in_unit_range, labels_of
+from oodometer.attacks.searching import Failures, Searching, SearchSettings, Varied
 from oodometer.comparison import Evaluation
 from oodometer.errors import UserError
 from oodometer.evaluation import (
@@ -22,11 +21,11 @@ from oodometer.evaluation import (
     require_no_classifier,
 )
 from oodometer.fitted import fit_detector, load_variation
-from oodometer.fitted.fit import checked_auxiliary
+from oodometer.fitted.fit import checked_auxiliary, training_spec
 from oodometer.fitted.images import Pictures, as_images
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import load_own_data
-from oodometer.lab.search import HasVariation, SearchResult, Variation, as_variation, search
+from oodometer.lab.search import HasVariation, SearchResult, Variation
 from oodometer.protocols import score_protocol
 from oodometer.scores import (
     Missing,
@@ -41,30 +40,12 @@ from oodometer.scoring import choices
 from oodometer.searches.gallery import SHOWN, Found, galleries, searches_table
 from oodometer.searches.scorers import Scorer, is_trained, opened, scores_of
 
-Varied = str | Variation | HasVariation
-
-_SECONDS_BETWEEN_NOTES = 10.0
-
 
 @dataclass(frozen=True, eq=False)
 class Attack(Evaluation):
     """An evaluation of detectors in the average and in the worst case, and what was found."""
 
     searches: tuple[tuple[str, str, SearchResult], ...] = ()  # run, name of the set, its search
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What to search, and how long."""
-
-    variations: tuple[Varied, ...]
-    method: str
-    steps: int
-    seconds: float | None
-    seed: int
-    repeats: int
-    batch_size: int
-    folder: PathLike | None
 
 
 def attack(
@@ -105,6 +86,7 @@ def attack(
     `fit_detector`; if there are no others, `model` may be None.
     """
     chosen = choices(detectors)
+    training_spec(size, seed)  # refuses a wrong one now
     plan = _planned(variations, method, steps, seconds, seed, repeats, batch_size, folder)
     note = notify or (lambda _: None)
     data = load_own_data(train, id, ood, mean, std)
@@ -118,14 +100,17 @@ def attack(
         pictures = {name: as_images(part, name=name) for name, part in sets.items()}
         own = replace(pictures.pop("train"), name=train if isinstance(train, str) else "train")
         checked_auxiliary(auxiliary, own, pictures)
-    trained = {
-        choice.label: fit_detector(
-            choice, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
-            device="cpu" if device is None else str(device), notify=note,
-        ).score
-        for choice in chosen if is_trained(choice)
-    }  # fmt: skip
-    asked = [choice for choice in chosen if choice.label not in trained]
+    trained: dict[str, Scorer] = {}
+    unfit: list[Missing] = []
+    for choice in filter(is_trained, chosen):
+        try:
+            trained[choice.label] = fit_detector(
+                choice, sets["train"], labels, auxiliary=auxiliary, size=size, seed=seed,
+                device="cpu" if device is None else str(device), notify=note,
+            ).score  # fmt: skip
+        except UserError as problem:
+            unfit.append(Missing(str(problem), detector=choice.label))
+    asked = [choice for choice in chosen if not is_trained(choice)]
     if model is None:
         require_no_classifier(asked)
         runs: dict[str, Callable[[], nn.Module]] = {"": nn.Identity}
@@ -138,9 +123,9 @@ def attack(
         ) as (scorers, missing):  # fmt: skip
             every = {**scorers, **trained}
             if not every:
-                raise UserError(f"No detector could be used. {missing[0]}")
+                raise UserError(f"No detector could be used. {(*unfit, *missing)[0]}")
             table, searches = _searched(every, sets["id"], outliers, plan, run, note)
-        tables[run] = replace(table, missing=(*missing, *table.missing))
+        tables[run] = replace(table, missing=(*unfit, *missing, *table.missing))
         found += [(run, name, made) for name, made in searches.items()]
     table = next(iter(tables.values())) if len(tables) == 1 else join_runs(tables, "weights")
     return _concluded(table, found, outliers)
@@ -187,7 +172,7 @@ def _planned(
     repeats: int,
     batch_size: int,
     folder: PathLike | None,
-) -> _Plan:
+) -> SearchSettings:
     if isinstance(variations, str | Variation | HasVariation):
         variations = (variations,)
     listed = tuple(map(_loaded, variations))
@@ -195,14 +180,14 @@ def _planned(
         raise UserError("variations is empty: name at least one, such as affine.")
     if type(repeats) is not int or repeats < 1:
         raise UserError(f"repeats must be a whole number of at least 1, got {repeats!r}.")
-    return _Plan(listed, method, steps, seconds, seed, repeats, batch_size, folder)
+    return SearchSettings(listed, method, steps, seconds, seed, repeats, batch_size, folder)
 
 
 def _searched(
     scorers: Mapping[str, Scorer],
     known: Tensor,
     outliers: Mapping[str, Tensor],
-    plan: _Plan,
+    plan: SearchSettings,
     run: str,
     note: Callable[[str], None],
 ) -> tuple[ScoreTable, dict[str, SearchResult]]:
@@ -211,16 +196,20 @@ def _searched(
     standard, test = known[half], known[~half]
     found: dict[str, SearchResult] = {}
     sets: dict[str, SetInfo] = {}
-    missing: list[Missing] = []
+    failures = Failures()
     for label, scorer in scorers.items():
-        searching = _Searching(label, scorer, standard, plan, run, note)
+        try:
+            known_scores = scores_of(scorer, standard, plan.batch_size)
+        except UserError as problem:
+            failures.add(problem, label, "id")
+            continue
+        searching = Searching(label, scorer, known_scores, plan, run, note, failures)
         for name, images in outliers.items():
             for info, made in searching.among(name, images):
                 title = search_title(info.by, info.of, label, info.repeat)
                 found[title], sets[title] = made, info
-        missing += searching.missing
     if not found:
-        raise UserError(f"No detector could be searched against. {missing[0]}")
+        raise UserError(f"No detector could be searched against. {failures.lines()[0]}")
     everything = {"id": test, **outliers, **{title: made.images for title, made in found.items()}}
     rows = []
     searched = {info.against for info in sets.values()}
@@ -236,83 +225,11 @@ def _searched(
                 if id(images) not in scored:
                     scored[id(images)] = scores_of(scorer, images, plan.batch_size)
             except UserError as problem:
-                missing.append(Missing(str(problem), detector=label, dataset=name))
+                failures.add(problem, label, name)
                 continue
             rows.append(ScoreRow("", label, "", name, scored[id(images)], True))
-    table = ScoreTable("id", tuple(rows), missing=tuple(_told_once(missing)), sets=sets)
+    table = ScoreTable("id", tuple(rows), missing=failures.lines(), sets=sets)
     return table, found
-
-
-def _told_once(missing: Sequence[Missing]) -> Iterator[Missing]:
-    """One line per detector and reason, however many data sets lack its scores."""
-    where: dict[tuple[str, str], list[Missing]] = {}
-    for part in missing:
-        where.setdefault((part.detector, part.reason), []).append(part)
-    for parts in where.values():
-        yield parts[0] if len(parts) == 1 else replace(parts[0], dataset="")
-
-
-@dataclass
-class _Searching:
-    """The searches against one detector."""
-
-    label: str
-    scorer: Scorer
-    standard: Tensor  # known images, by which scores are standardized
-    plan: _Plan
-    run: str
-    note: Callable[[str], None]
-    missing: list[Missing] = field(default_factory=list)
-    # What a generator makes does not depend on an outlier set: one search serves them all.
-    _made: dict[tuple[int, int, int], SearchResult] = field(default_factory=dict)
-
-    def among(self, name: str, images: Tensor) -> Iterator[tuple[SetInfo, SearchResult]]:
-        """Search among all variations of an outlier set; what fails is noted as missing."""
-        for number, asked in enumerate(self.plan.variations):
-            made = as_variation(asked, tuple(images.shape[1:]))
-            for repeat in range(1, self.plan.repeats + 1):
-                info = SetInfo("search", self.label, name, made.name, repeat)
-                try:
-                    yield info, self._search(made, number, images, info)
-                except UserError as problem:
-                    self.missing.append(Missing(str(problem), detector=self.label, dataset=name))
-
-    def _search(self, made: Variation, number: int, images: Tensor, info: SetInfo) -> SearchResult:
-        key = number, len(images), info.repeat
-        if key in self._made:
-            return self._made[key]
-        title = search_title(made.name, info.of, self.label, info.repeat)
-        plan = self.plan
-        result = search(
-            self.scorer, made, images if made.conditional else None, method=plan.method,
-            steps=plan.steps, seconds=plan.seconds, seed=plan.seed + info.repeat - 1,
-            chains=None if made.conditional else len(images), known_scores=self._known_scores,
-            batch_size=plan.batch_size, folder=plan.folder,
-            progress=_Progress(title, self.run, self.note),
-        )  # fmt: skip
-        if not made.conditional:
-            self._made[key] = result
-        return result
-
-    @cached_property
-    def _known_scores(self) -> NDArray[np.float64]:
-        return scores_of(self.scorer, self.standard, self.plan.batch_size)
-
-
-class _Progress:
-    """Says now and then how far a search is, and how long it may take."""
-
-    def __init__(self, title: str, run: str, note: Callable[[str], None]) -> None:
-        self._title = f"{run}: {title}" if run else title
-        self._note, self._started = note, time.monotonic()
-        self._said = self._started
-
-    def __call__(self, done: int, steps: int) -> None:
-        now = time.monotonic()
-        if now - self._said >= _SECONDS_BETWEEN_NOTES:
-            self._said = now
-            left = (now - self._started) / done * (steps - done)
-            self._note(f"{self._title}: step {done} of {steps}, about {left:.0f} s left")
 
 
 def _loaded(asked: Varied) -> Varied:

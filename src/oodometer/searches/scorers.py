@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from oodometer.errors import UserError, describe
+from oodometer.errors import NotFiniteError, UserError, describe
 from oodometer.lab.asking.session import Session
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.detector_models import DetectorModel
@@ -142,8 +142,9 @@ def scores_of(scorer: Scorer, images: Tensor, batch_size: int) -> NDArray[np.flo
     scores = np.concatenate(parts)
     bad = np.flatnonzero(~np.isfinite(scores))
     if bad.size:
-        raise UserError(
+        raise NotFiniteError(
             f"The detector gave NaN or infinity to {bad.size} of {len(scores)} images, the first "
-            f"at index {bad[0]}."
+            f"at index {bad[0]}.",
+            bad.tolist(),
         )
     return scores

@@ -125,10 +125,7 @@ class Energy:
         except UserError:
             raise
         except (Exception, SystemExit) as problem:
-            raise UserError(
-                f"The detector failed after {self.asked - len(images):,} scores: "
-                f"{describe(problem)}"
-            ) from problem
+            raise UserError(f"The detector failed: {describe(problem)}") from problem
         scores = answer if isinstance(answer, Tensor) else torch.as_tensor(np.asarray(answer))
         if scores.shape not in ((len(images),), (len(images), 1)):
             raise UserError(

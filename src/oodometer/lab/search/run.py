@@ -232,13 +232,15 @@ def _result(
             ]
         )
     clean, again, stopped = chains.trace[0], chains.lowest_energy, False
+    ended = bool(notes)  # early, by a detector that failed, or by the clock
     try:
         again = energy.of_images(images)
         if variation.conditional:
             clean = energy.of_images(energy.given)
     except UserError as problem:
         stopped = True
-        notes.append(f"The images that were found could not be scored once more. {problem}")
+        if not ended:
+            notes.append(f"The images that were found could not be scored once more. {problem}")
     trace = torch.stack(chains.trace)
     if variation.note:
         notes.append(variation.note)

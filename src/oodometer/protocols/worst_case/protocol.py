@@ -100,6 +100,8 @@ def _answer(part: Searched) -> str:
     if len(part.found) < 2:
         return loss
     first, second = part.detectors[:2]
+    if part.worst(first).low <= _CHANCE:
+        return f"{loss} No detector is significantly better than chance under such a search."
     is_decided = part.lead(first, second).p_value < SIGNIFICANT
     use = first if is_decided else f"{first} or {second}, which are not separable there"
     return f"{loss} Against such a search, use {use}."
