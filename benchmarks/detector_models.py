@@ -145,9 +145,7 @@ def measure(card: DetectorModel, size: str, kind: str, rate: float) -> dict[str,
         "ms per step": f"{1000 * step_seconds / BATCHES:.0f}",
         "step over limit": f"{step_seconds * rate / step.total:.1f}",
         "ms per image scored": f"{1000 * asked_seconds / SCORED:.2f}",
-        "scoring over limit": (
-            f"{asked_seconds * rate / asked.total:.1f}" if asked.total else ""
-        ),
+        "scoring over limit": (f"{asked_seconds * rate / asked.total:.1f}" if asked.total else ""),
     }
 
 
