@@ -164,7 +164,7 @@ def test_the_list_of_detectors_says_what_they_learn_from_and_cost():
     assert known["atom"]["trained on"] == "labelled images, auxiliary outliers"
     assert known["binary_network"]["trained on"] == "labelled images, validation outliers"
     assert known["energy"]["trained on"] == "classifier outputs"
-    assert known["odin"]["cost"] == "further passes" and known["energy"]["cost"] == "none"
+    assert known["odin"]["cost"] == "further passes" and known["energy"]["cost"] == "one pass"
     assert known["csi"]["cost"] == "trains 1 network per data set"
     assert known["binary_network"]["cost"] == "trains 1 network per run and outlier set"
     assert all(entry["paper"] for entry in known.values())

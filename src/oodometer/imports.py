@@ -22,9 +22,9 @@ def exits_caught() -> Iterator[None]:
     """Run somebody's code: ``os._exit`` raises SystemExit, as ``sys.exit`` does.
 
     Otherwise the process would end without a word. Forked processes and other threads may still
-    end it.
+    end it. The working directory is the same afterwards.
     """
-    end, process, thread = os._exit, os.getpid(), threading.get_ident()
+    end, process, thread, place = os._exit, os.getpid(), threading.get_ident(), Path.cwd()
 
     def instead(status: int) -> NoReturn:
         if (os.getpid(), threading.get_ident()) != (process, thread):
@@ -36,6 +36,8 @@ def exits_caught() -> Iterator[None]:
         yield
     finally:
         os._exit = end
+        if Path.cwd() != place:
+            os.chdir(place)
 
 
 def import_object(kind: str, name: str) -> object:

@@ -159,9 +159,10 @@ def _list_detectors() -> list[dict[str, object]]:
 
 
 def _models_of(card: Detector) -> list[DetectorModel]:
+    """The models that it reads with its default settings."""
     from oodometer.lab.detector_models import find_model
 
-    return [find_model(need.name) for need in sorted(card.needs) if need.source == "model"]
+    return [find_model(need.name) for need in sorted(card.needed({})) if need.source == "model"]
 
 
 def _trained_on(card: Detector) -> str:
@@ -175,17 +176,17 @@ def _trained_on(card: Detector) -> str:
 
 
 def _cost(card: Detector) -> str:
-    """What a detector takes beside one pass of the classifier over the data."""
+    """What a detector takes with its default settings, apart from being fitted to outputs."""
     models = _models_of(card)
     if models:
         networks = max(model.members for model in models)
         each = {"data": "data set", "run": "run", "outliers": "run and outlier set"}
         per = each[max(models, key=lambda model: list(each).index(model.per)).per]
         return f"trains {networks} network{'s' * (networks > 1)} per {per}"
-    sources = {need.source for need in card.needs}
+    sources = {need.source for need in card.needed({})}
     if "runs" in sources:
         return "several training runs"
-    return "further passes" if "probe" in sources else "none"
+    return "further passes" if "probe" in sources else "one pass"
 
 
 def _list_datasets() -> list[dict[str, object]]:

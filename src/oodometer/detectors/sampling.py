@@ -28,9 +28,10 @@ def mc_dropout(train: View, *, samples: int = 30, measure: str = "entropy") -> S
 
     log H(mean_s p_s), p_s the softmax of the s-th of `samples` networks with dropout enabled, in
     layers or calls of torch.nn.functional.dropout. Each dropout mask is used for all samples.
-    OD-test (Shafaei et al. 2019) uses 7 networks. measure="max_softmax" is log(1 - max_c of the
-    mean softmax), "variance" the logarithm of the mean over classes of the variance of p_sc
-    (Kendall et al. 2015, arXiv:1511.02680): the modes "mean" and "var" of pytorch-ood.
+    The default is 30 networks; samples=7 is that of OD-test (Shafaei et al. 2019).
+    measure="max_softmax" is log(1 - max_c of the mean softmax), "variance" the logarithm of the
+    mean over classes of the variance of p_sc (Kendall et al. 2015, arXiv:1511.02680): the modes
+    "mean" and "var" of pytorch-ood.
     """
     row = place_of("mc_dropout", "samples", samples, SAMPLES)
     column = _MEASURES[measure]

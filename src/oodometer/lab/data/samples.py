@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 
 Rows = NDArray[np.int64]
+_AT_ONCE = 512  # images that are checked together
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,9 @@ class Images:
             )
         if self.pixels.dtype == np.uint8:
             return
-        finite = np.isfinite(self.pixels).reshape(len(self.pixels), -1).all(axis=1)
-        bad = np.flatnonzero(~finite)
+        parts = np.array_split(self.pixels, -(-len(self.pixels) // _AT_ONCE))  # bounds the memory
+        finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in parts]
+        bad = np.flatnonzero(~np.concatenate(finite))
         if bad.size:
             raise UserError(
                 f"Data set '{self.name}' holds NaN or infinity in {bad.size} of "

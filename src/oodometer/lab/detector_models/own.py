@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,34 @@ from oodometer.study import TrainSpec
 _ROWS = 4096  # in the batches of the one epoch, in which nothing is learned
 
 
+@contextmanager
+def _settings_kept() -> Iterator[None]:
+    """Run somebody's code in a process that others use, too: settings stay as they are."""
+    kind, threads, gradients = (
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        torch.is_grad_enabled(),
+    )
+    try:
+        with exits_caught():
+            yield
+    finally:
+        torch.set_default_dtype(kind)
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(gradients)
+
+
+@contextmanager
+def _explained(what: str) -> Iterator[None]:
+    try:
+        with _settings_kept():
+            yield
+    except UserError:
+        raise
+    except (Exception, SystemExit) as problem:
+        raise UserError(f"{what}: {describe(problem)}") from problem
+
+
 class OwnModel(nn.Module):
     """Holds somebody's own detector where the training loop expects a network."""
 
@@ -50,13 +79,15 @@ class OwnModel(nn.Module):
 
     def state_dict(self, *_: object, **__: object) -> dict[str, Tensor]:  # type: ignore[override]
         """What it has learned, as tensors."""
-        return {"unused": self.unused.data, **state_of(self.name, self.own)}
+        with _explained(f"The state of detector '{self.name}' cannot be kept"):
+            return {"unused": self.unused.data, **state_of(self.name, self.own)}
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
         """Give it what it had learned."""
-        load_state(self.name, self.own, {n: v for n, v in state_dict.items() if n != "unused"})
+        with _explained(f"Detector '{self.name}' cannot be given its state back"):
+            load_state(self.name, self.own, {n: v for n, v in state_dict.items() if n != "unused"})
 
     def score(self, inputs: Tensor) -> Tensor:
         """The scores of a batch, one per input."""
@@ -64,7 +95,7 @@ class OwnModel(nn.Module):
         for module in (v for v in attributes_of(self.own).values() if isinstance(v, nn.Module)):
             module.eval()
         try:
-            with exits_caught():
+            with _settings_kept():
                 scores = score(inputs.numpy(force=True))
         except (Exception, SystemExit) as problem:
             raise UserError(
@@ -249,7 +280,7 @@ def _made(
     if not inspect.isclass(thing):
         return OwnModel(name, partial(thing, **settings) if settings else thing)
     try:
-        with exits_caught():
+        with _settings_kept():
             return OwnModel(name, thing(**settings))
     except (Exception, SystemExit) as problem:
         how = "with these settings" if settings else "without arguments"
@@ -276,7 +307,7 @@ def _fit(
     given = [np.concatenate(images), *([np.concatenate(labels)] if labelled else [])]
     del images
     try:
-        with torch.enable_grad(), exits_caught():
+        with _settings_kept(), torch.enable_grad():
             model.own.fit(*given)
     except (Exception, SystemExit) as problem:
         raise UserError(f"fit of detector '{name}' failed: {describe(problem)}") from problem

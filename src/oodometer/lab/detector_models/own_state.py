@@ -23,7 +23,12 @@ def is_function(own: object) -> bool:
 
 def attributes_of(own: object) -> dict[str, object]:
     """What an object has set; a function has set nothing."""
-    return {} if is_function(own) else dict(getattr(own, "__dict__", {}))
+    if is_function(own):
+        return {}
+    listed = [getattr(kind, "__slots__", ()) for kind in type(own).__mro__]
+    names = [n for slots in listed for n in ([slots] if isinstance(slots, str) else slots)]
+    fixed = {name: getattr(own, name) for name in names if hasattr(own, name)}
+    return fixed | dict(getattr(own, "__dict__", {}))
 
 
 def state_of(name: str, own: object) -> dict[str, Tensor]:
@@ -33,6 +38,11 @@ def state_of(name: str, own: object) -> dict[str, Tensor]:
     """
     if hasattr(own, "state_dict") and hasattr(own, "load_state_dict"):
         kept = own.state_dict()
+        if not isinstance(kept, Mapping):
+            raise UserError(
+                f"state_dict of detector '{name}' must return a dictionary, got "
+                f"{type(kept).__name__}."
+            )
         return {f"{_STATE} {key}": _tensor(name, key, value) for key, value in kept.items()}
     state: dict[str, Tensor] = {}
     for attribute, value in attributes_of(own).items():
@@ -95,7 +105,7 @@ def _tensor(name: str, attribute: object, value: object) -> Tensor:
         return value.detach().cpu().contiguous()
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fiub":
         try:
-            return torch.from_numpy(np.array(value))
+            return torch.from_numpy(np.require(value, requirements=["C", "W"]))
         except TypeError as problem:
             raise UserError(
                 f"Detector '{name}' keeps '{attribute}', which cannot be saved: {describe(problem)}"
