@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _LONG_LIST = 40
-_LARGE_PAGE = 1_500_000  # characters; of such a page, large parts are compressed until seen
+_LARGE_PAGE = 2_500_000  # characters; of such a page, large parts are compressed until seen
 _LARGE = 10_000  # characters of such a part: a table or a figure
 _POLICY = "content-security-policy"  # stands in for the policy until the page is whole
 

@@ -44,6 +44,7 @@ _PREAMBLE = (
     r"{!}{#1}}",
 )
 _DASHES = re.compile(r"-(?=-)")  # two of them would become one longer
+_ONE_COLUMN = 80  # letters, a little smaller than text
 _LONG = 40  # rows; a longer table would run off the page
 _WIDE = 9  # columns; a wider table of few rows is turned
 
@@ -145,7 +146,8 @@ def _table(table: Table, protocol: str, ours: str) -> list[str]:
         cells = [[title, *row] for title, row in zip(titles[1:], rest, strict=True)]
         titles, numeric = [titles[0], *first], [False, *([True] * len(first))]
     marked = r" Bold: best; underlined: second." if table.better else ""
-    caption = _escaped(" ".join(filter(None, (table.title + ".", table.note))) + marked)
+    stop = "" if table.title.endswith(("?", ".", "!")) else "."
+    caption = _escaped(" ".join(filter(None, (table.title + stop, table.note))) + marked)
     label = re.sub(r"[^A-Za-z0-9]+", "-", f"{protocol}-{table.name}")
     kinds = "".join("r" if right else "l" for right in numeric)
     head = ["    " + " & ".join(titles) + r" \\", r"    \midrule"]
@@ -161,11 +163,20 @@ def _table(table: Table, protocol: str, ours: str) -> list[str]:
             r"    \toprule", *head, r"    \endfirsthead", r"    \toprule", *head,
             r"    \endhead", *body, r"    \bottomrule", r"\end{longtable}",
         ]  # fmt: skip
+    # Over both columns of a two-column paper, where one is too narrow; elsewhere it is the same.
+    kind = "table*" if _letters(rows, titles) > _ONE_COLUMN else "table"
     return [
-        r"\begin{table}[htbp]", r"  \centering", rf"  \caption{{{caption}}}\par\smallskip",
+        rf"\begin{{{kind}}}[htbp]", r"  \centering", rf"  \caption{{{caption}}}\par\smallskip",
         rf"  \label{{tab:{label}}}", rf"  \fitted{{\begin{{tabular}}{{{kinds}}}",
-        r"    \toprule", *head, *body, r"    \bottomrule", r"  \end{tabular}}", r"\end{table}",
+        r"    \toprule", *head, *body, r"    \bottomrule", r"  \end{tabular}}",
+        rf"\end{{{kind}}}",
     ]  # fmt: skip
+
+
+def _letters(rows: Sequence[Sequence[Shown]], titles: Sequence[str]) -> int:
+    """Return how many letters wide a table is, with two between columns."""
+    columns = zip(*rows, strict=True) if rows else [() for _ in titles]
+    return sum(2 + max((len(cell.full) for cell in column), default=0) for column in columns)
 
 
 def _title(table: Table, column: str) -> str:

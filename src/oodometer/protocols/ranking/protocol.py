@@ -69,7 +69,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     return Finding(
         protocol="ranking",
         title="Which detector is best, and how certain is that?",
-        question="Which detector is best, and would "
+        question="Would "
         + ("another training run of the same classifier" if many else "other test samples")
         + " agree?",
         claims=(

@@ -128,7 +128,7 @@ def rank_map(field: ScoreCases) -> Series:
         "heatmap",
         "ranks",
         f"Rank of each detector in each {run}",
-        f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; a row of one colour is a "
+        f"Rank by mean AUROC over {outlier_sets(field)}, 1 is best; a row of one color is a "
         f"detector whose rank {same}.",
         "rank",
         tuple(points),

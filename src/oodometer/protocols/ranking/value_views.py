@@ -212,7 +212,7 @@ def rank_map(field: Cases) -> Series:
         "heatmap",
         "ranks",
         f"Rank of each detector on each {field.set_word}",
-        f"Rank by mean {field.metric}, 1 is best; a row of one colour is a detector whose rank "
+        f"Rank by mean {field.metric}, 1 is best; a row of one color is a detector whose rank "
         f"does not depend on the {field.set_word}.",
         "rank",
         tuple(points),

@@ -219,7 +219,7 @@ def score_map(metric: ScoredMetric) -> Series:
         "robustness-ranks",
         f"Rank by robustness over {metric.factor}",
         f"Rank of each detector by its robustness score on each set, 1 varies least by "
-        f"{metric_label(metric)}; a row of one colour is a detector whose rank does not depend on "
+        f"{metric_label(metric)}; a row of one color is a detector whose rank does not depend on "
         "the set.",
         "rank",
         tuple(points),

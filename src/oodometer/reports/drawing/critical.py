@@ -50,7 +50,7 @@ def draw_critical(series: Series, width: float) -> Drawing:
     written = {label: rounded(value, places) for label, value in known.items()}
     digits = max(text_width(own, TICK_SIZE) for own in written.values()) + 8
     both = width >= _BOTH_SIDES and len(known) > 1
-    share = 0.3 if both else 0.5
+    share = 0.3 if both else 0.58
     widest = max(text_width(label, LABEL_SIZE) for label in known) + digits
     room = min(widest, share * width) + 14
     ends = (room + 10, width - (room if both else 6) - 10)

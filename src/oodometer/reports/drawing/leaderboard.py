@@ -15,7 +15,7 @@ from oodometer.reports.drawing.marks import (
 )
 from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
 from oodometer.reports.drawing.scales import value_span
-from oodometer.reports.drawing.svg import LABEL_SIZE, TICK_SIZE, element, text, title
+from oodometer.reports.drawing.svg import TICK_SIZE, element, text, title
 from oodometer.reports.words import decimals, number, one_line, rounded, text_width
 
 _BAR = 9.0  # at most, from one bar to the next
@@ -59,10 +59,7 @@ def draw_leaderboard(series: Series, width: float) -> Drawing:
         name_role=series.roles.get("label"),
     )
     drawn = draw_panels([Panel("", labels)], ground, marks)
-    note = "Bars join what cannot be separated." if letters else ""
-    body = drawn.body + text(note, 2, drawn.height, css="axis") if note else drawn.body
-    across = max(drawn.width + bars + room, text_width(note, LABEL_SIZE) + 4)
-    return Drawing(body, min(across, width), drawn.height + (12 if note else 0))
+    return Drawing(drawn.body, min(drawn.width + bars + room, width), drawn.height)
 
 
 def _row(series: Series, point: Point, placed: Placed, places: int) -> str:

@@ -17,7 +17,7 @@ _ROW = 19.0
 _LEFT = 34.0
 _TOP = 30.0
 _WIDEST_STEP = 90.0
-_LONGEST = 110.0  # of a rotated name
+_LONGEST = 150.0  # of a rotated name
 
 
 def draw_ranks(series: Series, width: float) -> Drawing:
