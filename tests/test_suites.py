@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
@@ -280,6 +281,23 @@ def test_a_small_file_that_unpacks_to_much_is_refused(site, folder, made):
     pq.write_table(table, path, compression="zstd")
     assert path.stat().st_size < 1_000_000
     assert "would unpack to" in shown(site, folder)[0].problem
+
+
+def _with_metadata(path: Path, name: bytes, content: bytes) -> None:
+    arrow = pq.read_table(path)
+    pq.write_table(arrow.replace_schema_metadata({**arrow.schema.metadata, name: content}), path)
+
+
+def test_what_a_file_says_of_itself_takes_no_room_and_stops_nothing(site, folder, made):
+    path = write_submission(made, folder / "mine.parquet")
+    said = json.loads(pq.read_schema(path).metadata[b"oodometer"])
+    said["correct_sizes"] = dict.fromkeys(said["correct_sizes"], 10**12)
+    _with_metadata(path, b"oodometer", json.dumps(said).encode())
+    assert "would unpack to" in shown(site, folder)[0].problem
+    _with_metadata(path, b"oodometer", b"[" * 100_000)
+    assert "not a Parquet file" in shown(site, folder)[0].problem
+    _with_metadata(path, b"oodometer-submission", b'"' + b"x" * 21_000_000 + b'"')
+    assert "longer than" in shown(site, folder)[0].problem
 
 
 def test_a_plain_score_table_is_no_submission(site, folder, made):

@@ -460,7 +460,11 @@ def test_what_is_not_there_is_one_sentence(client, address):
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=100000", "offset=-1", "metric=nothing"])
 def test_limits_are_checked(client, query):
-    assert client.get(f"/api/leaderboard?{query}").status_code == 422
+    answer = client.get(f"/api/leaderboard?{query}")
+    name, _, value = query.partition("=")
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(f"Parameter '{name}': ")
+    assert answer.json()["detail"].endswith(f"got '{value}'.")
 
 
 def test_the_api_filters_and_is_described(client):
@@ -508,6 +512,9 @@ def test_a_cache_keeps_the_latest_and_no_more():
     cache.get("b", 1, make(4))
     cache.get("c", 1, make(5))
     assert cache.get("a", 2, make(6)) == 6 and made == [1, 3, 4, 5, 6]
+    with pytest.raises(ZeroDivisionError):
+        cache.get("z", 1, lambda: 1 // 0)
+    assert cache.get("a", 2, make(6)) == 6 and len(made) == 5  # what failed took no place
     patient: Cache[int] = Cache(2, patience=60.0)
     assert patient.get("a", 1, make(7)) == 7 and patient.get("a", 2, make(8)) == 7
 

@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from web_stores import HOSTILE, write_store
 
 from oodometer.engine.stores import FolderStore, this_owner
 from oodometer.engine.upkeep.watch import Progress, RunnerReport, write_report
+from oodometer.web.index import slug_of
 
 CHROMIUM = shutil.which("chromium")
 if CHROMIUM is None:
@@ -24,6 +26,7 @@ if CHROMIUM is None:
 pytest.importorskip("fastapi", reason="FastAPI is not installed")
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
+AXE = os.environ.get("OODOMETER_AXE", "")
 DETECTORS = ("energy", "knn", "vim", *HOSTILE[:4])
 
 
@@ -87,6 +90,19 @@ def opened(page, address: str, waiting_for: str) -> None:
     raise AssertionError(f"{address} shows no {waiting_for}")
 
 
+def serious_flaws(page) -> list[tuple[str, str]]:
+    """What axe-core finds, if OODOMETER_AXE names its axe.min.js (npm: axe-core)."""
+    if not AXE:
+        return []
+    page.evaluate(Path(AXE).read_text(encoding="utf-8"))  # by the debugger, which no policy stops
+    found = page.evaluate("axe.run().then(result => result.violations)")
+    return [
+        (own["id"], own["nodes"][0]["html"])
+        for own in found
+        if own["impact"] in ("serious", "critical")
+    ]
+
+
 def test_a_leaderboard_is_sorted_and_filtered(browser, address):
     with page_of(browser, viewport={"width": 1400, "height": 900}) as page:
         opened(page, f"{address}/leaderboard", "tr[data-detector='vim']")
@@ -117,10 +133,15 @@ def test_pages_fit_and_names_show_as_text(browser, address, width, scheme):
     with page_of(browser, viewport={"width": width, "height": 900}, color_scheme=scheme) as page:
         opened(page, f"{address}/studies/store/made", "table tbody tr a")
         assert page.get_by_text(HOSTILE[0]).count() >= 1
-        for route in ("", "leaderboard", "detectors", "studies/store/made", "submissions", "api"):
+        run = f"runs/store/made/{slug_of('seed=0')}"
+        for route in (
+            "", "leaderboard", "detectors", "studies/store/made", "submissions", "api", run,
+            f"{run}/knn", "detectors/knn",
+        ):  # fmt: skip
             page.goto(f"{address}/{route}")
             over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert over <= 0, route
+            assert not serious_flaws(page), route
         ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
         light = sum(map(int, re.findall(r"\d+", ground)[:3])) > 380
         assert light == (scheme == "light")

@@ -119,13 +119,20 @@ def read_submission(path: Path) -> Submission:
         raise UserError(f"it cannot be read: {problem.strerror or problem}.") from None
     try:
         file = pq.ParquetFile(pa.BufferReader(payload))
-        text = (file.schema_arrow.metadata or {}).get(_NAME, b"null")
-        about = json.loads(text if len(text) <= _LONGEST else b"null")
+        said = file.schema_arrow.metadata or {}
+        long = sum(map(len, said.values())) > _LONGEST
+        about = None if long else json.loads(said.get(_NAME, b"null"))
+        of_table = None if long else json.loads(said.get(b"oodometer", b"null"))
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     except (pa.ArrowException, ValueError, OSError, RecursionError):
         raise UserError("it is not a Parquet file.") from None
+    if long:
+        raise UserError(f"what it says of itself is longer than {_LONGEST:,} bytes.")
     values = sum(part.column(n).num_values for part in groups for n in range(part.num_columns))
     unpacked = max(8 * values, sum(part.total_byte_size for part in groups))
+    sizes = of_table.get("correct_sizes") if isinstance(of_table, dict) else None
+    if isinstance(sizes, dict):  # they say how much room is taken
+        unpacked += sum(abs(size) for size in sizes.values() if isinstance(size, int))
     if unpacked > most_unpacked(len(payload)):
         raise UserError(f"its {len(payload):,} bytes would unpack to {unpacked:,}.")
     if not isinstance(about, dict) or about.pop("version", None) != _VERSION:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 import oodometer
 from oodometer.engine.stores import StoreError
@@ -79,6 +80,13 @@ def _add_errors(app: FastAPI, site: Site) -> None:
     def invalid(request: Request, problem: UserError) -> Response:
         return answer(request, 400, "Invalid request", str(problem))
 
+    @app.exception_handler(RequestValidationError)
+    def out_of_range(request: Request, problem: RequestValidationError) -> Response:
+        first = problem.errors()[0]
+        given = str(first.get("input", ""))[:60]
+        sentence = f"Parameter '{first['loc'][-1]}': {first['msg']}; got '{given}'."
+        return answer(request, 422, "Invalid request", sentence)
+
     @app.exception_handler(Exception)
     def unexpected(request: Request, problem: Exception) -> Response:
         return answer(request, 500, "Internal error", "This page could not be made.")
@@ -111,14 +119,14 @@ _KEPT = {"cache-control": "max-age=300"}
 
 
 def _add_api(app: FastAPI, site: Site) -> None:
-    @app.get("/api/studies")
-    def list_studies(limit: Limit = 100, offset: Offset = 0) -> list[studies.StudyProgress]:
+    @app.get("/api/studies", response_model=list[studies.StudyProgress])
+    def list_studies(limit: Limit = 100, offset: Offset = 0) -> Response:
         """Studies of all stores with their progress, the latest first."""
         with site.index.reading() as connection:
             found = queries.studies(site.index, connection)[offset : offset + limit]
-            return studies.progress_of(site, connection, found)
+            return _json(_STUDIES, studies.progress_of(site, connection, found))
 
-    @app.get("/api/leaderboard")
+    @app.get("/api/leaderboard", response_model=list[BoardLine])
     def leaderboard(
         metric: MetricName = "auroc",
         ood: Name = "",
@@ -127,10 +135,10 @@ def _add_api(app: FastAPI, site: Site) -> None:
         family: Name = "",
         limit: Limit = 200,
         offset: Offset = 0,
-    ) -> list[BoardLine]:
+    ) -> Response:
         """Detectors of all studies with 95% intervals, the best of each study first."""
         found = board_lines(site, metric, ood, study, data, family)
-        return list(islice(found, offset, offset + limit))
+        return _json(_BOARD, list(islice(found, offset, offset + limit)))
 
     @app.get("/api/leaderboard.csv", response_class=Response)
     def leaderboard_csv(
@@ -144,12 +152,12 @@ def _add_api(app: FastAPI, site: Site) -> None:
         lines = board_lines(site, metric, ood, study, data, family)
         return _download("leaderboard.csv", as_csv(BoardLine, lines))
 
-    @app.get("/api/results")
+    @app.get("/api/results", response_model=list[ResultLine])
     def results(
         study: Name = "", detector: Name = "", limit: Limit = 200, offset: Offset = 0
-    ) -> list[ResultLine]:
+    ) -> Response:
         """One line per study, run, detector and outlier set."""
-        return list(result_lines(site, study, detector, limit, offset))
+        return _json(_RESULTS, list(result_lines(site, study, detector, limit, offset)))
 
     @app.get("/api/results.csv", response_class=Response)
     def results_csv(study: Name = "", detector: Name = "") -> StreamingResponse:
@@ -180,6 +188,17 @@ def _add_api(app: FastAPI, site: Site) -> None:
         place, kind, record = record_of(site, store, digest)
         command = show_command(place, digest)
         return ArtefactRecord(kind=kind, record=record, command=command)
+
+
+# Written at once: FastAPI would check each line again, in another thread.
+_STUDIES = TypeAdapter(list[studies.StudyProgress])
+_BOARD = TypeAdapter(list[BoardLine])
+_RESULTS = TypeAdapter(list[ResultLine])
+Lines = TypeVar("Lines")
+
+
+def _json(kind: TypeAdapter[Lines], lines: Lines) -> Response:
+    return Response(kind.dump_json(lines), media_type="application/json")
 
 
 def _download(name: str, lines: Iterator[str]) -> StreamingResponse:

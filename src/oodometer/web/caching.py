@@ -52,4 +52,6 @@ class Cache(Generic[Value]):
                 entry.state, entry.made = state, time.monotonic()
             return entry.value
         finally:
+            if entry.value is None:  # it could not be made: it takes nobody's place
+                self._entries.pop(key, None)
             entry.lock.release()

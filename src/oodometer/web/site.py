@@ -36,6 +36,8 @@ POLICY = (
 )
 LONGEST_ROUTE = 500  # letters
 _SHORT = 60  # letters of a name in a table
+# Characters that turn the direction of all text behind them, until others turn it back.
+_TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 METRIC_LABELS = {name: metrics.METRICS[name].label for name in METRICS}
 
 
@@ -212,5 +214,5 @@ def _environment() -> Environment:
 
 
 def _shortened(text: object) -> str:
-    line = one_line(text)
+    line = one_line(text).translate(_TURNING)
     return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"

@@ -201,6 +201,8 @@ def _problem(kept: _Kept, entry: StudyEntry, sizes: Sizes) -> str:
 def _kept(path: Path) -> _Kept:
     try:
         made = read_submission(path)
+    except (MemoryError, RecursionError):
+        return _Kept(None, {}, (), "It is too large or too deeply nested to be read.")
     except UserError as problem:
         text = str(problem)
         return _Kept(None, {}, (), f"{text[:1].upper()}{text[1:]}"[:500])
