@@ -83,7 +83,7 @@ def test_equal_scores_share_the_first_place():
     twins = tuple(ScoreRow(r.run, "b", "", r.dataset, r.scores) for r in table.rows)
     claims = conclude(ScoreTable("id", (*table.rows, *twins), table.runs)).claims
     assert "a and b share the highest mean AUROC" in claims[0].text
-    assert any("together with another" in claim.text for claim in claims)
+    assert any("together with another" in claim.text + claim.evidence for claim in claims)
     assert all(claim.verdict != "holds" for claim in claims[:3])
 
 

@@ -65,10 +65,11 @@ def themed(theme: Theme, claims: Iterable[Claim]) -> list[Claim]:
     return [replace(claim, theme=theme) for claim in claims]
 
 
-def folded(claims: Iterable[Claim], tried: str) -> tuple[Claim, ...]:
+def folded(claims: Iterable[Claim], tried: str, fewest: int = 2) -> tuple[Claim, ...]:
     """Tell undecided claims of a theme that say what they leave open as one, where the first is.
 
-    `tried` is what does not settle them, such as "3 training runs". All others stay as they are.
+    `tried` is what does not settle them, such as "3 training runs". All others stay as they are,
+    and so do these where they are fewer than `fewest`.
     """
     every = list(claims)
     found: dict[Theme, list[Claim]] = {}
@@ -78,7 +79,7 @@ def folded(claims: Iterable[Claim], tried: str) -> tuple[Claim, ...]:
     told = []
     for claim in every:
         own = found.get(claim.theme, [])
-        if len(own) < 2 or not any(claim is other for other in own):
+        if len(own) < fewest or not any(claim is other for other in own):
             told.append(claim)
         elif claim is own[0]:
             told.append(_as_one(own, tried))

@@ -199,6 +199,7 @@ def _claim_nothing_changes(order: OrderChange) -> Claim | None:
         f"{count(order.parts[0].runs, 'run')}, which are too few to say that it never does.",
         "undecided",
         _extent(order.parts),
+        leaves_open=_order_of(factor),
     )
 
 
@@ -212,7 +213,7 @@ def _claim_winner(order: OrderChange) -> Claim:
     factor = parts[0].factor
     if not order.winners:
         text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}."
-        return Claim(text, verdict, _extent(parts))
+        return Claim(text, verdict, _extent(parts), leaves_open=_order_of(factor))
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
@@ -220,7 +221,12 @@ def _claim_winner(order: OrderChange) -> Claim:
     where = f" on {len(order.winners)} of {len(parts)} {parts[0].set_word}s"
     where = on_mean(parts) if len(parts) == 1 else where
     text = f"Changing only the {factor} changes the best detector{where}{doubt}."
-    return Claim(text, verdict, evidence)
+    leaves_open = f"whether the {factor} changes the best detector (here{where or ' it does'})"
+    return Claim(text, verdict, evidence, leaves_open=leaves_open)
+
+
+def _order_of(factor: str) -> str:
+    return f"whether the {factor} changes the order (here it does not)"
 
 
 def _claim_pairs(order: OrderChange) -> Claim:
@@ -234,6 +240,8 @@ def _claim_pairs(order: OrderChange) -> Claim:
         f"detectors{on_mean(order.parts)}{doubt}.",
         verdict,
         f"{by_set}; a pair counts if each is ahead of the other in some run",
+        leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here up to "
+        f"{most} of {order.pairs})",
     )
 
 
@@ -252,7 +260,9 @@ def _claim_farthest(move: Move) -> Claim:
         f"standard deviation of {part.detectors[row]} {_deviation(part, row)}"
         for row in dict.fromkeys((move.far, near))
     )
-    return Claim(f"{text}.", "holds" if move.is_sure else "undecided", evidence)
+    leaves_open = f"whom the {part.factor} moves farthest (here {move.moved}, by {move.by})"
+    verdict: Verdict = "holds" if move.is_sure else "undecided"
+    return Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)
 
 
 def _sets(parts: Sequence[Spread]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from oodometer.errors import UserError, unknown
 from oodometer.factors import names
-from oodometer.finding import Finding, Table, themed
+from oodometer.finding import Finding, Table, folded, themed
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells
 from oodometer.protocols.common.sources import left_out_claims, retrained
@@ -89,13 +89,14 @@ def instability_of(
     elif not shown:
         shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
     effects = [FactorEffect(parts, overall.get(factor, parts)) for factor, parts in moved.items()]
+    tried = count(max(part.runs for part in _parts(moved)), "run")
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
         question="Does the order of detectors survive a change of "
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
         claims=(
-            *themed("changes", (claim for effect in effects for claim in effect.claims())),
+            *folded(themed("changes", (c for e in effects for c in e.claims())), tried, 3),
             *left_out_claims(shared, f"How far another {' or '.join(moved)} moves a detector"),
         ),
         tables=_tables(shown, published),

@@ -256,7 +256,8 @@ def first_claims(contest: Contest) -> list[Claim]:
     )
     if leads.all() and decided and cases < FEWEST:
         evidence += f"; {count(cases, contest.case)} are too few to say that it always does"
-    return [Claim(f"{text}.", verdict, evidence)]
+    leaves_open = f"whether {contest.leader} always ranks first (here {place})"
+    return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 
 
 def retraining_claim(contest: Contest) -> list[Claim]:

@@ -24,7 +24,7 @@ from oodometer.protocols.common.comparisons import (
 from oodometer.protocols.common.differences import FEWEST_FOR_T, paired_difference
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
-from oodometer.protocols.common.words import LEVEL, in_all, never_otherwise
+from oodometer.protocols.common.words import LEVEL, in_all, listing, never_otherwise
 from oodometer.stats.comparison import Difference, auroc_difference
 from oodometer.stats.ranks import rank_matrix
 
@@ -74,8 +74,7 @@ def score_factor_claims(field: ScoreCases, decided: bool) -> list[Claim]:
     by_level = _by_factor(field.factors, values, found)
     winners = field.run_order.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
-    claims = [_claim(change, decided, field.run_word) for change in changes]
-    return [*flip_claims(by_level), *claims]
+    return [*flip_claims(by_level), *_claims(changes, decided, field.run_word)]
 
 
 def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Claim]:
@@ -99,7 +98,7 @@ def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winners = ranks.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
-    claims = [_claim(change, decided, "run") for change in changes]
+    claims = _claims(changes, decided, "run")
     if len(changes) > MOST_CLAIMS:
         claims = [_joint_claim(changes, decided, "run")]
     return [*flip_claims(by_level), *claims]
@@ -157,6 +156,29 @@ def _changes(
     ]
 
 
+def _claims(changes: Sequence[_Change], decided: bool, word: str) -> list[Claim]:
+    """Tell what each factor does; those that change nothing in too few pairs, in one sentence."""
+    idle = [c for c in changes if not c.changed and not _lasts(c, decided)]
+    if len(idle) < 2:
+        return [_claim(change, decided, word) for change in changes]
+    named = listing([change.factor for change in idle], "or")
+    pairs = sum(change.pairs for change in idle)
+    often = in_all(0, pairs, f"pair of {word}s", f"pairs of {word}s")
+    claim = Claim(
+        f"Changing only the {named} changes the overall winner {often}.",
+        "undecided",
+        "; ".join(f"{change.factor}: {change.levels} levels" for change in idle)
+        + f"; {_PAIRS_OF.format(word)}",
+        leaves_open=f"whether the {named} changes the winner (here {often})",
+    )
+    return [claim, *(_claim(change, decided, word) for change in changes if change not in idle)]
+
+
+def _lasts(change: _Change, decided: bool) -> bool:
+    """Whether a winner that never changed with a factor can be said not to."""
+    return never_otherwise(change.changed, change.cases, decided=decided) == "holds"
+
+
 def _claim(change: _Change, decided: bool, word: str) -> Claim:
     """Tell what one factor does; only a winner that is significantly ahead, `decided`, lasts."""
     verdict = never_otherwise(change.changed, change.cases, decided=decided)
@@ -168,6 +190,7 @@ def _claim(change: _Change, decided: bool, word: str) -> Claim:
         f"{text}{change.doubt}.",
         "undecided" if change.doubt else verdict,
         f"{change.levels} levels; {_PAIRS_OF.format(word)}",
+        leaves_open=f"whether the {change.factor} changes the winner (here {_often(change, word)})",
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oodometer.errors import unknown
-from oodometer.finding import Claim, Finding, Table, themed
+from oodometer.finding import Claim, Finding, Table, folded, themed
 from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
-from oodometer.protocols.common.words import missing_lines
+from oodometer.protocols.common.words import count, missing_lines
 from oodometer.protocols.ranking import notes, score_views, value_views
 from oodometer.protocols.ranking.answer import answer
 from oodometer.protocols.ranking.claims import first_claims, order_claims, retraining_claim
@@ -72,7 +72,8 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
         question="Would "
         + ("another training run of the same classifier" if many else "other test samples")
         + " agree?",
-        claims=(
+        claims=_folded(
+            contest,
             *order_claims(contest, runs_for_ours(values, contest.ours)),
             *themed("missing", retraining_claim(contest)),
             *_set_claims(contest, on_sets, without),
@@ -124,7 +125,8 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         protocol="ranking",
         title=f"Which detector has the best {field.metric}, and how certain is that?",
         question="Would other runs, or other sets, give the same order?",
-        claims=(
+        claims=_folded(
+            contest,
             *order_claims(contest, runs_for_ours(field, contest.ours)),
             *_set_claims(contest, on_sets, without),
             *themed("changes", by_factor),
@@ -157,6 +159,12 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
 def _require(ours: str, detectors: Sequence[str]) -> None:
     if ours and ours not in detectors:
         raise unknown("detector, named by 'ours':", ours, detectors)
+
+
+def _folded(contest: Contest, *claims: Claim) -> tuple[Claim, ...]:
+    """Tell as one what the cases leave open."""
+    cases = contest.values.shape[1]
+    return folded(claims, count(cases, contest.case) if cases > 1 else "These test samples", 3)
 
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:

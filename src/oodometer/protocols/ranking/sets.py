@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oodometer.finding import Claim, Table, TableCell
+from oodometer.finding import Claim, Table, TableCell, Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import (
@@ -55,7 +55,9 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         sure = sum(d.p_value < SIGNIFICANT for d in every)
         text = f"No detector has a better mean {metric} than {leader} on any {word}."
         evidence = f"{sure} of {len(every)} differences are significant"
-        return [Claim(text, "holds" if sure == len(every) else "undecided", evidence)]
+        leaves_open = f"whether another detector is better on some {word} (here none is)"
+        verdict: Verdict = "holds" if sure == len(every) else "undecided"
+        return [Claim(text, verdict, evidence, leaves_open=leaves_open)]
     evidence = "; ".join(
         f"{other} − {leader} on {name}: {contest.subject.said(on_sets[name][other])}"
         for name, other in list((beaten or ahead).items())[:SHOWN]
@@ -66,7 +68,8 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         return [Claim(text, "flips", evidence)]
     where = few([f"{name} ({other})" for name, other in ahead.items()], word)
     text = f"Another detector has a better mean {metric} than {leader} on {where}, but not "
-    return [Claim(f"{text}significantly.", "undecided", evidence)]
+    leaves_open = f"whether another detector is better on {where}"
+    return [Claim(f"{text}significantly.", "undecided", evidence, leaves_open=leaves_open)]
 
 
 def farthest_ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
@@ -219,8 +222,9 @@ def _other_leaders(
     evidence += f"; the leader changes without {len(changed)} of {len(contest.set_means)} {word}s"
     if sure:
         return Claim(f"{leader}'s lead rests on single {word}s: {told}.", "flips", evidence)
+    leaves_open = f"whether another detector leads if one {word} is left out (here {told})"
     told = f"{told[0].upper()}{told[1:]} instead of {leader}, but not significantly."
-    return Claim(told, "undecided", evidence)
+    return Claim(told, "undecided", evidence, leaves_open=leaves_open)
 
 
 def _same_leader(contest: Contest) -> Claim:

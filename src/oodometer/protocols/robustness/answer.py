@@ -13,6 +13,7 @@ from oodometer.protocols.robustness.claims import (
     firsts,
     on_all,
     who_where,
+    without,
 )
 from oodometer.protocols.robustness.scored import ScoredMetric
 from oodometer.protocols.robustness.views import metric_label
@@ -22,6 +23,13 @@ def answer(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestM
     """Say who varies least, how certain that is, and whether it is the best on average."""
     if not comparisons or means is None:  # nothing to compare
         return ""
+    return (
+        f"{without(metric)}{_least(metric, comparisons)}{_on_average(metric, comparisons, means)}"
+    )
+
+
+def _least(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
+    """Who varies least."""
     winners, verdict = common(comparisons), judge(comparisons)
     over = f"least over {metric.factor}"
     if not winners:
@@ -35,18 +43,20 @@ def answer(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestM
     text += f"{on_all(comparisons)}{doubt(comparisons, verdict)}"
     if verdict == "holds":
         text += ", significantly less than every other detector"
-    return f"{text}. {_on_average(metric, means)}"
+    return f"{text}."
 
 
-def _on_average(metric: ScoredMetric, means: BestMean) -> str:
-    """Whether a detector that varies least is worth it."""
+def _on_average(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestMean) -> str:
+    """Whether the detector that varies least is worth it; where there is none, nothing."""
+    if not common(comparisons):
+        return ""
     label = metric_label(metric)
     unsure = "" if means.verdict != "undecided" else ", but not significantly"
     if not means.elsewhere:
-        return f"It also has the best mean {label}{unsure}."
+        return f" It also has the best mean {label}{unsure}."
     better = list(dict.fromkeys(best for best, *_ in means.elsewhere.values()))
     named = listing(better) if len(better) < SHOWN else f"one of {len(better)} others"
     if len(means.places) > 1:
         where = in_all(len(means.elsewhere), len(means.places), "set", preposition="on")
         named = f"{named} {where}"
-    return f"A better mean {label} has {named}{unsure}."
+    return f" A better mean {label} has {named}{unsure}."

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from oodometer.finding import Claim, Verdict, themed
+from oodometer.finding import Claim, Verdict, folded, themed
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, judge
 from oodometer.protocols.common.words import (
@@ -46,10 +46,15 @@ def claims(
             [*_claim_winners(metric), *_claim_levels(metric), *_claim_metrics(metrics)],
         ),
     ]
-    return [replace(claim, text=_without(metric) + claim.text) for claim in found]
+    prefix = without(metric)
+    tried = count(len(metric.levels), "level")
+    return [
+        replace(claim, text=f"{prefix}{claim.text}")
+        for claim in folded(found, f"{tried} of {metric.factor}")
+    ]
 
 
-def _without(metric: ScoredMetric) -> str:
+def without(metric: ScoredMetric) -> str:
     """Name the detectors with gaps, of which nothing is said where they are."""
     gone = [n for n in metric.detectors if any(metric.lacking(pair, n) for pair in metric.pairs)]
     if not gone:
@@ -257,7 +262,9 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
             else ", but its lead is not significant everywhere"
         )
     evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
-    return [Claim(f"{text}.", verdict, evidence)]
+    here = where.removeprefix("on ")
+    leaves_open = f"whether the best detector changes with the {metric.factor} (here on {here})"
+    return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 
 
 def _claim_levels(metric: ScoredMetric) -> list[Claim]:
@@ -282,7 +289,9 @@ def _claim_levels(metric: ScoredMetric) -> list[Claim]:
     text = f"Over outlier sets, {best} is the {metric.factor} that varies least "
     text += in_all(wins[best], len(comparisons), *nouns, preposition="for")
     verdict = judge(comparisons)
-    return [Claim(text + doubt(comparisons, verdict, "for") + ".", verdict, _spelled(comparisons))]
+    text += f"{doubt(comparisons, verdict, 'for')}."
+    leaves_open = f"which {metric.factor} varies least (here {best})"
+    return [Claim(text, verdict, _spelled(comparisons), leaves_open=leaves_open)]
 
 
 def _claim_metrics(metrics: Sequence[ScoredMetric]) -> list[Claim]:
@@ -318,4 +327,6 @@ def _claim_metrics(metrics: Sequence[ScoredMetric]) -> list[Claim]:
     text = f"{every} metrics {does} which detector varies least over {metric.factor} {where}"
     if verdict == "undecided":
         text += ", with leads that are not significant"
-    return [Claim(f"{text}.", verdict, "; ".join(texts[:SHOWN]) or "the same detector each time")]
+    evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
+    leaves_open = "whether the metrics agree which detector varies least"
+    return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
