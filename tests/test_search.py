@@ -18,6 +18,7 @@ import oodometer as om
 from oodometer.errors import UserError
 from oodometer.lab.search import METHODS, Variation, affine, color, generated, linf
 from oodometer.lab.search.chains import effective_samples
+from oodometer.lab.training import color as augmenting
 
 
 def line(dimensions: int = 1, start: float | None = None) -> Variation:
@@ -312,6 +313,25 @@ def test_color_agrees_with_pillow_and_colorsys() -> None:
         hue, saturation, value = colorsys.rgb_to_hsv(*(pixel / 255))
         expected = colorsys.hsv_to_rgb((hue + 0.25) % 1, saturation, value)
         assert np.allclose(row.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_color_in_a_few_operations_is_color_one_change_after_the_other(channels: int) -> None:
+    """Those of augmentation are made another way; grey, black, white and pure pixels included."""
+    images = pictures(70, channels, 40)  # more than fit into one part
+    images[0], images[1], images[2] = 0, 1, 0.5
+    images[3] = torch.arange(channels).view(-1, 1, 1) / 2
+    images[4:8] = images[4:8].round()  # two channels alike
+    made = color((channels, 40, 40))
+    latent = torch.rand(70, made.dimensions, generator=torch.Generator().manual_seed(1))
+    expected, bounds = images, ((0.5, 1.5), (0.5, 1.5), (0.0, 2.0), (-0.5, 0.5))
+    for place, (low, high) in enumerate(bounds[: made.dimensions]):
+        factors = low + (high - low) * latent[:, place]
+        expected = augmenting._OPERATIONS[place](expected, factors)
+    assert (made.make(images, latent) - expected).abs().max() < 1e-5
+    latent.requires_grad_()
+    made.make(images, latent).square().sum().backward()
+    assert latent.grad is not None and latent.grad[8:].abs().min() > 0
 
 
 def test_grey_images_vary_in_brightness_and_contrast_and_this_is_said() -> None:

@@ -17,14 +17,13 @@ from torch import Tensor
 
 from oodometer.errors import UserError
 from oodometer.lab.options import choose, require
-from oodometer.lab.training import color as changes
+from oodometer.lab.search.recolor import recolor
 from oodometer.lab.training.augment import affine_matrices, warp
 
 Space = Literal["box", "sphere"]
 Make = Callable[[Tensor, Tensor], Tensor]  # (images, latent) -> images in [0, 1]
 Generator = Callable[[Tensor], Tensor]  # latent -> images
 
-_CACHED = 2**14  # pixels of a channel that are changed at once: more do not stay in the cache
 _PUBLISHED_SIDE = 32  # pixels of the images for which shifts are published
 
 
@@ -141,26 +140,19 @@ def color(
         require(0 <= value <= 1, f"The {name} of color", value, "between 0 and 1")
     require(0 <= hue <= 0.5, "The hue of color", hue, "between 0 and 0.5")
     steps = (
-        ("brightness", changes.adjust_brightness, 1 - brightness, 1 + brightness, 1.0),
-        ("contrast", changes.adjust_contrast, 1 - contrast, 1 + contrast, 1.0),
-        ("saturation", changes.adjust_saturation, 1 - saturation, 1 + saturation, 1.0),
-        ("hue", changes.adjust_hue, -hue, hue, 0.0),
+        ("brightness", 1 - brightness, 1 + brightness, 1.0),
+        ("contrast", 1 - contrast, 1 + contrast, 1.0),
+        ("saturation", 1 - saturation, 1 + saturation, 1.0),
+        ("hue", -hue, hue, 0.0),
     )[: 4 if channels == 3 else 2]
-    low = torch.tensor([step[2] for step in steps])
-    high = torch.tensor([step[3] for step in steps])
+    low = torch.tensor([step[1] for step in steps])
+    high = torch.tensor([step[2] for step in steps])
 
     def make(images: Tensor, latent: Tensor) -> Tensor:
         factors = (low.to(latent) + latent * (high - low).to(latent)).to(images)
-        few = max(1, _CACHED // (images.shape[2] * images.shape[3]))
-        parts = zip(torch.split(images, few), torch.split(factors, few), strict=True)
-        return _unless_start(latent, start, images, torch.cat([changed(*part) for part in parts]))
+        return _unless_start(latent, start, images, recolor(images, factors))
 
-    def changed(images: Tensor, factors: Tensor) -> Tensor:
-        for (_, change, *_), factor in zip(steps, factors.unbind(1), strict=True):
-            images = change(images, factor)
-        return images
-
-    start = _place(low, high, [step[4] for step in steps])
+    start = _place(low, high, [step[3] for step in steps])
     return Variation(
         "color",
         len(steps),
