@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import oodometer as om
 from oodometer.engine.lead.run import read_contents
 from oodometer.errors import UserError
 from oodometer.lab.data.auxiliary import check_auxiliary_images, check_auxiliary_name
 from oodometer.lab.data.samples import Images
 from oodometer.study import parse_study
+from oodometer.testing.own import planted_outliers
 
 
 def pictures(name: str, seed: int, count: int = 80, side: int = 16) -> Images:
@@ -95,3 +97,19 @@ def test_a_study_whose_auxiliary_set_contains_test_images_does_not_start(tmp_pat
     }
     with pytest.raises(UserError, match=r"'leak \(train\)' contain 1 of 80 images of 'known'"):
         read_contents(parse_study(content, "study", tmp_path))
+
+
+def test_fit_detector_and_attack_refuse_auxiliary_outliers_that_are_known_otherwise():
+    train, known, far, other = (planted_outliers(20, seed) for seed in range(4))
+    labels = np.arange(20) % 2
+    for auxiliary, sentence in (
+        (np.concatenate([other, train[:2]]), "contain 2 of 20 images of 'images'"),
+        (other[:0], "'auxiliary' is empty"),
+        (other[:, :, :4], r"have the shape \(1, 4, 8\), but 'images' has \(1, 8, 8\)"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            om.fit_detector("ceda", train, labels, auxiliary=auxiliary, size="tiny")
+    with pytest.raises(UserError, match="contain 20 of 20 images of 'far'"):
+        om.attack(
+            None, (train, labels), known, {"far": far}, detectors="ceda", auxiliary=far, size="tiny"
+        )
