@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import oodometer as om
 from oodometer.engine.lead.run import read_contents
 from oodometer.errors import UserError
 from oodometer.lab.data.auxiliary import (
@@ -18,6 +19,7 @@ from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.samples import Images
 from oodometer.lab.data.sources import load_source
 from oodometer.study import TrainSpec, parse_study
+from oodometer.testing.own import planted_outliers
 
 
 def pictures(name: str, seed: int, count: int = 80, side: int = 16) -> Images:
@@ -120,3 +122,19 @@ def test_a_generator_never_learns_from_images_that_are_tested(tmp_path):
     everything = replace(source, test_size=None)
     with pytest.raises(UserError, match="'faces' needs at least 32 images.* got 0 of 100"):
         untested_part(str(path), everything, load_outliers(str(path), everything))
+
+
+def test_fit_detector_and_attack_refuse_auxiliary_outliers_that_are_known_otherwise():
+    train, known, far, other = (planted_outliers(20, seed) for seed in range(4))
+    labels = np.arange(20) % 2
+    for auxiliary, sentence in (
+        (np.concatenate([other, train[:2]]), "contain 2 of 20 images of 'images'"),
+        (other[:0], "'auxiliary' is empty"),
+        (other[:, :, :4], r"have the shape \(1, 4, 8\), but 'images' has \(1, 8, 8\)"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            om.fit_detector("ceda", train, labels, auxiliary=auxiliary, size="tiny")
+    with pytest.raises(UserError, match="contain 20 of 20 images of 'far'"):
+        om.attack(
+            None, (train, labels), known, {"far": far}, detectors="ceda", auxiliary=far, size="tiny"
+        )

@@ -209,3 +209,123 @@ def test_a_class_of_a_notebook_an_entry_point_and_a_bare_model(folder, monkeypat
     finally:
         DETECTORS.pop("announced", None)
         MODELS.pop("announced", None)
+
+
+SETTINGS = '''
+import os
+
+import numpy as np
+from torch import nn
+
+import oodometer as om
+
+
+class Nearest:
+    """Mean distance to the k nearest training images, to some power."""
+
+    grid = {"k": (1, 3)}
+
+    def __init__(self, k=1, power=1.0):
+        self.k, self.power = k, power
+
+    def fit(self, images):
+        self.known = images.reshape(len(images), -1)
+
+    def score(self, images):
+        apart = np.linalg.norm(images.reshape(len(images), 1, -1) - self.known, axis=2)
+        return np.sort(apart, axis=1)[:, : self.k].mean(1) ** self.power
+
+
+def contrast(images, *, power=1.0):
+    os.chdir("/")
+    return images.std(axis=(1, 2, 3)) ** power
+
+
+class Leaves(Nearest):
+    def fit(self, images):
+        os._exit(0)
+
+
+class Texts(Nearest):
+    def score(self, images):
+        return [str(value) for value in images.std(axis=(1, 2, 3))]
+
+
+def network(spec, shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.Unflatten(1, shape))
+
+
+def loss(spec, model, batch):
+    return nn.functional.mse_loss(model(batch.inputs), batch.inputs), {}
+
+
+@om.detector_model(
+    task=om.Task(network, loss),
+    spec=lambda spec, shape: spec.model_copy(update={"learning_rate": 1e6, "optimizer": "sgd"}),
+)
+def diverging(model, inputs):
+    """A reconstruction error that no network survives."""
+    return (model(inputs) - inputs).square().flatten(1).mean(1)
+'''
+
+
+def test_classes_and_functions_have_settings_and_grids(tmp_path, monkeypatch, stripes):
+    monkeypatch.chdir(tmp_path)
+    Path("nearest.py").write_text(SETTINGS)
+    images, outside = planted_images(60, 0)[0], planted_outliers(20, 1)
+    flat = images.reshape(60, -1).astype(np.float64)
+    apart = np.sort(np.linalg.norm(outside.reshape(20, 1, -1) - flat, axis=2), axis=1)
+    for k in (1, 7):  # 7 is not in the grid
+        fitted = om.fit_detector(f"nearest.py:Nearest(k={k}, power=2.0)", images)
+        expected = apart[:, :k].mean(1) ** 2
+        np.testing.assert_allclose(fitted.score(outside), expected, rtol=1e-5)
+    again = om.load_detector(fitted.save("n.safetensors"), "nearest.py:Nearest")
+    assert again.name == "Nearest(k=7, power=2.0)"
+    assert np.array_equal(again.score(outside), fitted.score(outside))
+    squared = om.fit_detector("nearest.py:contrast", images, power=2.0).score(outside)
+    np.testing.assert_allclose(squared, outside.std((1, 2, 3)) ** 2, rtol=1e-5)
+    assert Path.cwd() == tmp_path
+    found = om.evaluate(
+        None, images, planted_images(20, 3)[0], {"far": outside},
+        detectors=["nearest.py:Nearest(k=3)", "nearest.py:contrast"],
+    )  # fmt: skip
+    assert {row.detector for row in found.table.rows} == {"Nearest(k=3)", "contrast"}
+    content = {
+        "name": "own",
+        "base": {"data": stripes, "network": "mlp", "width": 4, "epochs": 1},
+        "factors": [{"field": "seed", "levels": [0]}],
+        "detectors": ["nearest.py:Nearest", "nearest.py:Nearest(power=2.0)"],
+        "ood": ["uniform_noise"],
+    }
+    study = parse_study(content, "study")
+    made = make_plan(study, read_contents(study))
+    models = {need.name for run in made.runs for need in run.models}
+    assert models == {
+        "Nearest", "Nearest(k=3)", "Nearest(power=2.0)", "Nearest(k=3, power=2.0)",
+    }  # fmt: skip
+    store = FolderStore(tmp_path / "store")
+    assert not run_inside(study, store).missing
+    table = bytes_to_table(store.view("tables", *store.keys("tables")))
+    settings = {(row.detector, row.setting) for row in table.rows}
+    assert ("Nearest(power=2.0)", "k=3, power=2.0") in settings and len(settings) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Nearest(j=1)", "Unknown setting of 'Nearest' 'j'. Known: k, power"),
+        ("Nearest(k=much)", "Setting k of 'Nearest' must be int"),
+        ("Leaves", r"fit of detector 'Leaves' failed: SystemExit: os._exit\(0\) was called"),
+        ("Texts", "must return one score per image, a number, got list of text"),
+        ("diverging", "Training diverged: in epoch \\d+, the loss is inf, .* learning rate 1e"),
+        ("Nearst", "Did you mean 'Nearest'"),
+    ],
+)
+def test_wrong_settings_exits_texts_and_divergence_are_one_sentence(
+    tmp_path, monkeypatch, name, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    Path("nearest.py").write_text(SETTINGS)
+    images = planted_images(30, 0)[0]
+    with pytest.raises(UserError, match=sentence):
+        om.fit_detector(f"nearest.py:{name}", images).score(images)
