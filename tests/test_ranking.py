@@ -422,9 +422,9 @@ def test_what_is_missing_is_drawn_where_it_is_with_its_reason():
         for p in by_name["missing"].points
     }
     assert {row for row, _ in shown} == {"b", "c", "e"}, "a and d are complete"
-    assert shown["b", "seed 0, optimizer 1"] == (2, 2, "lost")
-    assert shown["c", "seed 0, optimizer 1"] == (1, 2, "lost")
-    assert shown["c", "seed 0, optimizer 0"] == (0, 2, None)
+    assert shown["b", "optimizer 1"] == (2, 2, "lost")
+    assert shown["c", "optimizer 1"] == (1, 2, "lost")
+    assert shown["c", "optimizer 0"] == (0, 2, None)
     assert all(own == (2, 2, "no memory") for (row, _), own in shown.items() if row == "e")
     assert "2 other detectors: nothing is missing." in by_name["missing"].description
     # Where all runs lack the same, the columns are sets.

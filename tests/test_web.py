@@ -317,7 +317,7 @@ def test_a_run_page_has_curve_accuracy_and_histograms(client):
 
 def test_a_detector_page_has_card_paper_and_results(client):
     page = client.get("/detectors/" + slug_of("knn(k=3)")).text
-    assert CARDS["knn"].paper in page and "distances" in page and "Every result" in page
+    assert CARDS["knn"].paper in page and "<dd>features</dd>" in page and "Every result" in page
 
 
 def test_a_number_leads_to_its_record_in_two_clicks(client):

@@ -93,6 +93,9 @@ def factor_strips(
     is a first row: where it is steady and detection is not, accuracy does not tell them apart.
     """
     known = accuracy or {}
+    # A factor with one level shows nothing, unless there is no other.
+    varied = [f for f in factors if len({str(own[f]) for own in runs.values() if f in own}) > 1]
+    factors = varied or factors
     points: list[Mapping[str, Value]] = [
         {
             "label": detector,

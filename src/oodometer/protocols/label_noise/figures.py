@@ -26,13 +26,16 @@ def boxes(cases: NoiseCases) -> Series:
                      "value": middle, "low": low, "lower": lower, "upper": upper, "high": high,
                      "noise": cases.labels(level).kind, "values": len(own)}
                 )  # fmt: skip
+    counts = [int(str(point["values"])) for point in points]
+    low, high = min(counts), max(counts)
+    held = f"{low} values" if low == high else f"{low} to {high} values"
     return Series(
         "boxes",
         "noise-boxes",
         "AUROC by type and rate of the label noise",
         f"Each box holds the values of all {len(cases.detectors)} detectors in all training runs "
-        f"with these labels, medians over {cases.sets} outlier sets: quartiles as box, the median "
-        "as line across it, the lowest and highest value at the ends.",
+        f"with these labels ({held}), medians over {cases.sets} outlier sets: quartiles as box, "
+        "the median as line across it, the lowest and highest value at the ends.",
         "AUROC",
         tuple(points),
     )

@@ -119,7 +119,8 @@ def histograms(field: ScoreCases) -> list[Series]:
             "lines",
             "histograms",
             f"Scores of {leader}",
-            f"Share of samples by score, in {BINS} bins from the 0.5th to the 99.5th percentile"
+            f"Share of samples by score, in {BINS} bins from the 0.5th to the 99.5th percentile, "
+            "the outermost with all beyond"
             + (f", in {run}" if run else "")
             + "; a higher score means more out-of-distribution.",
             "share of samples",

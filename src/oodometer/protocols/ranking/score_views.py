@@ -166,13 +166,14 @@ def rank_lines(field: ScoreCases) -> list[Series]:
 
 
 def _run_heads(runs: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[str, str]]:
-    """Name each run by its levels: the factor that changes least is the section.
+    """Name each run by what varies: the factor that changes least is the section.
 
-    >>> _run_heads({"a": {"seed": 0, "optimizer": "adam"}, "b": {"seed": 1, "optimizer": "adam"}})
-    {'a': ('adam', 'seed 0'), 'b': ('adam', 'seed 1')}
+    >>> runs = {name: {"seed": int(name[1]), "optimizer": name[0]} for name in ("a0", "a1", "b0")}
+    >>> _run_heads(runs)
+    {'a0': ('a', 'seed 0'), 'a1': ('a', 'seed 1'), 'b0': ('b', 'seed 0')}
     """
     levels = list(runs.values())
-    factors = list(levels[0])
+    factors = [name for name in levels[0] if len({own.get(name) for own in levels}) > 1]
     words = [[_level(factor, own.get(factor)) for factor in factors] for own in levels]
     if len(set(map(tuple, words))) < len(words) or not factors:
         return {run: ("", run or "the run") for run in runs}

@@ -55,10 +55,10 @@ def draw_critical(series: Series, width: float) -> Drawing:
     room = min(widest, share * width) + 14
     ends = (room + 10, width - (room if both else 6) - 10)
     low, high = math.floor(min(known.values())), math.ceil(max(known.values()))
-    scale = Scale(*((low, high) if low < high else value_range([low])), *ends)
+    first, last = (low, high) if low < high else value_range([low])
+    scale = Scale(first, last, *ends)
     letters = group_letters(by_label.values())
-    first = _AXIS + 16 + _BAR * len(letters) + 10
-    names = _names(known, first, both)
+    names = _names(known, _AXIS + 16 + _BAR * len(letters) + 10, both)
     sides = _Sides(room, digits, width)
     lines = [_line(series, name, scale, sides, written[name.label]) for name in names]
     bars = []

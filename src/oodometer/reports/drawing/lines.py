@@ -43,11 +43,13 @@ def draw_lines(series: Series, width: float) -> Drawing:
     room = min(widest, width * 0.38) + 14
     height = max(_HEIGHT, _LEAST * len(labels) + 20)
     bodies, top = [], 0.0
+    said = len(panels) == 1 and next(iter(panels)) in one_line(series.title)  # above the figure
     for name, points in panels.items():
-        place = (top + 42, top + 42 + height, width - room)
-        bodies.append(text(name, _LEFT, top + 10, css="panel-title"))
+        start = top + (22 if said else 42)
+        place = (start, start + height, width - room)
+        bodies += [] if said else [text(name, _LEFT, top + 10, css="panel-title")]
         bodies.append(_own_panel(series, points, labels, place))
-        top += height + 76
+        top = start + height + 34
     return Drawing("".join(bodies), width, top)
 
 
