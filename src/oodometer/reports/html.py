@@ -34,10 +34,12 @@ def render(
 ) -> str:
     """Return the page; equal findings give equal text."""
     names = names_in(findings)
+    views = finding_views(findings, names)
     contents = {
         "policy": _POLICY,
         "title": title,
-        "views": finding_views(findings, names),
+        "views": views,
+        "also": [view for view in views[1:] if view.finding.answer],
         "names": names,
         "provenance": list(provenance),
         "verdicts": tally(claim for finding in findings for claim in finding.claims),
