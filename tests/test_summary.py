@@ -14,6 +14,7 @@ from oodometer.cli import app, main
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Series, Table, from_json, to_json
 from oodometer.reports import DOCUMENTS, markdown, render, report, summary
+from oodometer.reports.text import markdown_report
 from oodometer.reports.verdicts import by_theme
 
 LONG = "n" * 5000
@@ -88,6 +89,25 @@ def test_the_answer_comes_first_in_every_format():
     for text in (render([finding], title="t"), markdown(finding)):
         assert text.index(finding.answer) < text.index("Detector 0")
     assert from_json(to_json(finding)) == finding
+
+
+def test_the_answers_of_all_findings_are_on_the_first_screen():
+    points = ({"label": "a", "group": "", "value": 0.5, "low": None, "high": None},)
+    series = (Series("intervals", "s", "Leaders", "d", "AUROC", points),)
+    findings = [
+        Finding("p", "Who?", "q", claims(5), answer="Use vim.", series=series),
+        Finding("p", "Nothing asked", "q", ()),
+        Finding("p", "Robustness", "q", claims(5), answer="knn varies least."),
+    ]
+    assert shown(findings, 80).split("\n")[:3] == ["Use vim.", "knn varies least.", ""]
+    page = render(findings, title="t")
+    order = ["Use vim.", 'href="#finding-3">Robustness</a> knn varies least.', "<svg", "Detector 0"]
+    places = [page.index(words) for words in order]
+    assert places == sorted(places)
+    text = markdown_report(findings, title="t")
+    assert "- Who? **Use vim.**\n- Robustness: **knn varies least.**\n\n## Who?" in text
+    alone = markdown_report(findings[:1], title="t")
+    assert alone.count("Use vim.") == 1
 
 
 def test_claims_are_grouped_by_theme_and_what_is_open_is_folded():

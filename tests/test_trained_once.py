@@ -96,6 +96,11 @@ def test_other_detectors_and_single_runs_share_nothing():
     assert shared_scores(table_of({"vim": [1.0]}, {}, rng)) == ()
     some = table_of({"vim": [1.0] * 3, "own": [1.0] * 3}, {"own": [0, 0, 2]}, rng)
     assert shared_scores(some) == ("own",) and trained_once(some) == ()
+    crossed = [{"seed": seed, "model_seed": own} for seed in range(3) for own in range(3)]
+    networks = {"vim": [n // 3 for n in range(9)], "own": [n % 3 for n in range(9)]}
+    grid = table_of({"vim": [1.0] * 9, "own": [1.0] * 9}, networks, rng)
+    runs = dict(zip(grid.runs, crossed, strict=True))
+    assert shared_scores(ScoreTable("id", grid.rows, runs)) == ()
     holes = [row for row in some.rows if (row.run, row.dataset) != ("seed=0", "far")]
     assert shared_scores(ScoreTable("id", tuple(holes), some.runs)) == ("own",)
 

@@ -39,9 +39,9 @@ class TerminalSummary:
         width = options.max_width
         facts = [pair for f in findings for pair in f.reading if not self.leaderboard]
         reading = list(_reading(console, facts, width)) if facts else []
-        answer = _answer(console, findings, width, self.lines - len(reading) - _LEAST_CLAIMS)
-        yield from answer
-        yield from _claims(console, findings, width, self.lines - len(reading) - len(answer))
+        answers = _answers(console, findings, width, self.lines - len(reading) - _LEAST_CLAIMS)
+        yield from answers
+        yield from _claims(console, findings, width, self.lines - len(reading) - len(answers))
         yield from reading
         if self.leaderboard and findings:
             yield from _leaderboard(findings[0], width, options.ascii_only)
@@ -67,19 +67,24 @@ def _missing(lines: Sequence[str]) -> Iterator[Text]:
         yield Text(f"{len(lines) - _MOST_MISSING} more are in the report.", style="dim")
 
 
-def _answer(console: Console, findings: Sequence[Finding], width: int, lines: int) -> list[Text]:
-    """The first answer that a finding gives, and an empty line; cut where there is no room."""
-    given = next((finding.answer for finding in findings if finding.answer), "")
-    if not given:
-        return []
-    words = Text(with_short_words(one_line(given), _LONGEST_WORD), style="bold")
-    wrapped = list(words.wrap(console, width))
-    for line in wrapped:
-        line.rstrip()
+def _answers(console: Console, findings: Sequence[Finding], width: int, lines: int) -> list[Text]:
+    """The answers of all findings, the first in bold, and an empty line; cut to the room.
+
+    An answer that does not fit at all is left to the report, as claims are.
+    """
+    given = [finding.answer for finding in findings if finding.answer]
     room = max(1, lines - 1)
-    if len(wrapped) > room:
-        wrapped = [*wrapped[: room - 1], Text(_MORE)]
-    return [*wrapped, Text()]
+    shown: list[Text] = []
+    for place, answer in enumerate(given):
+        words = with_short_words(one_line(answer), _LONGEST_WORD)
+        wrapped = list(Text(words, style="" if place else "bold").wrap(console, width))
+        for line in wrapped:
+            line.rstrip()
+        if not place and len(wrapped) > room:
+            wrapped = [*wrapped[: room - 1], Text(_MORE)]
+        if len(shown) + len(wrapped) <= room:
+            shown += wrapped
+    return [*shown, Text()] if given else []
 
 
 def _claims(
@@ -131,8 +136,13 @@ def _fitting(
 
 
 def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
-    """The headlines of the first finding, one claim of each other, the rest; decided first."""
+    """The headlines of the first finding, one claim of each other, the rest; decided first.
+
+    An answer tells the headlines of its finding: what is decided comes first then.
+    """
     first, *others = [finding.claims for finding in findings]
+    if findings[0].answer:
+        return sorted((claim for claims in (first, *others) for claim in claims), key=_is_open)
     known = [min(claims, key=_is_open) for claims in others if claims]
     headlines = [*first[:_HEADLINES], *sorted(known, key=_is_open)]
     taken = {id(claim) for claim in headlines}

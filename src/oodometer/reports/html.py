@@ -35,12 +35,14 @@ def render(
 ) -> str:
     """Return the page; equal findings give equal text."""
     names = names_in(findings)
+    views = finding_views(findings, names)
     origins = [own.origin.cells for own in findings if own.origin and own.origin.cells]
     distinct = [own for place, own in enumerate(origins) if own not in origins[:place]]
     contents = {
         "policy": _POLICY,
         "title": title,
-        "views": finding_views(findings, names),
+        "views": views,
+        "also": [view for view in views[1:] if view.finding.answer],
         "names": names,
         "provenance": list(provenance),
         "origins": [_cells_text(own) for own in distinct],

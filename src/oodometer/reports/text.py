@@ -53,7 +53,15 @@ def markdown_report(
     findings: Sequence[Finding], *, title: str, provenance: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Return several findings as one Markdown document."""
-    parts = [f"# {_escaped(title)}\n", *(markdown(finding) for finding in findings)]
+    answers = [
+        f"{_escaped(finding.title)}{'' if finding.title.endswith('?') else ':'} "
+        f"**{_escaped(finding.answer)}**"
+        for finding in findings
+        if finding.answer
+    ]
+    parts = [f"# {_escaped(title)}\n"]
+    parts += [f"{_bullets(answers)}\n"] if len(answers) > 1 else []
+    parts += (markdown(finding) for finding in findings)
     if provenance:
         lines = _bullets(f"{_escaped(name)}: {_escaped(value)}" for name, value in provenance)
         parts.append(f"## Provenance\n\n{lines}\n")

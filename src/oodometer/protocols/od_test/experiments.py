@@ -109,32 +109,30 @@ def _with_unseen(methods: Mapping[str, Method], shared: Mapping[str, Sources]) -
     """Add what retraining would change to methods that have the same scores in several runs.
 
     The variance of m different cases is s / m; of a single one, s is taken to be the largest of
-    the methods that were retrained, on one degree of freedom. If none was, nothing is added, and
+    the methods with several, on one degree of freedom. If there is none, nothing is added, and
     results are for these networks.
     """
-    new = [name for name, own in shared.items() if len({*own}) == len(own)]
-    if len(new) == len(methods) or not new:
-        return dict(methods)
+    cases = {name: sorted({*own}) for name, own in shared.items()}
 
-    def completed(outcome: Outcome | None, way: str, own: Sources) -> Outcome | None:
-        if outcome is None or len({*own}) == len(own):
+    def variance(outcome: Outcome, name: str) -> float:
+        return float(outcome.accuracy.mean(axis=1)[cases[name]].var(ddof=1))
+
+    def completed(name: str, way: str) -> Outcome | None:
+        outcome: Outcome | None = getattr(methods[name], way)
+        many = len(cases[name])
+        if outcome is None or many == len(shared[name]):
             return outcome
-        distinct = sorted({*own})
-        if len(distinct) > 1:
-            variance = float(outcome.accuracy.mean(axis=1)[distinct].var(ddof=1))
-        else:
-            others = (getattr(methods[name], way) for name in new)
-            known = [o.accuracy.mean(axis=1).var(ddof=1) for o in others if o is not None]
-            variance = float(max(known, default=0.0))
-        cases = len(distinct)
-        return outcome._replace(unseen=((variance / cases, max(1.0, cases - 1.0)),))
+        if many > 1:
+            return outcome._replace(unseen=((variance(outcome, name) / many, many - 1.0),))
+        others = {n: getattr(methods[n], way) for n in methods if len(cases[n]) > 1}
+        known = [variance(other, n) for n, other in others.items() if other is not None]
+        return outcome._replace(unseen=((max(known), 1.0),)) if known else outcome
 
     made = {}
-    for name, method in methods.items():
-        own = shared[name]
-        three, two = completed(method.three, "three", own), completed(method.two, "two", own)
+    for name in methods:
+        three, two = completed(name, "three"), completed(name, "two")
         assert three is not None and two is not None, "given, so returned"
-        made[name] = Method(three, two, completed(method.none, "none", own))
+        made[name] = Method(three, two, completed(name, "none"))
     return made
 
 

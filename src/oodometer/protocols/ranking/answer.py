@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, count, listing
+from oodometer.protocols.ranking.power import in_short
 from oodometer.protocols.ranking.sets import OnSets, Without, farthest_ahead, few
 from oodometer.protocols.ranking.standing import Contest, Standing
+from oodometer.stats.power import RunsNeeded
 
 _WINNERS = 2  # on single sets, and without them; the claims name more
 
 
 def answer(
-    contest: Contest, on_sets: OnSets, without: Without, *, is_trained_once: bool = False
+    contest: Contest,
+    on_sets: OnSets,
+    without: Without,
+    needed: Mapping[str, RunsNeeded],
+    *,
+    is_trained_once: bool = False,
 ) -> str:
     """Say whom to use, where another one is better, and on what that rests."""
     if len(contest.detectors) == 1:
@@ -28,6 +35,7 @@ def answer(
     parts = [
         *(_declared(contest.ours, contest.main) if contest.ours else ()),
         choice(contest.main, tried),
+        *filter(None, [in_short(needed, contest.leader, contest.main.tied)]),
         *_by_winner(beaten, contest.set_word, "On {sets}, {winner} is better."),
         *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads."),
     ]

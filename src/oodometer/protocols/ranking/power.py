@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,15 +44,20 @@ class _Observed:
         return needed.runs is None or needed.runs > len(self.field.names)
 
 
-def power_claims(field: Cases, tied: Sequence[str]) -> list[Claim]:
+def runs_for_best(field: Cases, tied: Sequence[str]) -> dict[str, RunsNeeded]:
     """How many runs would separate the best from those that are tied with it, the nearest first."""
     if not field.are_runs or not tied:
-        return []
-    observed, best = _Observed(field), field.detectors[0]
-    found = {n: d for n, d in _of_best(observed, tied).items() if observed.is_open(d)}
+        return {}
+    observed = _Observed(field)
+    return {n: d for n, d in _of_best(observed, tied).items() if observed.is_open(d)}
+
+
+def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:
+    """Tell how many runs would separate the best from others."""
     if not found:
         return []
     first, *others = found
+    best = field.detectors[0]
     now = f"{count(len(field.names), 'run')} so far"
     if found[first].runs is None and not found[first].spread:
         text = f"No number of runs would separate {best} from {first}: they agree in every run."
@@ -98,6 +103,19 @@ def runs_for_ours(field: Cases, ours: str) -> dict[str, str]:
         for name, needed in found.items()
         if needed.spread and observed.is_open(needed)
     }
+
+
+def in_short(found: Mapping[str, RunsNeeded], best: str, tied: Sequence[str]) -> str:
+    """Say how many runs would separate the best from the nearest of the others, if it is known."""
+    if not found:
+        return ""
+    name, needed = next(iter(found.items()))
+    if needed.runs is None or not needed.spread:
+        return ""
+    runs = _said(needed)
+    if len(tied) == 1:
+        return f"{runs[0].upper()}{runs[1:]} like these would separate them."
+    return f"{runs[0].upper()}{runs[1:]} like these would separate {best} from {name}."
 
 
 def _said(needed: RunsNeeded) -> str:

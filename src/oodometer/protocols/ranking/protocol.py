@@ -10,6 +10,7 @@ from oodometer.errors import unknown
 from oodometer.finding import Claim, Finding, Table, folded, themed
 from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
+from oodometer.protocols.common.sources import with_fewer_cases
 from oodometer.protocols.common.words import count, missing_lines
 from oodometer.protocols.ranking import notes, score_views, value_views
 from oodometer.protocols.ranking.answer import answer
@@ -21,7 +22,7 @@ from oodometer.protocols.ranking.order_views import (
     leaderboards,
     rank_table,
 )
-from oodometer.protocols.ranking.power import power_claims, runs_for_ours
+from oodometer.protocols.ranking.power import power_claims, runs_for_best, runs_for_ours
 from oodometer.protocols.ranking.score_curves import histograms, risk_curves, roc_curves
 from oodometer.protocols.ranking.sets import (
     OnSets,
@@ -50,6 +51,7 @@ from oodometer.protocols.ranking.standing import (
 from oodometer.protocols.ranking.unpaired import spread_claims
 from oodometer.results import Results, results
 from oodometer.scores import ScoreTable
+from oodometer.stats.power import RunsNeeded
 from oodometer.stats.variance import VarianceShares
 
 
@@ -64,7 +66,9 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     values = _values_of(field)
     on_sets, without = on_each_set(contest), without_each_set(contest)
     shares = shares_of(values, rng)
-    claims, tables = _explained(values, shares, contest, rng)
+    tied, fewer = _tied(contest), with_fewer_cases(field.sources)  # more runs are no more of these
+    needed = runs_for_best(values, () if {contest.leader, *tied} & {*fewer} else tied)
+    claims, tables = _explained(values, shares, needed, rng)
     many = len(field.training_runs) > 1
     return Finding(
         protocol="ranking",
@@ -107,7 +111,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             len(table.runs),
         ),
         facts=notes.score_facts(field, ours),
-        answer=answer(contest, on_sets, without, is_trained_once=not many),
+        answer=answer(contest, on_sets, without, needed, is_trained_once=not many),
     )
 
 
@@ -120,7 +124,8 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
     on_sets, without = on_each_set(contest), without_each_set(contest)
     shares = shares_of(field, rng)
     by_factor = value_factor_claims(field, contest.is_decided, rng)
-    claims, tables = _explained(field, shares, contest, rng)
+    needed = runs_for_best(field, _tied(contest))
+    claims, tables = _explained(field, shares, needed, rng)
     return Finding(
         protocol="ranking",
         title=f"Which detector has the best {field.metric}, and how certain is that?",
@@ -152,7 +157,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),
         facts=notes.value_facts(field, ours),
-        answer=answer(contest, on_sets, without),
+        answer=answer(contest, on_sets, without, needed),
     )
 
 
@@ -165,6 +170,10 @@ def _folded(contest: Contest, *claims: Claim) -> tuple[Claim, ...]:
     """Tell as one what the cases leave open."""
     cases = contest.values.shape[1]
     return folded(claims, count(cases, contest.case) if cases > 1 else "These test samples", 3)
+
+
+def _tied(contest: Contest) -> tuple[str, ...]:
+    return () if contest.main is None else tuple(contest.main.tied)
 
 
 def _present(*tables: Table | None) -> tuple[Table, ...]:
@@ -190,7 +199,7 @@ def _set_claims(contest: Contest, on_sets: OnSets, without: Without) -> list[Cla
 def _explained(
     field: Cases,
     shares: Mapping[str, VarianceShares],
-    contest: Contest,
+    needed: Mapping[str, RunsNeeded],
     rng: np.random.Generator,
 ) -> tuple[list[Claim], list[Table | None]]:
     """What explains the variance over runs, and how many runs would decide what is open."""
@@ -204,7 +213,7 @@ def _explained(
                 *range_claims(ranges, are_shares=has_shares(field.results)),
             ],
         ),
-        *themed("missing", power_claims(field, () if contest.main is None else contest.main.tied)),
+        *themed("missing", power_claims(field, needed)),
     ]
     tables = [
         value_views.share_table(field, shares),

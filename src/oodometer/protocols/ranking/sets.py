@@ -105,6 +105,9 @@ def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     open_ = [name for name in found if name not in (*ahead, *behind)]
     where = in_all(len(ahead), len(found), contest.set_word, preposition="on")
     text = f"{contest.leader} is significantly ahead of {BASELINE} {where}"
+    if len(open_) == len(found):
+        every = in_all(len(open_), len(found), contest.set_word, preposition="on")
+        text, open_ = f"{contest.leader} is not separable from {BASELINE} {every}", []
     text += f", and behind on {few(behind, contest.set_word)}" if behind else ""
     text += f"; not separable on {few(open_, contest.set_word)}" if open_ else ""
     low, high = min(-d.value for d in found.values()), max(-d.value for d in found.values())

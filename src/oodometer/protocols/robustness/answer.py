@@ -55,8 +55,9 @@ def _on_average(metric: ScoredMetric, comparisons: Sequence[Comparison], means: 
     if not means.elsewhere:
         return f" It also has the best mean {label}{unsure}."
     better = list(dict.fromkeys(best for best, *_ in means.elsewhere.values()))
-    named = listing(better) if len(better) < SHOWN else f"one of {len(better)} others"
+    named = listing(better) if len(better) < SHOWN else f"One of {len(better)} others"
+    where = ""
     if len(means.places) > 1:
-        where = in_all(len(means.elsewhere), len(means.places), "set", preposition="on")
-        named = f"{named} {where}"
-    return f" A better mean {label} has {named}{unsure}."
+        where = in_all(len(means.elsewhere), len(means.places), "set", preposition=" on")
+    have = "have better means of" if 1 < len(better) < SHOWN else "has a better mean"
+    return f" {named} {have} {label}{where}{unsure}."

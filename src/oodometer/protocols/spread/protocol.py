@@ -10,7 +10,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, Table, themed
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
-from oodometer.protocols.common.sources import left_out_claims
+from oodometer.protocols.common.sources import left_out_claims, with_fewer_cases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, number, points, points_and_p
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_sets
@@ -24,9 +24,7 @@ def spread(table: ScoreTable, rng: np.random.Generator) -> Finding:
         raise UserError("How far training runs differ needs at least two of them; there is one.")
     values = dict(zip(field.detectors, field.run_values, strict=True))
     # One that has the same scores in several runs, as an ensemble of them, has nothing to spread.
-    shared = [
-        name for name in field.detectors if len({*field.sources[name]}) < len(field.training_runs)
-    ]
+    shared = with_fewer_cases({name: field.sources[name] for name in field.detectors})
     moved = [name for name in field.detectors if np.ptp(values[name]) > 0 and name not in shared]
     ordered = sorted(moved, key=lambda name: -float(np.ptp(values[name])))
     best = next((name for name in field.detectors if name in moved), None)

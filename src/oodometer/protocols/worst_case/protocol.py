@@ -39,7 +39,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         )
     claims = [_scoped(claim, part) for part in searched for claim in _claims(part)]
     runs = min(len(part.runs) for part in searched)
-    shared = tuple(dict.fromkeys(name for part in searched for name in part.shared))
+    shared = tuple(dict.fromkeys(name for part in searched for name in part.fewer))
     caveats = [
         "A search finds the worst of what it tried: a longer one, or another method, may find "
         "worse.",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from oodometer.metrics import Estimate, fpr_at_tpr
-from oodometer.protocols.common.sources import sources_of
+from oodometer.protocols.common.sources import sources_of, with_fewer_cases
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import LEVEL
 from oodometer.scores import ScoreTable
@@ -75,6 +75,12 @@ class Searched:
     def shared(self) -> tuple[str, ...]:
         """Detectors with the same scores in several runs: a network of its own serves these."""
         return tuple(n for n in self.detectors if len({*self.sources[n]}) < len(self.runs))
+
+    @property
+    def fewer(self) -> tuple[str, ...]:
+        """Those of them that are retrained in fewer runs than others."""
+        fewer = with_fewer_cases({name: self.sources[name] for name in self.found})
+        return tuple(name for name in self.detectors if name in fewer)
 
     @cached_property
     def clean_order(self) -> tuple[str, ...]:

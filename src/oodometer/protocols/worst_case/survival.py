@@ -28,7 +28,7 @@ class Survival:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The detectors that were retrained in every run: of others no run shows another one."""
-        return tuple(name for name in self.part.detectors if name not in self.part.shared)
+        return tuple(name for name in self.part.detectors if name not in self.part.fewer)
 
     @cached_property
     def flips(self) -> list[tuple[str, str]]:
@@ -96,8 +96,8 @@ def _claim(survival: Survival) -> Claim:
     )
     which = (
         f"of {listing(survival.names)}"
-        if part.shared and len(survival.names) < SHOWN
-        else (f"of {len(survival.names)} retrained detectors" if part.shared else "of detectors")
+        if part.fewer and len(survival.names) < SHOWN
+        else (f"of {len(survival.names)} retrained detectors" if part.fewer else "of detectors")
     )
     what = f"The order {which} under {part.name}"
     if survival.flips:

@@ -121,7 +121,7 @@ def study(site: Site, connection: sqlite3.Connection, parts: list[str]) -> Shown
         {
             "entry": entry,
             "progress": progress_of(site, connection, [entry])[0],
-            "answer": next((f.answer for f in findings if f.answer), ""),
+            "answers": [f.answer for f in findings if f.answer],
             "claims": claims[:_MOST_CLAIMS],
             "further": max(0, len(claims) - _MOST_CLAIMS),
             "has_report": outcome is not None,
