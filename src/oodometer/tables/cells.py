@@ -51,9 +51,7 @@ _THOUSANDS = re.compile(r"(?<![\d.])(\d{1,3}(?:,\d{3})+)(?=\.\d)")  # 1,234.5; n
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789±-")  # digits of a spread
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
 _LOOKED_AT = 5000  # cells of a column, evenly, to tell whether it holds numbers
-_NUMPY = re.compile(
-    r"\b(?:np|numpy|torch)?\.?(?:float|int|tensor)\d*\(([^()]*)\)"
-)  # np.float64(0.9)
+_NUMPY = re.compile(r"\b(?:(?:np|numpy|torch)\.)?(?:float|int|tensor)\d*\(([^()]*)\)")
 _WIDE = str.maketrans("０１２３４５６７８９．，％＋－\u00a0\u2009\u202f", "0123456789.,%+-   ")
 
 

@@ -25,6 +25,7 @@ from oodometer.tables.names import (
     SPREADS,
     SUMMARIES,
     is_set,
+    names_costs,
 )
 from oodometer.tables.roles import (
     ALL,
@@ -81,7 +82,10 @@ def guess(
     words = set(rest) - set(numeric)
     by_content(frame, [column for column in rest if column in words], roles)
     known = {column for column, _ in roles.listing()}
-    roles.factors += [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
+    free = [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
+    costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
+    roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
+    roles.factors += [c for c in free if c not in costs]
     settle_sets(frame, roles)
     return roles
 
@@ -257,7 +261,10 @@ def _names_data_sets(column: str) -> bool:
 def _names_lines(frame: pd.DataFrame, column: str, titles: Iterable[str]) -> bool:
     """Whether a column called ID names every line, as trackers of experiments do."""
     texts = frame[column]
-    several = len(texts) > 2 and texts.is_unique and any(t in DETECTOR_TITLES for t in titles)
+    others = any(t in DETECTOR_TITLES for t in titles) or any(
+        frame[c].is_unique and numeric_share(frame[c]) <= 0.5 for c in frame.columns if c != column
+    )
+    several = len(texts) > 2 and texts.is_unique and others
     return several and 2 * sum(map(is_set, texts)) < len(texts)
 
 

@@ -66,8 +66,12 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     free = [column for column in free if column not in about]
     if named is not None or not free:
         return named
-    if len(wide) > 1 and not _are_data(wide) and any(_are_told_by(frame, c, free) for c in about):
-        return None  # the titles name models
+    about += [c for c in (roles.ood, roles.id) if c is not None]
+    if len(wide) > 1 and not _are_data(wide):
+        headings = roles.metric is not None and all(column.endswith(SECTION) for column in free)
+        if headings or any(_are_told_by(frame, c, free) for c in about):
+            roles.are_titles = True
+            return None
     return _only_one(frame, free, roles)
 
 
@@ -299,6 +303,6 @@ def are_detectors(roles: Roles) -> bool:
     titles = _wide(roles)
     if roles.detector is not None or not titles or are_numbers(titles):
         return False
-    if _mostly(titles, is_detector) or _mostly(titles, is_model):
+    if roles.are_titles or _mostly(titles, is_detector) or _mostly(titles, is_model):
         return True
     return (roles.ood is not None or roles.id is not None) and len(titles) > 1

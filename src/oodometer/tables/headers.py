@@ -81,12 +81,13 @@ def header_depth(rows: Rows, numeric: Collection[int]) -> int:
 
 def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
     """Whether a line below equal titles numbers their columns: SVHN, SVHN above 0, 1."""
-    above, here = rows[depth - 1], rows[depth]
-    if min(len(above), len(here)) <= max(numeric) or plain(here[0]) not in _NUMBERED:
+    above, here = rows[:depth], rows[depth]
+    if min(map(len, rows[: depth + 1])) <= max(numeric) or plain(here[0]) not in _NUMBERED:
         return False
-    titles: list[str] = []
+    titles: list[tuple[str, ...]] = []
     for column in numeric:  # an empty cell is covered by the title before it
-        titles.append(above[column] or (titles[-1] if titles else ""))
+        before = titles[-1] if titles else ("",) * depth
+        titles.append(tuple(r[column] or said for r, said in zip(above, before, strict=True)))
     numbers = [here[column] for column in numeric]
     pairs = set(zip(titles, numbers, strict=True))
     return len(set(titles)) < len(titles) == len(pairs) and all(map(str.isdigit, numbers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,14 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
 from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
-from oodometer.tables.measures import GENERAL, MEASURES, Measure, main_first, metric_named
+from oodometer.tables.measures import (
+    GENERAL,
+    MEASURES,
+    Measure,
+    main_first,
+    metric_named,
+    without_metric,
+)
 from oodometer.tables.names import REPEAT_WORD, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
@@ -80,7 +88,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
     lines = long.frame
     if roles.metric is not None:
-        long = _qualified_metrics(replace(long, frame=_named_metrics(lines, notes)), roles)
+        long = _qualified_metrics(replace(long, frame=_named_metrics(lines, roles, notes)), roles)
         lines = long.frame
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
@@ -325,13 +333,20 @@ def _qualified_metrics(long: Long, roles: Roles) -> Long:
     return replace(long, frame=lines.assign(metric=names).drop(columns=SECTION), factors=factors)
 
 
-def _named_metrics(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    names = {name: metric_named(str(name)) for name in long["metric"].unique()}
-    left_out = [str(name) for name, metric in names.items() if not metric]
+def _named_metrics(long: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
+    """Call metrics by their names here; of one in several forms, each has a name of its own."""
+    texts = [str(name) for name in long["metric"].unique()]
+    names = {text: metric for text in texts if (metric := metric_named(text))}
+    left_out = [text for text in texts if text not in names]
+    if not names:
+        raise UserError(f"No metric is known among {', '.join(left_out)}.")
     if left_out:
         notes.append(f"metrics that are not known were left out: {', '.join(left_out)}")
-    long = long.assign(metric=long["metric"].map(names))
-    long = long[long["metric"].map(bool)]
-    if long.empty:
-        raise UserError(f"No metric is known among {', '.join(left_out)}.")
-    return long
+    times = Counter(names.values())
+    for text, metric in names.items():
+        what = without_metric(text).casefold()
+        if times[metric] > 1 and what:
+            names[text] = f"{what} {metric}"
+            roles.own[names[text]] = MEASURES[metric]._replace(name=names[text])
+    known = long[long["metric"].isin(list(names))]
+    return known.assign(metric=known["metric"].map(names))

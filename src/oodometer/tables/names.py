@@ -206,6 +206,12 @@ NO_RESULTS = frozenset(
      "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
      "citations"}
 )  # fmt: skip
+# Words of titles of what a method costs, which is neither a result nor a setting.
+_COSTS = frozenset(
+    {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
+     "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
+     "duration", "elapsed", "speedup"}
+)  # fmt: skip
 # Names of data sets that people take for ID or for outliers.
 KNOWN_SETS = frozenset(
     {"cifar", "cifar10", "cifar100", "cub", "dtd", "eurosat", "fashionmnist", "fmnist", "fer2013",
@@ -263,6 +269,15 @@ def is_average(title: str) -> bool:
     return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
 
 
+def names_costs(title: str) -> bool:
+    """Whether a title is about what a method costs.
+
+    >>> names_costs("Train Runtime (hours)"), names_costs("# params"), names_costs("timestep")
+    (True, True, False)
+    """
+    return not _COSTS.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+
+
 def is_statistic(title: str) -> bool:
     """Whether some word of a title names a statistic of numbers.
 
@@ -299,7 +314,9 @@ def is_setting(title: str) -> bool:
     >>> is_setting("Learning rate"), is_setting("n_shots")
     (True, False)
     """
-    return bool(_SETTINGS.fullmatch(plain(title)))
+    short = plain(title)
+    apart = len(short) < 4 and re.search(r"[\s>→]", title.strip())  # W → D is no weight decay
+    return bool(_SETTINGS.fullmatch(short)) and not apart
 
 
 def mentions_setting(title: str) -> bool:

@@ -42,6 +42,7 @@ class Roles:
     chosen: set[str] = field(default_factory=set)  # columns whose roles the user says
     kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
     sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
+    are_titles: bool = False  # titles of wide columns name what is compared
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
     said: str = ""  # the roles that the user says, as given
 

@@ -9,7 +9,7 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, plain
+from oodometer.factors import LABELS, TITLES, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.content import are_numbers
@@ -202,7 +202,11 @@ def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) 
     """Say which other column determines a condition, if one does."""
     if plain(column) in _RUN_TITLES:
         return ""
-    repeats = [c for c in others if plain(c) in _RUN_TITLES]
+    repeats = [
+        c
+        for c in others
+        if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
+    ]
     same = [c for c in repeats if (frame[c] == frame[column]).all()]
     for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
         finer = frame[other].nunique() >= frame[column].nunique()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
+_METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
@@ -43,7 +44,8 @@ def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
     """Return a column per metric that a title names, or none if its cells are not as many."""
-    found = _SLASHES.search(title)
+    found = next((m for m in _METRICS.finditer(title) if _are_metrics(m[1])), None)
+    found = found or _SLASHES.search(title)
     names = [name.strip() for name in found[1].split("/")] if found else []
     cells = [[part.strip() for part in text.split("/")] for text in texts]
     sizes = {len(parts) for parts in cells}
@@ -61,6 +63,10 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
     }
+
+
+def _are_metrics(text: str) -> bool:
+    return all(metric_named(part) for part in text.split("/"))
 
 
 def _with_metric(names: list[str]) -> list[str]:

@@ -48,6 +48,8 @@ _SPLIT = re.compile(
     r"(?<![^\W_])(?:train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?)(?![^\W_])", re.I
 )
 _MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
+_REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)paper)+")
+_TRANSFER = re.compile(r"→|->|⇒")  # from one domain to another
 _PERFORMANCE = frozenset({"perf", "performance", "performances"})
 _GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
 _OTHER_QUANTITY = "another quantity"
@@ -92,6 +94,10 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         quantiles = {c for c in measured if re.fullmatch(r"\d+(?:\.\d+)?\s?%", c)}
         roles.ignored |= dict.fromkeys(quantiles, OTHER_STATISTIC)
         measured = [c for c in measured if c not in quantiles]
+    reported = {c for c in measured if _REPORTED.fullmatch(plain(c))}
+    if len(measured) - len(reported) > 2:
+        roles.ignored |= dict.fromkeys(reported, "as others report it")
+        measured = [c for c in measured if c not in reported]
     means = {column for column in measured if is_average(column)}
     if len(means) == len(measured):
         return measured
@@ -281,7 +287,9 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     names, sets = detector_names(frame, roles), _sets(frame, roles)
     by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
     of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
-    known = of_outliers or any(map(is_surely_detector, names))
+    transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
+    sure = sum(map(is_surely_detector, names))
+    known = of_outliers or (sure > 0 and not transfers)
     if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(

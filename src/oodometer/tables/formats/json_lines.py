@@ -51,6 +51,14 @@ def _pandas(content: Json) -> list[Line] | None:
     return [_flat({k: v for k, v in entry.items() if k != "index"}) for entry in data]
 
 
+def _wrapped(content: Json) -> list[Line] | None:
+    """An object around a list of lines, however deep: {"data": {"values": [...]}}."""
+    while isinstance(content, dict) and len(content) == 1:
+        content = next(iter(content.values()))
+    is_list = isinstance(content, list) and bool(content) and _are_objects(content)
+    return _records(content) if is_list else None
+
+
 def _columns(content: Json) -> list[Line] | None:
     """An object of equally long lists, one per column; or of one list of lines."""
     if not isinstance(content, dict) or not _are_lists(list(content.values())):
@@ -101,7 +109,7 @@ def _names_inside_names(content: Json) -> list[Line] | None:
 
 # In the order in which they are tried.
 _SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
-    _rows, _records, _pandas, _columns, _among_facts, _one_run, _names_inside_names,
+    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _one_run, _names_inside_names,
 )  # fmt: skip
 
 
@@ -112,13 +120,15 @@ def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
 def _is_fact(name: str, value: Json) -> bool:
     """Whether an entry is about the whole run: one value, or an object of settings."""
     settings = isinstance(value, dict) and name.casefold() in _SETTINGS
-    return settings or value is None or isinstance(value, str | int | float)
+    names = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    return settings or names or value is None or isinstance(value, str | int | float)
 
 
 def _with_facts(content: Json, facts: Line) -> list[Line] | None:
     """Return the lines of a table, each with what is known of all of them."""
     lines = json_lines(content)
-    known = _flat({name: value for name, value in facts.items() if _is_fact(name, value)})
+    told = {name: value for name, value in facts.items() if not isinstance(value, list)}
+    known = _flat({name: value for name, value in told.items() if _is_fact(name, value)})
     return None if lines is None else [{**known, **line} for line in lines]
 
 

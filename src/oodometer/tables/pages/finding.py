@@ -6,6 +6,7 @@ from oodometer.tables.pages.html import html_tables
 from oodometer.tables.pages.latex import is_latex, latex_tables, without_comments
 from oodometer.tables.pages.markdown import drawn, has_tables, markdown_tables
 from oodometer.tables.pages.outline import PageTable
+from oodometer.tables.pages.ruled import with_bars
 
 _PAGES = ("<!doctype html", "<html", "<table", "<?xml", "<head", "<body")  # how HTML begins
 
@@ -17,5 +18,5 @@ def find_tables(text: str) -> list[PageTable]:
     bare = without_comments(text)
     if is_latex(bare):
         return latex_tables(bare)
-    text = drawn(text)
+    text = with_bars(drawn(text))
     return markdown_tables(text) if has_tables(text) else []
