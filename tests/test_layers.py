@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "factors": set(),
     "files": {"errors"},
     "calls": {"errors"},
-    "imports": {"errors"},
+    "imports": {"errors", "files"},
     "metrics": {"errors"},
     "needs": {"errors"},
     "outputs": {"errors", "needs"},
@@ -133,6 +133,7 @@ MAY_IMPORT["engine"] = set(MAY_IMPORT) - {
 MAY_IMPORT["evaluation"] = {
     "comparison",
     "errors",
+    "files",
     "fitted",
     "lab",
     "needs",

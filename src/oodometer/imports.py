@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from oodometer.errors import UserError, describe, nearest
+from oodometer.files import real_path
 
 
 def import_object(kind: str, name: str) -> object:
@@ -38,13 +39,13 @@ def import_module(title: str, name: str) -> ModuleType:
     """Import a module by dotted name or by path; `title` is what is imported, for the error."""
     try:
         if name.endswith(".py"):
-            return _import_file(title, Path(name).resolve())
+            return _import_file(title, real_path(Path(name)))
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(name)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as problem:
+    except BaseException as problem:  # also one that ends programs, or a kind of their own
         sentence = f"{title} could not be imported: {describe(problem)}"
         raise UserError(f"{sentence.rstrip('.')}.") from problem
 

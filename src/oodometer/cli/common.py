@@ -38,6 +38,11 @@ Verbose = Annotated[
 _LONGEST_WORD, _LONGEST_SENTENCE = 400, 2000  # letters of an error message
 # By which a name could turn the rest of a line around: shown, not obeyed.
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# What is wrong with a path that a user gave, wherever it is first used.
+_OF_PATHS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV),
+)
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -72,6 +77,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as problem:
+        if problem.errno in _OF_PATHS and problem.filename is not None:
+            path = _printable(f"'{os.fsdecode(problem.filename)}'")
+            sys.stderr.write(f"oodometer: {path} cannot be used: {problem.strerror}.\n")
+            sys.exit(2)
         if problem.errno != errno.ENOSPC:
             end_with(unexpected(problem))
         os.dup2(

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from yaml.reader import ReaderError
 
 from oodometer.errors import UserError, no_file
-from oodometer.files import refuse_special
+from oodometer.files import real_path, refuse_special
 from oodometer.study.complaints import explain
 from oodometer.study.fields import FILE_IN_A_FIELD, Factor
 from oodometer.study.study import Study
@@ -47,7 +47,7 @@ def load_study(path: str | Path) -> Study:
         content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
         raise UserError(f"Study file '{path}'{_yaml_error(problem)}.") from None
-    return parse_study(content, f"Study file '{path}'", path.parent.resolve())
+    return parse_study(content, f"Study file '{path}'", real_path(path.parent))
 
 
 def to_yaml(study: Study) -> str:
@@ -94,15 +94,15 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 def _with_absolute_paths(study: Study, folder: Path) -> Study:
     def absolute(name: str) -> str:
-        return str((folder / name).resolve()) if _is_path(name) else name
+        return str(real_path(folder / name)) if _is_path(name) else name
 
     def with_absolute_file(detector: str) -> str:
         file, suffix, rest = detector.partition(".py:")
-        return f"{(folder / file).resolve()}{suffix}{rest}" if suffix else detector
+        return f"{real_path(folder / file)}{suffix}{rest}" if suffix else detector
 
     def beside(match: re.Match[str]) -> str:
         # A file that is not next to the study may be in the data folder.
-        file = (folder / match[1]).resolve()
+        file = real_path(folder / match[1])
         return f"path={file}" if file.exists() else match[0]
 
     def of_field(field: str, value: object) -> object:
@@ -126,7 +126,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
     def located(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(absolute(name) for name in names)
 
-    def resolved(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
+    def with_files(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
         if detectors is None or detectors == "all":
             return detectors
         return tuple(with_absolute_file(name) for name in detectors)
@@ -137,7 +137,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
                 "base": of_base(scale.base),
                 "factors": of_factors(scale.factors),
                 "ood": None if scale.ood is None else located(scale.ood),
-                "detectors": resolved(scale.detectors),
+                "detectors": with_files(scale.detectors),
             }
         )
         for name, scale in study.scales.items()
@@ -147,7 +147,7 @@ def _with_absolute_paths(study: Study, folder: Path) -> Study:
             "base": study.base.model_copy(update=of_base(dict(study.base))),
             "factors": of_factors(study.factors),
             "ood": located(study.ood),
-            "detectors": resolved(study.detectors),
+            "detectors": with_files(study.detectors),
             "scales": scales,
         }
     )
