@@ -114,6 +114,12 @@ def test_bad_input_gets_one_sentence(refused):
         ({"base": STUDY["base"] | {"data": "empty.npz"}}, "'empty' is empty"),
         ({"base": STUDY["base"] | {"data": "nan.npz"}}, "'nan' holds NaN or infinity in 60 of 60"),
         ({"ood": ["nan.npz"]}, "'nan' holds NaN or infinity in 60 of 60"),
+        ({"base": STUDY["base"] | {"data": "loop.npz"}}, "Too many levels of symbolic links"),
+        (
+            {"base": STUDY["base"] | {"label_noise": "file(path=loop.npz)"}},
+            "Too many levels of symbolic links",
+        ),
+        ({"base": STUDY["base"] | {"data": "a" * 300}}, "' cannot be used: File name too long."),
         ({"ood": ["none.npz"]}, "none.npz' does not exist"),
         (
             {"base": STUDY["base"] | {"optimizer": "adm"}},
@@ -126,6 +132,7 @@ def test_bad_studies_get_one_sentence(refused, tiny_npz, change, sentence):
     tiny_npz("empty.npz", **nothing)
     broken = np.full((60, 8, 8), np.nan, np.float32)
     tiny_npz("nan.npz", train_images=broken, test_images=broken)
+    Path("loop.npz").symlink_to("loop.npz")
     Path("study.yaml").write_text(yaml.safe_dump(STUDY | change))
     assert sentence in refused("run", "study.yaml")
 
@@ -254,6 +261,7 @@ def test_a_detector_that_ends_the_process_fails_alone(tmp_path):
     [
         (["--scale", "papr"], "Unknown scale of study 'tiny': 'papr'. Did you mean 'paper'?"),
         (["--device", "gpu", "--dry-run"], "Unknown device 'gpu'. Did you mean 'cpu'?"),
+        (["--device", "cuda:99999999999"], "Unknown device 'cuda:99999999999'."),
         (["--out", "file"], "Cannot write to 'file': 'file' is a file, not a folder."),
         (["--out", "file/deep"], "Cannot write to 'file/deep': "),
         (["--out", "x" * 300], "File name too long."),

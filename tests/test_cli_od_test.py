@@ -3,6 +3,7 @@
 from typer.testing import CliRunner
 
 from oodometer.cli import app
+from oodometer.engine.executors.in_process import InProcess
 
 STUDY = """
 name: {name}
@@ -20,6 +21,7 @@ def run(*arguments):
 
 def test_studies_of_one_store_are_joined(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("oodometer.engine.lead.run._open_executor", lambda *given: InProcess())
     assert "does not exist" in str(run("od-test", "nothing").exception)
     (tmp_path / "study.yaml").write_text(STUDY.format(name="one", held="[8, 9]"))
     assert "'study.yaml' is a file" in str(run("od-test", "study.yaml").exception)

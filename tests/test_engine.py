@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 from engine_studies import DETECTORS, make_study, payloads, run_here, run_inside
 
 from oodometer.calls import setting_text
+from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead import collect as collecting
 from oodometer.engine.lead.reported import report_content
 from oodometer.engine.lead.run import count_done, make_plan, read_contents, run_study
+from oodometer.engine.lead.tasks import warm_up
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.upkeep.find import find_artefacts
 from oodometer.engine.upkeep.watch import Progress
@@ -378,12 +381,20 @@ def test_a_lost_checkpoint_is_made_again(tiny_npz, store, epochs_run):
     assert epochs_run.trained == 5
 
 
-def test_workers_share_a_training(tiny_npz, tmp_path):
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Pool]:
+    """Processes that several tests share: to start one takes seconds."""
+    workers = Pool(2, warm_up=warm_up)
+    yield workers
+    workers.close()
+
+
+def test_workers_share_a_training(tiny_npz, two_workers, tmp_path):
     study = epochs_study(tiny_npz(), 2, "best", "last")
     here, pool = FolderStore(tmp_path / "here"), FolderStore(tmp_path / "pool")
     run_here(study, here)
     seen: list[Progress] = []
-    run_study(study, pool, workers=2, progress=seen.append)
+    run_study(study, pool, executor=two_workers, progress=seen.append)
     assert payloads(pool) == payloads(here)
     assert [state.train[0] for state in seen] == sorted(state.train[0] for state in seen)
     assert (seen[-1].train, seen[-1].extract, seen[-1].score) == ((3, 3), (9, 9), (6, 6))
@@ -446,11 +457,11 @@ def test_names_are_checked_before_anything_runs(tiny_npz, changes, sentence):
         make_plan(study, read_contents(study))
 
 
-def test_a_pool_gives_the_same_and_is_remembered(study, tmp_path):
+def test_a_pool_gives_the_same_and_is_remembered(study, two_workers, tmp_path):
     here, pool = FolderStore(tmp_path / "here"), FolderStore(tmp_path / "pool")
     run_here(study, here)
     steps: list[Progress] = []
-    first = run_study(study, pool, workers=2, progress=steps.append)
+    first = run_study(study, pool, executor=two_workers, progress=steps.append)
     assert payloads(pool) == payloads(here), "processes must not change the bytes"
     units = 2 * len(DETECTORS) * 3  # runs, detectors, data sets
     assert steps[-1].score == (units, units) and steps[-1].found == (0, 0, 0)
@@ -623,17 +634,17 @@ def test_a_library_that_only_an_own_detector_imports_is_in_its_key(tmp_path, upg
 def test_a_detector_that_exits_costs_only_itself(tiny_npz, tmp_path):
     name = write_own(tmp_path, "sys.exit(3)", "import sys")
     study = make_study(tiny_npz(), detectors=["energy", name])
-    done = run_cli(study, tmp_path / "store", tmp_path)
+    done = run_cli(study, tmp_path / "store", tmp_path, "--workers", "1")
     assert done.returncode == 3, done.stderr
     assert "failed: 2" in done.stdout and "2 parts missing" in done.stdout
     assert "SystemExit: 3" in done.stdout, "a failure is never hidden"
 
 
-def test_the_table_does_not_tell_how_the_run_went(study, tmp_path):
+def test_the_table_does_not_tell_how_the_run_went(study, two_workers, tmp_path):
     """Settings that fail are in it in the same order and under the same key, resumed or not."""
     study = study.model_copy(update={"detectors": ("knn", "energy")})  # most k are too large
     once, twice = FolderStore(tmp_path / "once"), FolderStore(tmp_path / "twice")
-    first = run_study(study, once, workers=2)
+    first = run_study(study, once, executor=two_workers)
     assert any(part.setting for part in first.missing)
     second = run_here(study, twice)
     for kind in ("tables", "findings"):

@@ -64,6 +64,7 @@ def test_the_sentence_and_no_suggestion_without_candidates():
     [
         ("leaving:anything", "Thing 'leaving:anything' could not be imported: SystemExit: 3."),
         ("leaving.py:any", "Thing 'leaving.py:any' could not be imported: SystemExit: 3."),
+        ("own:anything", "Thing 'own:anything' could not be imported: Own: no."),
         ("here:Kind.mehtod", "Thing 'here:Kind.mehtod' does not exist: 'here' has nothing called "
          "'Kind.mehtod'. Did you mean 'method'?"),
         ("absent.py:a", "Thing 'absent.py:a' could not be imported: the file '{}/absent.py' does "
@@ -75,6 +76,7 @@ def test_what_cannot_be_imported_is_a_sentence(tmp_path, monkeypatch, name, sent
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "leaving.py").write_text("raise SystemExit(3)")
+    (tmp_path / "own.py").write_text("class Own(BaseException): ...\nraise Own('no')\n")
     (tmp_path / "here.py").write_text("class Kind:\n    def method(self): ...\n")
     with pytest.raises(UserError) as caught:
         import_object("Thing", name)

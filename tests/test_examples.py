@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import oodometer.builtin  # noqa: F401 - so that only what examples add is taken back
 from oodometer.cli import app
+from oodometer.engine.executors.in_process import InProcess
 from oodometer.lab.data.encoders import quiet_transformers
 from oodometer.study import load_study
 
@@ -105,6 +106,8 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("oodometer.web.server.default_folder", lambda: tmp_path / "index")
     monkeypatch.setattr("oodometer.web.server.serve", lambda *stores, **options: None)  # for ever
+    # Other tests start workers; here they would take longer than what they do.
+    monkeypatch.setattr("oodometer.engine.lead.run._open_executor", lambda *given: InProcess())
     write_results()
     for name, part in user["outputs"].items():
         named = {key.removeprefix("head."): value for key, value in part.tensors().items()}

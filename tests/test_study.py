@@ -160,6 +160,11 @@ def test_paths_are_relative_to_the_study_file(tmp_path):
         ({"name": datetime.date(2026, 1, 2)}, "'name' is 2026-01-02, but must be text"),
         ({"name": "../up"}, "must start with a letter \\(a-z\\) or a digit and may contain only"),
         ({"factors": [{"field": "seed"}]}, r"lacks the key 'factors \(entry 1\).levels'"),
+        ({"base": {"data": "digits", "epochs": 10**20}}, "'base.epochs' is 10+, but must be less"),
+        (
+            {"factors": [{"field": f, "levels": list(range(1, 400))} for f in ("seed", "width")]},
+            "has 159,201 runs, the combinations of all levels; at most 100,000 are",
+        ),
         ({"scales": ["smoke"]}, "'scales' is .*, but must be a mapping of keys to values"),
         (
             {"scales": {"smoke": {"bse": {}}}},

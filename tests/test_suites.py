@@ -331,6 +331,11 @@ def test_the_commands_make_and_score(suite, store, stripes, tmp_path, monkeypatc
     (tmp_path / "bad.yaml").write_text("a: [")
     done = CliRunner().invoke(cli, ["suite", "score", "energy", "--suite", "bad.yaml"])
     assert "not valid YAML" in str(done.exception)
+    (tmp_path / "study.yaml").write_text("name: x")
+    os.mkfifo(tmp_path / "pipe")
+    for out, problem in (("study.yaml", "is the study itself"), ("pipe", "is a pipe or a device")):
+        done = CliRunner().invoke(cli, ["suite", "make", "study.yaml", "--out", out])
+        assert problem in str(done.exception)
     # Every score is in the store already, so this trains nothing.
     done = CliRunner().invoke(
         cli, ["suite", "score", "energy", "--store", str(store.folder), "--workers", "1"]

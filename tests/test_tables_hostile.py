@@ -216,6 +216,12 @@ def test_more_columns_than_any_results_table_has_are_refused(tmp_path):
         read_results(wide)
 
 
+def test_a_line_that_no_table_has_is_refused(tmp_path):
+    (tmp_path / "line.csv").write_bytes(b"0" * ((1 << 24) + 1))
+    with pytest.raises(UserError, match="has a line of more than 16,777,216 characters"):
+        read_results(tmp_path / "line.csv")
+
+
 @pytest.mark.parametrize("letters", ["x", "ab ", "a=1,", "\\a", "[a]("])
 def test_a_name_of_100_000_letters_costs_seconds_at_most(tmp_path, letters):
     name = letters * (100_000 // len(letters))

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from oodometer.comparison import Evaluation, conclude
 from oodometer.detector_families import family_of
 from oodometer.errors import UserError, unknown
+from oodometer.files import real_path
 from oodometer.fitted.answers import answers_for
 from oodometer.fitted.images import Pictures
 from oodometer.lab.asking.extract import extract
@@ -246,9 +247,9 @@ def _run_names(weights: Sequence[Path]) -> list[str]:
     """Names of runs: those of their files, and as much of the path as distinguishes them."""
     known = set()
     for path in weights:
-        if path.resolve() in known:
+        if real_path(path) in known:
             raise UserError(f"weights name '{path}' twice.")
-        known.add(path.resolve())
+        known.add(real_path(path))
     for parts in range(1, 1 + max(len(path.parts) for path in weights)):
         names = ["/".join((*path.parts[-parts:-1], path.stem)) for path in weights]
         if len(set(names)) == len(names):

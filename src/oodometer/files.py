@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from oodometer.errors import UserError
@@ -11,15 +12,23 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by which spreadsheets know formula
 RATIO = 200  # beyond that, no data shrink by more: what does is a bomb
 
 
+def real_path(path: Path) -> Path:
+    """An absolute path without links; of a link that leads to itself, the link.
+
+    `Path.resolve` raises there, before Python 3.13.
+    """
+    return Path(os.path.realpath(path))
+
+
 def refuse_special(path: Path, title: str) -> None:
     """Raise if something is there that is neither file nor folder: reading it may never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{title} '{path}' is a pipe or a device, not a file.")
 
 
-def most_unpacked(packed: int) -> int:
-    """How many bytes may come out of a compressed file of this size."""
-    return max(HARMLESS, RATIO * packed)
+def most_unpacked(packed: int, harmless: int = HARMLESS) -> int:
+    """How many bytes may come out of a compressed file of this size; `harmless` in any case."""
+    return max(harmless, RATIO * packed)
 
 
 def inert(cell: object) -> object:

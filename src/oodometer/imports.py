@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from oodometer.errors import UserError, describe, nearest
+from oodometer.files import real_path
 
 
 @contextmanager
@@ -67,13 +68,13 @@ def import_module(title: str, name: str) -> ModuleType:
     try:
         with exits_caught():
             if name.endswith(".py"):
-                return _import_file(title, Path(name).resolve())
+                return _import_file(title, real_path(Path(name)))
             if str(Path.cwd()) not in sys.path:
                 sys.path.insert(0, str(Path.cwd()))
             return importlib.import_module(name)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as problem:
+    except BaseException as problem:  # also one that ends programs, or a kind of their own
         sentence = f"{title} could not be imported: {describe(problem)}"
         raise UserError(f"{sentence.rstrip('.')}.") from problem
 

@@ -35,6 +35,11 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", help="Print tables, caveats and all notes, too.")
 ]
 _LONGEST_WORD, _LONGEST_SENTENCE = 400, 2000  # letters of an error message
+# What is wrong with a path that a user gave, wherever it is first used.
+_OF_PATHS = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV),
+)
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -69,6 +74,10 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as problem:
+        if problem.errno in _OF_PATHS and problem.filename is not None:
+            path = _printable(f"'{os.fsdecode(problem.filename)}'")
+            sys.stderr.write(f"oodometer: {path} cannot be used: {problem.strerror}.\n")
+            sys.exit(2)
         if problem.errno != errno.ENOSPC:
             end_with(unexpected(problem))
         os.dup2(

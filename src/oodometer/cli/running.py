@@ -151,7 +151,7 @@ def stoppable() -> Iterator[None]:
     except _Stopped as request:
         sys.stderr.write(f"oodometer: interrupted; {RESUME}\n")
         sys.exit(128 + request.number)
-    except UserError:
+    except (UserError, OSError):  # `main` reports them
         raise
     except Exception as problem:  # noqa: BLE001 - the last to report it
         end_with(f"{unexpected(problem)} {RESUME.capitalize()}")

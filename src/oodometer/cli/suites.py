@@ -12,6 +12,7 @@ from oodometer.cli.common import app
 from oodometer.cli.running import stoppable
 from oodometer.cli.studies import Cores, at_scale, find_study
 from oodometer.errors import UserError
+from oodometer.files import real_path, refuse_special
 
 suites = typer.Typer(no_args_is_help=True, help="Suites: score any detector on fixed data sets.")
 app.add_typer(suites, name="suite")
@@ -28,6 +29,9 @@ def make(
     """Make a suite of a study: fix its evaluation sets by digest."""
     from oodometer.suites.suite import make_suite
 
+    refuse_special(out, "Suite")
+    if real_path(out) == real_path(Path(study)):
+        raise UserError(f"'{out}' is the study itself: name another file with --out.")
     suite = make_suite(at_scale(find_study(study), scale))
     try:
         out.write_text(suite.to_yaml(), encoding="utf-8")

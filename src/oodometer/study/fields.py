@@ -84,8 +84,8 @@ class TrainSpec(BaseModel):
     width: Annotated[StrictInt, Field(ge=1, le=2**16)] | None = None  # None: that of the network
     optimizer: str = "adam"
     learning_rate: Annotated[Number, Field(gt=0)] | None = None  # None: that of the optimizer
-    epochs: Annotated[StrictInt, Field(ge=1)] = 10
-    batch_size: Annotated[StrictInt, Field(ge=1)] = 32
+    epochs: Annotated[StrictInt, Field(ge=1, le=10**8)] = 10
+    batch_size: Annotated[StrictInt, Field(ge=1, le=10**8)] = 32
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32), _REPEAT] = 0  # of weights and batches
     weight_decay: Annotated[Number, Field(ge=0)] = 0.0
     gradient_norm: Annotated[Number, Field(ge=0)] = 0.0  # clipped to this norm; 0: never

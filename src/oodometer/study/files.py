@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from yaml.reader import ReaderError
 
 from oodometer.errors import UserError, no_file
-from oodometer.files import refuse_special
+from oodometer.files import real_path, refuse_special
 from oodometer.study.complaints import explain
 from oodometer.study.fields import FILE_IN_A_FIELD, Factor
 from oodometer.study.study import Study
@@ -46,7 +46,7 @@ def load_study(path: str | Path) -> Study:
         content = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
         raise UserError(f"Study file '{path}'{_yaml_error(problem)}.") from None
-    return parse_study(content, f"Study file '{path}'", path.parent.resolve())
+    return parse_study(content, f"Study file '{path}'", real_path(path.parent))
 
 
 def to_yaml(study: Study) -> str:
@@ -94,10 +94,10 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 def _with_absolute_paths(study: Study, folder: Path) -> Study:
     def beside(file: str) -> str:
         # A file that is not next to the study may be in the data folder.
-        place = (folder / file).resolve()
+        place = real_path(folder / file)
         return str(place) if place.exists() else file
 
-    return _with_paths(study, lambda path: str((folder / path).resolve()), beside)
+    return _with_paths(study, lambda path: str(real_path(folder / path)), beside)
 
 
 def without_folders(study: Study) -> Study:
@@ -154,7 +154,7 @@ def _with_paths(
     def located(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(renamed(name) for name in names)
 
-    def resolved(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
+    def with_files(detectors: Literal["all"] | tuple[str, ...] | None) -> object:
         if detectors is None or detectors == "all":
             return detectors
         return tuple(with_file(name) for name in detectors)
@@ -165,7 +165,7 @@ def _with_paths(
                 "base": of_base(scale.base),
                 "factors": of_factors(scale.factors),
                 "ood": None if scale.ood is None else located(scale.ood),
-                "detectors": resolved(scale.detectors),
+                "detectors": with_files(scale.detectors),
             }
         )
         for name, scale in study.scales.items()
@@ -175,7 +175,7 @@ def _with_paths(
             "base": study.base.model_copy(update=of_base(dict(study.base))),
             "factors": of_factors(study.factors),
             "ood": located(study.ood),
-            "detectors": resolved(study.detectors),
+            "detectors": with_files(study.detectors),
             "scales": scales,
         }
     )

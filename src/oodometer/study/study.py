@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +21,8 @@ from oodometer.study.fields import (
     Searches,
     TrainSpec,
 )
+
+MOST_RUNS = 100_000  # of one study
 
 
 class Study(BaseModel):
@@ -55,6 +58,12 @@ class Study(BaseModel):
         _refuse_repeats("factors", fields)
         for factor in self.factors:
             _refuse_repeats(f"levels of factor '{factor.field}'", factor.levels)
+        many = prod(len(factor.levels) for factor in self.factors)
+        if self.design == "grid" and many > MOST_RUNS:
+            raise UserError(
+                f"Study '{self.name}' has {many:,} runs, the combinations of all levels; at most "
+                f"{MOST_RUNS:,} are possible."
+            )
         _refuse_repeats("ood", self.ood)
         _refuse_repeats("protocols", self.protocols)
         if self.detectors != "all":

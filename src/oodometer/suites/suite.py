@@ -11,7 +11,7 @@ import yaml
 from oodometer.engine.lead.run import read_contents
 from oodometer.engine.plan.keys import digest
 from oodometer.errors import UserError, no_file
-from oodometer.files import refuse_special
+from oodometer.files import real_path, refuse_special
 from oodometer.study import Study, parse_study
 
 VERSION = 1  # of the file
@@ -84,7 +84,7 @@ def load_suite(path: Path) -> Suite:
     sets = content.get("sets")
     if not isinstance(sets, dict) or not all(isinstance(own, dict) for own in sets.values()):
         raise UserError(f"Suite '{path}' must say under 'sets' what each run scores.")
-    study = parse_study(content.get("study"), f"Suite '{path}'", path.parent.resolve())
+    study = parse_study(content.get("study"), f"Suite '{path}'", real_path(path.parent))
     named = {str(run): {str(k): str(v) for k, v in own.items()} for run, own in sets.items()}
     return Suite(study, named)
 

@@ -358,5 +358,5 @@ def check_device(device: str, *, here: bool) -> None:
 
 
 def _check_device_name(device: str) -> None:
-    if re.fullmatch(r"(cpu|cuda|mps)(:\d+)?", device) is None:
+    if re.fullmatch(r"(cpu|cuda|mps)(:\d{1,2})?", device) is None:
         raise unknown("device", device, ["cpu", "cuda", "cuda:0", "mps"])

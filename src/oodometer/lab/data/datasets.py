@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from oodometer.calls import Setting, parse_call
 from oodometer.errors import UserError, unknown
+from oodometer.files import real_path
 from oodometer.lab.data import catalog
 from oodometer.lab.data.cards import CARDS, Card
 from oodometer.lab.data.readers import (
@@ -241,7 +242,7 @@ def _locate(data: str, size: tuple[int, int] | None = None) -> _Place:
         forms = ", ".join(known.summary for known in FORMATS.values())
         raise UserError(f"'{data}' has an unsupported format; supported: {forms}.")
     plain = path if path.suffix not in (".gz", ".bz2") else path.with_suffix("")
-    name = path.resolve().name if path.is_dir() else plain.stem
+    name = real_path(path).name if path.is_dir() else plain.stem
     return _Place(name, path, format, None, size)
 
 

@@ -32,6 +32,7 @@ _OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
 _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
 _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
+_LONGEST_LINE = 1 << 24  # characters, on average: no table has such
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,8 @@ def read_file(path: Path) -> dict[str, Table]:
     if suffix in (".xlsx", ".xlsm"):
         raise UserError(f"'{file}' is not a workbook, though its name says so.")
     text = _decoded(content, file)
+    if len(text) > _LONGEST_LINE * (1 + text.count("\n")):
+        raise UserError(f"'{file}' has a line of more than {_LONGEST_LINE:,} characters.")
     start = text.lstrip()[:200].casefold()
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
         return {"": Table(_from_json(text, file))}
@@ -120,7 +123,7 @@ def _part_named(path: Path) -> tuple[Path, str]:
 
 
 def _unpacked(content: bytes, file: Path) -> bytes:
-    most = min(_LARGEST, most_unpacked(len(content)))
+    most = min(_LARGEST, most_unpacked(len(content), harmless=1 << 24))
     try:
         with _opened(content) as packed:
             inside = packed.read(most + 1)
