@@ -46,21 +46,38 @@ def _gallery(table: ScoreTable, made: Found) -> Gallery:
     about = table.sets[made.name]
     known = table.scores(made.run, about.against, table.id)
     ranked = np.sort(known) if known is not None else np.zeros(0)
+    scores = np.stack([made.clean_scores, made.scores])[:, made.rows]
+    ranks = np.searchsorted(ranked, scores, side="left")
+    written = _written(scores)
     pictures: list[Picture] = []
-    for place, row in enumerate(made.rows):
-        if len(made.clean):
-            rank = np.searchsorted(ranked, made.clean_scores[row], side="left")
-            pictures.append(picture(made.clean[place], f"clean, rank {rank:,}"))
-        rank = np.searchsorted(ranked, made.scores[row], side="left")
-        pictures.append(picture(made.images[place], f"found, rank {rank:,}"))
+    for place, image in enumerate(made.images):
+        ends = slice(0 if len(made.clean) else 1, 2)
+        rank = " → ".join(f"{value:,}" for value in ranks[ends, place])
+        score = " → ".join(words[place] for words in written[ends])
+        before = made.clean[place] if len(made.clean) else None
+        pictures.append(picture(image, f"rank {rank}\nscore {score}", before))
     return Gallery(
         f"found {made.name}",
         f"What fools {about.against}: {about.by} of {about.of}",
         tuple(pictures),
         f"The {len(made.rows)} images with the lowest scores"
         f"{', each after the image that it was made from' if len(made.clean) else ''}. Rank: how "
-        f"many of {len(ranked):,} known samples score lower.",
+        f"many of {len(ranked):,} known samples score lower; 95% of known samples score below "
+        f"{_written(np.quantile(known, [[_ACCEPTED]]), scores)[0][0]}."
+        if known is not None
+        else "",
     )
+
+
+def _written(
+    values: NDArray[np.float64], like: NDArray[np.float64] | None = None
+) -> list[list[str]]:
+    """Scores with as many decimal places as their spread, or that of others, asks for."""
+    known = values if like is None else like
+    finite = known[np.isfinite(known)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    places = min(6, max(0, 2 - int(np.floor(np.log10(spread))))) if spread > 0 else 3
+    return [[f"{value:.{places}f}".replace("-", "−") for value in row] for row in values]
 
 
 def searches_table(table: ScoreTable, found: Iterable[Found]) -> Table:
