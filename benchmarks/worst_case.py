@@ -4,7 +4,8 @@ python benchmarks/worst_case.py STUDY... --store STORE --write docs/results/wors
 
 A row per study, outlier set, variation and detector: the AUROC on clean outliers and on what was
 found, with 95% intervals, the share of found outliers that are accepted where 95% of known data
-are, and MinRank. Rows of the same study are replaced. `make docs` makes the page of it.
+are, and MinRank with its standard error over runs and over repeats of the search. Rows of the same
+study are replaced. `make docs` makes the page of it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ def rows_of(outcome: Outcome, store: Store) -> Iterator[dict[str, object]]:
     table = bytes_to_table(store.view("tables", outcome.table_key))
     for part in searches(table):
         for name in part.detectors:
-            ranks = part.lowest_ranks(name, part.found[name])
-            error = ranks.std(ddof=1) / len(ranks) ** 0.5 if len(ranks) > 1 else None
+            rank = part.lowest_rank(name)
             yield {
                 "study": outcome.study.name,
                 "outliers": part.outliers,
@@ -43,10 +43,16 @@ def rows_of(outcome: Outcome, store: Store) -> Iterator[dict[str, object]]:
                 **_written("clean", part.clean(name)),
                 **_written("worst", part.worst(name)),
                 "found accepted": f"{part.accepted(name, part.found[name]):.3f}",
-                "lowest rank": f"{ranks.mean():.1f}",
-                "standard error": "" if error is None else f"{error:.1f}",
+                "lowest rank": f"{rank.mean:.1f}",
+                "standard error": _error(rank.errors["runs"]),
                 "known": part.known,
+                "repeats": rank.ranks.shape[1],
+                "standard error over repeats": _error(rank.errors["repeats"]),
             }
+
+
+def _error(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
 
 
 def _written(title: str, made: Estimate) -> dict[str, str]:
@@ -72,7 +78,10 @@ def main() -> None:
             raise SystemExit(f"{given.store} has no finished study '{name}': {', '.join(finished)}")
         rows += rows_of(finished[name], store)
     with given.write.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        columns = list(
+            dict.fromkeys(name for row in rows for name in row)
+        )  # earlier rows have less
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import oodometer.builtin  # noqa: F401 - importing registers them
@@ -22,12 +23,15 @@ from oodometer.calls import Setting
 from oodometer.needs import LAYERS, in_text
 from oodometer.outputs import Head, Outputs
 from oodometer.registry import DETECTORS, Detector
+from oodometer.stats.agreement import tau_matrix
 
 HERE = Path(__file__).parent
 TRAINED, FIGURES = HERE / "trained-detectors.md", HERE / "results" / "trained-detectors.csv"
 GENERATORS, QUALITY = HERE / "generators.md", HERE / "results" / "generators.csv"
 WORST, FOUND = HERE / "worst-case.md", HERE / "results" / "worst-case.csv"
 TABLE_2 = HERE / "results" / "evg-table2.csv"  # of Yoon et al. 2022
+IN_TABLE_2 = "evg-cifar10"  # the study of that table, at any scale
+Published = dict[tuple[str, str, str], str]  # detector, outlier set, variation -> AUROC
 EXPOSED = HERE / "results" / "outlier-classifiers.csv"  # of those that learn from outliers
 SPEED = HERE / "results" / "detector-model-speed.csv"
 PAGE, COSTS = HERE / "detectors.md", HERE.parent / "benchmarks" / "detector_costs.json"
@@ -281,40 +285,89 @@ def worst_case_page() -> str:
             (row["detector"], row["outliers"], row["variation"]): row["AUROC"]
             for row in csv.DictReader(file)
         }
-    tables = [
-        f"{_caption(rows, study)}\n\n{_worst(rows, study, published)}"
-        for study in dict.fromkeys(row["study"] for row in rows)
-    ]
+    return worst_case_tables(text, rows, published)
+
+
+def worst_case_tables(text: str, rows: list[dict[str, str]], published: Published) -> str:
+    """The same page with tables of these rows, for studies of the paper beside its Table 2."""
+    tables = []
+    for study in dict.fromkeys(row["study"] for row in rows):
+        own = [row for row in rows if row["study"] == study]
+        paper = published if study.startswith(IN_TABLE_2) else {}
+        tables.append(f"{_caption(own, paper)}\n\n{_worst(own, paper)}")
+        tables += [f"{agreement(own, paper)}\n"] if paper else []
     marks = "(<!-- worst case -->\n).*?(<!-- end -->)"
     return re.sub(marks, lambda found: found[1] + "\n".join(tables) + found[2], text, flags=re.S)
 
 
-def _caption(rows: list[dict[str, str]], study: str) -> str:
-    one = next(row for row in rows if row["study"] == study)
+def _caption(rows: list[dict[str, str]], published: Published) -> str:
+    one = rows[0]
     return (
-        f"`{study}`: {one['runs']} training runs, {one['images']} images, {one['steps']} steps. "
-        "Mean AUROC over runs." + " In brackets: Table 2 of the paper." * ("cifar10" in study)
+        f"`{one['study']}`: {one['runs']} training runs, {one['images']} images, {one['steps']} "
+        "steps. Mean AUROC over runs." + " In brackets: Table 2 of the paper." * bool(published)
     )
 
 
-def _worst(
-    rows: list[dict[str, str]], study: str, published: dict[tuple[str, str, str], str]
-) -> str:
-    """A line per outlier set and detector, a column for clean outliers and each variation."""
-    own = [row for row in rows if row["study"] == study]
-    columns = ["clean", *dict.fromkeys(row["variation"] for row in own)]
-    values = {
+def _measured(rows: list[dict[str, str]]) -> dict[tuple[str, str, str], float]:
+    """AUROC by outlier set, detector and column: clean, or a variation."""
+    return {
         (row["outliers"], row["detector"], title): float(row[f"{kind} AUROC"])
-        for row in own
+        for row in rows
         for title, kind in (("clean", "clean"), (row["variation"], "worst"))
     }
+
+
+def _in_paper(published: Published, outliers: str, detector: str, column: str) -> float | None:
+    """What Table 2 says, which knows one autoencoder, one PixelCNN++ and one generator."""
+    name, variation = (text.partition("(")[0] for text in (detector, column))
+    value = published.get((name, outliers, "gan" if variation == "stylegan2" else variation))
+    return float(value) if value else None
+
+
+def agreement(rows: list[dict[str, str]], published: Published) -> str:
+    """In which directions measured and published figures agree: in orders, and in what is lost."""
+    measured = _measured(rows)
+    both = {
+        key: (value, paper)
+        for key, value in measured.items()
+        if (paper := _in_paper(published, *key)) is not None
+    }
+    columns = list(dict.fromkeys((outliers, column) for outliers, _, column in both))
+    taus: dict[str, list[str]] = {}
+    for outliers, column in columns:
+        pairs = [pair for (o, _, c), pair in both.items() if (o, c) == (outliers, column)]
+        tau = tau_matrix(pairs)[0, 1] if len(pairs) > 1 else float("nan")
+        taus.setdefault(outliers, []).append(f"{column} {tau:.2f} (n = {len(pairs)})")
+    moved = {
+        key: [np.sign(worst - clean) for worst, clean in zip(pair, both[clean_key], strict=True)]
+        for key, pair in both.items()
+        if key[2] != "clean" and (clean_key := (*key[:2], "clean")) in both
+    }
+    other = [f"{d} on {o}, {c}" for (o, d, c), (ours, theirs) in moved.items() if ours != theirs]
+    lines = [
+        f"Order of detectors, Kendall τ between measured and published AUROC, {outliers}: "
+        f"{', '.join(parts)}."
+        for outliers, parts in taus.items()
+    ]
+    same = f"{len(moved) - len(other)} of {len(moved)}"
+    lines.append(
+        f"From clean outliers to the worst case, the AUROC moves in the published direction in "
+        f"{same} cases{', but not for ' * bool(other)}{', '.join(other)}."
+    )
+    return "\n".join(f"- {line}" for line in lines) + "\n"
+
+
+def _worst(own: list[dict[str, str]], published: Published) -> str:
+    """A line per outlier set and detector, a column for clean outliers and each variation."""
+    columns = ["clean", *dict.fromkeys(row["variation"] for row in own)]
+    values = _measured(own)
     lines = [["outliers", "detector", *columns], ["---"] * (2 + len(columns))]
     for outliers, detector in dict.fromkeys((row["outliers"], row["detector"]) for row in own):
         cells = []
         for title in columns:
             value = values.get((outliers, detector, title))
-            paper = published.get((detector.partition("(")[0], outliers, title))
-            beside = f" ({paper})" if paper and "cifar10" in study else ""
+            paper = _in_paper(published, outliers, detector, title)
+            beside = "" if paper is None else f" ({paper:.3f})"
             cells.append("" if value is None else f"{value:.3f}{beside}")
         lines.append([outliers, detector, *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

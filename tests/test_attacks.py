@@ -15,6 +15,7 @@ import oodometer as om
 from oodometer.cli import app
 from oodometer.errors import UserError
 from oodometer.lab.search import generated
+from oodometer.pictures import picture
 from oodometer.protocols.worst_case.protocol import worst_case
 from oodometer.scores import ScoreRow, ScoreTable, SetInfo
 
@@ -65,7 +66,7 @@ def test_auroc_and_lowest_rank_agree_with_counting_pairs(attacked: om.Attack) ->
         assert found is not None
         above = (found[:, None] > known).mean() + (found[:, None] == known).mean() / 2
         assert row[table.columns.index("worst AUROC")].value == pytest.approx(above)  # type: ignore[union-attr]
-        assert row[table.columns.index("lowest rank")] == str((known < found.min()).sum())
+        assert row[table.columns.index("lowest rank")] == (known < found.min()).sum()
 
 
 def test_half_of_the_known_data_standardizes_and_the_other_half_is_compared(
@@ -87,11 +88,26 @@ def test_the_gallery_shows_what_was_found_beside_where_it_came_from(attacked: om
     (finding,) = attacked.findings
     gallery = finding.galleries[0]
     assert gallery.title == "What fools brightness: color of bright"
-    assert len(gallery.pictures) == 16
-    captions = [part.caption for part in gallery.pictures]
-    assert captions[0] == "clean, rank 100"
-    assert captions[1].startswith("found, rank ")
-    assert int(captions[1].rpartition(" ")[2]) < 50
+    assert len(gallery.pictures) == 8 and all(part.before for part in gallery.pictures)
+    _, _, search = attacked.searches[0]
+    row = int(np.argmin(search.scores))
+    known = attacked.table.scores("", "brightness", "id")
+    assert known is not None
+    before, after = (int((known < s[row]).sum()) for s in (search.clean_scores, search.scores))
+    scores = f"{search.clean_scores[row]:.3f} → {search.scores[row]:.3f}"
+    assert gallery.pictures[0].caption == f"rank {before} → {after}\nscore {scores}"
+    assert before == 100 and after < 50
+    assert picture(search.images[row].numpy()).png == gallery.pictures[0].png
+
+
+def test_one_figure_shows_the_order_before_and_after(attacked: om.Attack) -> None:
+    (finding,) = attacked.findings
+    (figure,) = (series for series in finding.series if series.kind == "ranks")
+    shown = {(point["label"], point["case"]): point["value"] for point in figure.points}
+    table = finding.tables[0]
+    for row in table.rows:
+        ends = f"{shown[row[0], 'clean']} → {shown[row[0], 'color']}"
+        assert row[table.columns.index("place")] == ends
 
 
 def test_comparisons_do_not_read_what_was_searched_for(attacked: om.Attack) -> None:

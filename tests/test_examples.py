@@ -131,10 +131,43 @@ def test_shell_examples(commands, user, tmp_path, monkeypatch):
             assert result.exit_code == 0, f"{line}: {result.output} {result.exception}"
 
 
-def test_the_pages_of_detectors_are_up_to_date():
+@pytest.fixture(scope="module")
+def pages():
     spec = importlib.util.spec_from_file_location("make_pages", ROOT / "docs" / "make_pages.py")
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_worst_case_is_shown_beside_the_published_table(pages):
+    """Made-up figures: in each column one pair in another order, and one that does not fall."""
+    published, rows = {}, []
+    figures = {  # clean and worst, as published and as measured
+        "glow": (0.1, 0.0, 0.2, 0.1), "pixelcnn(variant=evg)": (0.3, 0.2, 0.4, 0.3),
+        "ssd": (0.5, 0.4, 0.8, 0.2), "csi": (0.7, 0.6, 0.7, 0.75), "knn": (None, None, 0.9, 0.9),
+    }  # fmt: skip
+    for name, (clean, worst, *ours) in figures.items():
+        if clean is not None:
+            published[name.partition("(")[0], "svhn", "clean"] = str(clean)
+            published[name.partition("(")[0], "svhn", "gan"] = str(worst)
+        about = {"study": "evg-cifar10-small", "outliers": "svhn", "detector": name, "runs": "3",
+                 "variation": "stylegan2(truncation=0.9)", "images": "50", "steps": "40",
+                 "clean AUROC": str(ours[0]), "worst AUROC": str(ours[1])}  # fmt: skip
+        rows.append(about)
+    other = [row | {"study": "evg-mnist-small", "outliers": "kmnist"} for row in rows]
+    page = "before\n<!-- worst case -->\nold\n<!-- end -->\nafter"
+    text = pages.worst_case_tables(page, rows + other, published)
+    assert "old" not in text and text.startswith("before") and text.endswith("after")
+    assert "| svhn | pixelcnn(variant=evg) | 0.400 (0.300) | 0.300 (0.200) |" in text
+    assert "| svhn | knn | 0.900 | 0.900 |" in text and "| kmnist | glow | 0.200 | 0.100 |" in text
+    # Of 6 pairs, one is in another order: ssd and csi clean, pixelcnn and ssd in the worst case.
+    gan = "stylegan2(truncation=0.9)"
+    assert f"svhn: clean 0.67 (n = 4), {gan} 0.67 (n = 4)." in text
+    assert f"in 3 of 4 cases, but not for csi on svhn, {gan}." in text
+    assert text.count("Kendall") == 1
+
+
+def test_the_pages_of_detectors_are_up_to_date(pages):
     assert pages.PAGE.read_text(encoding="utf-8") == pages.page(), "run: make docs"
     assert pages.TRAINED.read_text(encoding="utf-8") == pages.trained_page(), "run: make docs"
     known = pages.GENERATORS.read_text(encoding="utf-8")

@@ -20,18 +20,23 @@ _GREY, _COLOR = 0, 2  # colour types of PNG
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture, as the text of its PNG file in base64, and what is said below it."""
+    """One picture, as the text of its PNG file in base64, and what is said below it.
+
+    `before` is that of the picture it was made from, which is shown beside it.
+    """
 
     png: str
     caption: str = ""
+    before: str = ""
 
     def __post_init__(self) -> None:
-        try:
-            content = base64.b64decode(self.png, validate=True)
-        except (binascii.Error, ValueError):
-            content = b""
-        if not content.startswith(_SIGNATURE):
-            raise UserError("A picture must be a PNG file in base64: see pictures.picture().")
+        for png in (self.png, self.before) if self.before else (self.png,):
+            try:
+                content = base64.b64decode(png, validate=True)
+            except (binascii.Error, ValueError):
+                content = b""
+            if not content.startswith(_SIGNATURE):
+                raise UserError("A picture must be a PNG file in base64: see pictures.picture().")
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,16 @@ class Gallery:
     note: str = ""
 
 
-def picture(pixels: NDArray[Any], caption: str = "") -> Picture:
+def picture(pixels: NDArray[Any], caption: str = "", before: NDArray[Any] | None = None) -> Picture:
     """Make a picture of an image: (channels, height, width) or (height, width), bytes or [0, 1].
 
     One channel is grey, three are red, green and blue; of any other number, the mean is shown.
+    `before` is the image that it was made from, to be shown beside it.
     """
+    return Picture(_png(pixels), caption, "" if before is None else _png(before))
+
+
+def _png(pixels: NDArray[Any]) -> str:
     values = np.asarray(pixels)
     if values.ndim == 2:
         values = values[None]
@@ -66,7 +76,7 @@ def picture(pixels: NDArray[Any], caption: str = "") -> Picture:
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 9)), (b"IEND", b""))
     content = _SIGNATURE + b"".join(_chunk(*chunk) for chunk in chunks)
-    return Picture(base64.b64encode(content).decode(), caption)
+    return base64.b64encode(content).decode()
 
 
 def _chunk(name: bytes, content: bytes) -> bytes:

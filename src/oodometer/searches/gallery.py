@@ -60,22 +60,39 @@ def found_gallery(
 ) -> Gallery:
     """What one search has found, by its arrays (`SHOWN_ARRAYS`), ranked among known scores."""
     rows, clean = arrays["shown/rows"], arrays["shown/clean"]
-    ranked = np.sort(known)
+    scores = np.stack([arrays["clean_scores"], arrays["scores"]])[:, rows]
+    ranks = np.searchsorted(np.sort(known), scores, side="left")
+    written = _written(scores)
     pictures: list[Picture] = []
-    for place, row in enumerate(rows):
-        if len(clean):
-            rank = np.searchsorted(ranked, arrays["clean_scores"][row], side="left")
-            pictures.append(picture(clean[place], f"clean, rank {rank:,}"))
-        rank = np.searchsorted(ranked, arrays["scores"][row], side="left")
-        pictures.append(picture(arrays["shown/found"][place], f"found, rank {rank:,}"))
+    for place, image in enumerate(arrays["shown/found"]):
+        ends = slice(0 if len(clean) else 1, 2)
+        rank = " → ".join(f"{value:,}" for value in ranks[ends, place])
+        score = " → ".join(words[place] for words in written[ends])
+        before = clean[place] if len(clean) else None
+        pictures.append(picture(image, f"rank {rank}\nscore {score}", before))
+    limit = ""
+    if len(known):
+        accepted = _written(np.quantile(known, [[_ACCEPTED]]), scores)[0][0]
+        limit = f"; 95% of known samples score below {accepted}"
     return Gallery(
         f"found {name} against {against}",
         f"What fools {against}: {name}",
         tuple(pictures),
         f"The {len(rows)} images with the lowest scores"
         f"{', each after the image that it was made from' if len(clean) else ''}. Rank: how "
-        f"many of {len(ranked):,} known samples score lower.",
+        f"many of {len(known):,} known samples score lower{limit}.",
     )
+
+
+def _written(
+    values: NDArray[np.float64], like: NDArray[np.float64] | None = None
+) -> list[list[str]]:
+    """Scores with as many decimal places as their spread, or that of others, asks for."""
+    known = values if like is None else like
+    finite = known[np.isfinite(known)]
+    spread = float(np.ptp(finite)) if finite.size else 0.0
+    places = min(6, max(0, 2 - int(np.floor(np.log10(spread))))) if spread > 0 else 3
+    return [[f"{value:.{places}f}".replace("-", "−") for value in row] for row in values]
 
 
 def searches_table(table: ScoreTable, found: Iterable[Found]) -> Table:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, themed
+from oodometer.finding import Claim, Finding, Series, themed
 from oodometer.protocols.common.sources import left_out_claims
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
@@ -23,7 +23,15 @@ from oodometer.protocols.common.words import (
     points_and_p,
 )
 from oodometer.protocols.worst_case.searched import Searched, searches
-from oodometer.protocols.worst_case.survival import Survival, survival_claims
+from oodometer.protocols.worst_case.survival import survival_claims
+from oodometer.protocols.worst_case.views import (
+    by_outliers,
+    intervals,
+    losses_table,
+    places,
+    transfer_map,
+    transfer_table,
+)
 from oodometer.scores import ScoreTable
 
 _CHANCE = 0.5
@@ -60,10 +68,9 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
             *themed("changes", claims),
             *left_out_claims(shared, "How far retraining would move the worst case", _ONE_CASE),
         ),
-        tables=tuple(_table(part) for part in searched)
-        + tuple(_transfer_table(part) for part in searched if len(part.found) > 1),
-        series=tuple(_intervals(part) for part in searched)
-        + tuple(_transfer_map(part) for part in searched if len(part.found) > 1),
+        tables=tuple(losses_table(part) for part in searched)
+        + tuple(transfer_table(part) for part in searched if len(part.found) > 1),
+        series=tuple(_figures(searched)),
         caveats=tuple(caveats),
         missing=missing_lines(table.missing, len(table.runs)),
         facts=(
@@ -182,7 +189,7 @@ def _loss_claim(part: Searched) -> Claim:
         )
     kept = [name for name in part.detectors if name not in lost]
     who = (
-        f"all {len(lost)} detectors"
+        ("both detectors" if len(lost) == 2 else f"all {len(lost)} detectors")
         if not kept and len(lost) > 1
         else listing(lost)
         if len(lost) < 4
@@ -194,106 +201,9 @@ def _loss_claim(part: Searched) -> Claim:
     )
 
 
-def _table(part: Searched) -> Table:
-    rows: list[tuple[TableCell, ...]] = []
-    survival = Survival(part) if len(part.runs) > 1 else None
-    places = {name: place for place, name in enumerate(part.clean_order, 1)}
-    ranks = {name: part.lowest_rank(name) for name in part.found}
-    known = [
-        kind for rank in ranks.values() for kind, error in rank.errors.items() if error is not None
-    ]
-    errors = tuple(kind for kind in ("runs", "repeats") if kind in known)
-    for place, name in enumerate(part.detectors, 1):
-        loss, found = part.losses[name], part.found[name]
-        rank = ranks[name]
-        rows.append(
-            (
-                name,
-                part.clean(name),
-                part.worst(name),
-                loss.estimate,
-                part.accepted(name, part.outliers),
-                part.accepted(name, found),
-                _short(rank.mean),
-                *(_short(rank.errors[kind]) for kind in errors),
-                f"{places[name]} → {place}",
-                *(() if survival is None else (_span(*survival.places(name)),)),
-            )
-        )
-    return Table(
-        f"worst_case {part.variation} {part.outliers}",
-        f"Clean and worst case: {part.name}",
-        (
-            "detector", "clean AUROC", "worst AUROC", "loss", "clean accepted", "found accepted",
-            "lowest rank", *(f"± over {kind}" for kind in errors), "place",
-            *(() if survival is None else ("places in runs",)),
-        ),
-        tuple(rows),
-        "Accepted: share of the outliers that pass for known data where 95% of known data pass. "
-        f"Lowest rank: how many of {part.known:,} known samples score below the lowest outlier "
-        f"that was found (MinRank; 0 is the worst), {_meaning(errors)}. Place: on "
-        "clean outliers → in the worst case.",
-    )  # fmt: skip
-
-
-def _meaning(errors: Sequence[str]) -> str:
-    """What the columns beside the lowest rank say."""
-    words = {
-        "runs": "± over runs: its standard error over training runs",
-        "repeats": "± over repeats: that over repeats of the search in one run, with other seeds",
-    }
-    return "; ".join(["mean over all", *(words[kind] for kind in errors)])
-
-
-def _short(value: float | None) -> str | None:
-    """A rank, or its standard error: whole, or with one decimal place."""
-    return None if value is None else f"{value:.1f}".removesuffix(".0")
-
-
-def _span(low: int, high: int) -> str:
-    return str(low) if low == high else f"{low}–{high}"
-
-
-def _transfer_table(part: Searched) -> Table:
-    return Table(
-        f"transfer {part.variation} {part.outliers}",
-        f"Transfer: AUROC of each detector on what was found against another, {part.name}",
-        ("found against", *part.detectors),
-        tuple(
-            (against, *(part.transfer(against, name) for name in part.detectors))
-            for against in part.detectors
-        ),
-        "On the diagonal, each detector on what was found against itself.",
-    )
-
-
-def _transfer_map(part: Searched) -> Series:
-    return Series(
-        "heatmap",
-        f"transfer map {part.variation} {part.outliers}",
-        f"Whom do the found outliers fool? {part.name}",
-        "AUROC of the detector of each column on what was found against the detector of each row.",
-        "AUROC",
-        tuple(
-            {"row": against, "column": name, "value": part.transfer(against, name)}
-            for against in part.detectors
-            for name in part.detectors
-        ),
-        roles={"row": "detector"},
-    )
-
-
-def _intervals(part: Searched) -> Series:
-    return Series(
-        "intervals",
-        f"clean and worst {part.variation} {part.outliers}",
-        f"Clean and worst case: {part.name}",
-        "AUROC of each detector on the clean outliers and on those that were found against it.",
-        "AUROC",
-        tuple(
-            {"label": name, "group": group, "value": made.value, "low": made.low, "high": made.high}
-            for name in part.detectors
-            for group, made in (("clean", part.clean(name)), ("worst case", part.worst(name)))
-        ),
-        roles={"label": "detector"},
-    )
+def _figures(searched: Sequence[Searched]) -> Iterator[Series]:
+    sets = by_outliers(searched)
+    compared = {name: parts for name, parts in sets.items() if len(parts[0].found) > 1}
+    yield from (intervals(name, parts) for name, parts in sets.items())
+    yield from (places(name, parts) for name, parts in compared.items())
+    yield from (transfer_map(part) for part in searched if len(part.found) > 1)
