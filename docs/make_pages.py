@@ -225,9 +225,22 @@ def trained_page() -> str:
         marks = "(<!-- with outliers -->\\n).*?(<!-- end -->)"
         text = re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
     with SPEED.open(newline="", encoding="utf-8") as file:
-        times = _plain(list(csv.DictReader(file)), hidden="size")
+        times = _speed(list(csv.DictReader(file)))
     marks = "(<!-- speed -->\\n).*?(<!-- end -->)"
     return re.sub(marks, lambda found: found[1] + times + found[2], text, flags=re.S)
+
+
+def _speed(rows: list[dict[str, str]]) -> str:
+    """A line per model: multiples of the arithmetic limit for grey and color images."""
+    measures = {"step over limit": "step", "scoring over limit": "scoring"}
+    columns = [(kind, measure) for kind in ("grey", "color") for measure in measures]
+    titles = ["model", "channels", *(f"{measures[m]}, {kind}" for kind, m in columns)]
+    lines = [titles, ["---"] * len(titles)]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        own = {row["data"]: row for row in rows if row["model"] == model}
+        widths = " / ".join(dict.fromkeys(row["channels"] for row in own.values()))
+        lines.append([model, widths, *(own.get(kind, {}).get(m, "") for kind, m in columns)])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _with_outliers(rows: list[dict[str, str]]) -> str:
@@ -382,9 +395,9 @@ def generators_page() -> str:
     return re.sub(marks, lambda found: found[1] + table + found[2], text, flags=re.S)
 
 
-def _plain(rows: list[dict[str, str]], hidden: str = "") -> str:
+def _plain(rows: list[dict[str, str]]) -> str:
     """A line per row."""
-    shown = [name for name in rows[0] if name != hidden]
+    shown = list(rows[0])
     lines = [shown, ["---"] * len(shown), *([row[name] for name in shown] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -87,7 +87,7 @@ def test_in_a_study_it_is_trained_once_stored_verified_and_keyed_by_its_file(fol
     assert np.array_equal(one, two)
     (folder / "other").mkdir()
     (folder / "other" / "principal.py").write_text(
-        CODE.replace("components = 20", "components = 2")
+        CODE.replace("components=20", "components=2")
     )
     for name in ("PrincipalComponents", "contrast"):
         MODELS.pop(name)
@@ -168,7 +168,7 @@ class Drops:
         ("class A:\n    def fit(self, x): ...\n    def score(self, x): return x",
          r"must return one score per image, shape \(9,\), got \(9, 1, 8, 8\)"),
         ("class A:\n    def fit(self, x): ...\n    def score(self, x): return 'a'",
-         "must return one score per image, got str"),
+         "must return one score per image, a number, got str of text"),
         ("class A:\n    def fit(self, x): ...\n    def score(self, x): raise SystemExit",
          "'A' cannot score: SystemExit"),
         ("class A:\n    def fit(self, x): ...\n    def score(self, x): return x[:, 0, 0, 0] / 0",
