@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,12 @@ def test_imported_scores_join_statistics_and_report(folder, store):
     written = CliRunner().invoke(app, ["report", str(store.folder), "--out", str(folder / "page")])
     assert written.exit_code == 0, written.output
     assert LABEL in (folder / "page/report.html").read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "typst", None)
+        given = ["report", str(store.folder), "--format", "svg", "--out", str(folder / "page")]
+        told = CliRunner().invoke(app, given)
+    assert told.exit_code == 0 and "pip install 'oodometer[figures]'" in told.stderr
+    assert "<text" in (folder / "page/figures/ranking-leaders.svg").read_text()
 
 
 def test_a_run_finds_the_study_finished_with_its_imports(finished, folder, store):
