@@ -142,8 +142,8 @@ def leaderboard(
 def _quantiles(df: Floats, share: float) -> Floats:
     """Quantiles of Student's t, each computed once: pairs often share degrees of freedom."""
     known, places = np.unique(df, return_inverse=True)
-    found: Floats = stdtrit(known, share)[places.reshape(df.shape)]
-    return found
+    quantiles = np.asarray(stdtrit(known, share), dtype=np.float64)
+    return quantiles[places.reshape(df.shape)]
 
 
 def _behind(
