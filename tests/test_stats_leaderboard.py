@@ -141,7 +141,7 @@ def test_intervals_are_hsus(rng):
 @relaxed
 @given(hnp.arrays(np.bool_, st.integers(1, 7).map(lambda k: (k, k))))
 def test_groups_are_all_largest_sets_without_a_separated_pair(relation):
-    from oodometer.stats.leaderboard import _groups
+    from oodometer.stats.leaderboard import _groups, _runs
 
     apart = np.triu(relation, 1)
     apart = apart | apart.T
@@ -154,6 +154,14 @@ def test_groups_are_all_largest_sets_without_a_separated_pair(relation):
     ]
     largest = [one for one in free if not any(one < other for other in free)]
     assert sorted(map(sorted, largest)) == [list(group) for group in _groups(apart)]
+    # Of very many, groups have no gaps: two without a common one are apart all the same.
+    runs = [set(group) for group in _runs(apart)]
+    for i, j in itertools.combinations(range(len(apart)), 2):
+        assert apart[i, j] or any({i, j} <= group for group in runs)
+    ends = np.maximum.accumulate([max(np.flatnonzero(~row)) for row in apart])
+    filled = ~np.array([[j <= ends[i] for j in range(len(apart))] for i in range(len(apart))])
+    filled = np.triu(filled, 1) | np.triu(filled, 1).T
+    assert [tuple(sorted(group)) for group in runs] == list(_groups(filled))
 
 
 def test_one_case_separates_nobody():

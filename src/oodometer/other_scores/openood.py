@@ -52,6 +52,8 @@ def named_by(path: Path) -> tuple[str, str]:
             run = run or match[1]
         elif folder.name.lower() not in _BETWEEN:
             detector = folder.name
+            above = _RUN.fullmatch(folder.parent.name)  # s0/msp/scores instead of msp/s0/scores
+            run = run or (above[1] if above else ONE_RUN)
             break
     return detector, run
 

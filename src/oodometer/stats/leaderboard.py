@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 Booleans = NDArray[np.bool_]
+_MOST_SETS_OF = 100  # detectors of which all groups are found; their number may double with each
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ def leaderboard(
         nearest = 2.0 * float(single[1:, 0].max())
         separated[1:, 0] |= nearest < 1.0 - level
         p_values[1:] = np.minimum(p_values[1:], nearest)
-    reach = -stdtrit(df, (1.0 - level) / others / (1.0 if open_ else count)) * error
+    reach = -_quantiles(df, (1.0 - level) / others / (1.0 if open_ else count)) * error
     own = pairwise.intervals(level)
     place = None if declared is None else int(np.flatnonzero(order == declared)[0])
     return Leaderboard(
@@ -136,6 +137,13 @@ def leaderboard(
         declared=place,
         ours=() if place is None else _declared(place, gaps, error, df, level),
     )
+
+
+def _quantiles(df: Floats, share: float) -> Floats:
+    """Quantiles of Student's t, each computed once: pairs often share degrees of freedom."""
+    known, places = np.unique(df, return_inverse=True)
+    quantiles = np.asarray(stdtrit(known, share), dtype=np.float64)
+    return quantiles[places.reshape(df.shape)]
 
 
 def _behind(
@@ -176,6 +184,8 @@ def _declared(
 
 def _groups(apart: Booleans) -> tuple[tuple[int, ...], ...]:
     """Largest sets without a pair that is apart: split each set that holds one, drop subsets."""
+    if len(apart) > _MOST_SETS_OF:
+        return _runs(apart)
     groups: list[frozenset[int]] = [frozenset(range(len(apart)))]
     for i, j in np.argwhere(np.triu(apart)).tolist():
         split = [group for group in groups if i in group and j in group]
@@ -184,6 +194,19 @@ def _groups(apart: Booleans) -> tuple[tuple[int, ...], ...]:
             if not any(part <= group for group in groups):
                 groups = [group for group in groups if not group <= part] + [part]
     return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def _runs(apart: Booleans) -> tuple[tuple[int, ...], ...]:
+    """The same of very many, in time that their pairs take: only groups without gaps.
+
+    Whatever lies between two that are not apart is in their group. So a pair may be apart and have
+    a letter in common, but two without a common letter are apart, as with few.
+    """
+    count = len(apart)
+    last = count - 1 - np.argmin(apart[:, ::-1], axis=1)  # nobody is apart from itself
+    ends = np.maximum.accumulate(last)
+    starts = [i for i in range(count) if i == 0 or ends[i] > ends[i - 1]]
+    return tuple(tuple(range(i, int(ends[i]) + 1)) for i in starts)
 
 
 def _letter(number: int) -> str:

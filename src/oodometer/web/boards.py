@@ -78,10 +78,10 @@ def _board(
     clean, searched = _by_detector(found, metric)
     means, scope = _means(entry, clean, metric)
     worst: dict[str, list[WorstCase]] = {}
-    for variation, own in searched.items():
-        for name, mean in _means(entry, own, metric)[0].items():
-            sets = {result.ood for result, _ in own[name]}
-            samples = max(result.samples for result, _ in own[name])
+    for variation, found_by in searched.items():
+        for name, mean in _means(entry, found_by, metric)[0].items():
+            sets = {result.ood for result, _ in found_by[name]}
+            samples = max(result.samples for result, _ in found_by[name])
             case = WorstCase(variation, mean.value, *_bounds(mean), len(sets), samples)
             worst.setdefault(name, []).append(case)
     higher = 1 if metrics.METRICS[metric].higher_is_better else -1
