@@ -95,8 +95,9 @@ def _claim_best(accuracies: Accuracies) -> Claim:
 def answer(accuracies: Accuracies) -> str:
     """Say which method to use on outliers that nobody tuned on."""
     (comparison,) = _compared(accuracies, {"all": accuracies.three})
-    best, tied = comparison.first, comparison.tied
-    where = f"{accuracies.three[best].value:.0%} accurate on outliers that nobody tuned on"
+    best, *tied = map(_said, (comparison.first, *comparison.tied))
+    value = accuracies.three[comparison.first].value
+    where = f"{value:.0%} accurate on outliers that nobody tuned on"
     if len(comparison.order) == 1:
         return f"{best}, the only method, is {where}."
     if judge([comparison]) == "holds":
@@ -104,6 +105,11 @@ def answer(accuracies: Accuracies) -> str:
     if len(tied) < SHOWN:
         return f"Use {listing([best, *tied], 'or')}: not separable; {best} is {where}."
     return f"No clear winner: {best} is {where}, but {len(tied)} others are not separable from it."
+
+
+def _said(method: str) -> str:
+    """A method within a sentence, where commas separate."""
+    return f"{method.removesuffix(TUNED)} (tuned)" if method.endswith(TUNED) else method
 
 
 def _first_in_runs(accuracies: Accuracies, best: str) -> str:

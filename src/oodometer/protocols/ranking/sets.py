@@ -106,8 +106,9 @@ def baseline_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     where = in_all(len(ahead), len(found), contest.set_word, preposition="on")
     text = f"{contest.leader} is significantly ahead of {BASELINE} {where}"
     if len(open_) == len(found):
-        every = in_all(len(open_), len(found), contest.set_word, preposition="on")
-        text, open_ = f"{contest.leader} is not separable from {BASELINE} {every}", []
+        any_of = "either" if len(found) == 2 else f"any of {len(found)}"
+        sets = f"{any_of} {contest.set_word}{'s' * (len(found) > 2)}"
+        text, open_ = f"{contest.leader} is not separable from {BASELINE} on {sets}", []
     text += f", and behind on {few(behind, contest.set_word)}" if behind else ""
     text += f"; not separable on {few(open_, contest.set_word)}" if open_ else ""
     low, high = min(-d.value for d in found.values()), max(-d.value for d in found.values())
