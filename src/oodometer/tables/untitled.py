@@ -64,7 +64,8 @@ def untitled_results(
     """Find columns of results that no title names: measurements rather than settings."""
     cells = {column: _numbers(frame[column]) for column in numeric}
     is_share = metric in (UNNAMED, *roles.own) or roles.measure(metric).is_share
-    bounded = bool(is_share) and metric not in roles.own
+    # Where each line names its metric, some of them are no shares.
+    bounded = bool(is_share) and metric not in roles.own and roles.metric is None
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
     asked = ALL in roles.chosen
