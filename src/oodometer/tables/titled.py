@@ -35,7 +35,7 @@ _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
-_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])")
+_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
@@ -116,7 +116,8 @@ def _statistic_of(
     column: str,
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
     """Return which statistic of a metric a title names, and what it is of."""
-    words = without_metric(column).split()
+    bare = column if metric_named(column) is not None else _AP.sub(" ", column)
+    words = without_metric(bare).split()
     what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
     said = {plain(word) for word in words}
     if said & SPREADS:
