@@ -43,7 +43,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TITLES = {  # of columns that have a role of their own
-    "metric": frozenset({"metric", "metrics", "measure"}),
+    "metric": frozenset(
+        {
+            "metric",
+            "metrics",
+            "measure",
+            "metricname",
+            "metrictype",
+            "measurename",
+            "evalmetric",
+            "evaluationmetric",
+        }
+    ),
     "detector": DETECTOR_TITLES,
     "id": ID_TITLES,
     "ood": OOD_TITLES,
@@ -243,7 +254,7 @@ def _role_named(
     if role == "metric":
         names = set(texts)
         known = sum(metric_named(name) is not None for name in names)
-        return role if 2 * known >= len(names) else None
+        return role if 2 * known >= len(names) or known > 2 else None
     if role is None:
         return role
     are_names = not numeric or title in _ALWAYS_NAMES

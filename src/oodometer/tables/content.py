@@ -23,6 +23,7 @@ from oodometer.tables.names import (
     is_posthoc,
     is_set,
     is_surely_detector,
+    names_costs,
 )
 from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles
 
@@ -39,7 +40,7 @@ _CANDIDATES = 3  # readings that a question names
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     """Find the detector and the outlier set among text columns that no title explains."""
-    free = [column for column in texts if column not in roles.factors]
+    free = [c for c in texts if c not in roles.factors and not names_costs(c)]
     if roles.metric is None:
         roles.metric = _metric(frame, free, roles)
     free = [column for column in free if column != roles.metric]

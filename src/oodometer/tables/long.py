@@ -25,7 +25,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import REPEAT_WORD, is_qualifier
+from oodometer.tables.names import REPEAT_WORD, is_corruption, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
@@ -40,6 +40,7 @@ _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
 )
 _NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
+_CORRUPTION = "corruption"  # of one test set: a condition, no data set
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
@@ -104,7 +105,7 @@ def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
     """Say what the title of a column tells about its numbers: column of the long table -> level."""
     if not what:
         return {}
-    if wide in _NAMED:
+    if wide in (*_NAMED, _CORRUPTION):
         if runs is None:
             return {wide: what}
         return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
@@ -206,6 +207,9 @@ def _what_is_wide(roles: Roles) -> str:
         return "run"
     if are_detectors(roles):
         return "detector"
+    bare = [_RUN_OF.sub(r"\1", title) for title in titles]
+    if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
+        return _CORRUPTION
     if roles.ood is None and (roles.id is None or roles.sets == "ood"):
         return roles.sets
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None

@@ -42,7 +42,7 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "corruption", "language", "game", "subset",
+    "scene", "object", "language", "game", "subset",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -172,7 +172,7 @@ _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
      "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
-     "weighted", "nominal", "benign"}
+     "weighted", "nominal", "benign", "adv"}
 )  # fmt: skip
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(

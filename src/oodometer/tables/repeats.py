@@ -12,14 +12,18 @@ from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.entries import INCIDENTAL
 from oodometer.tables.long import ROW, Long
-from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES
+from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting
 from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NUMBER = "\0number"  # of a repeat
-_DATE = re.compile(r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|[\\/]\S*[\\/]")  # or a path
+# A date, a time, a path, a link or a hash.
+_INCIDENT = re.compile(
+    r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|^(?:[a-zA-Z]:)?[\\/]|\.\w{2,5}$|https?:|"
+    r"^(?=\w*\d)[0-9a-f]{7,64}$"
+)
 
 
 def id_column(frame: pd.DataFrame) -> list[str]:
@@ -37,20 +41,28 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
     double = lines[lines.duplicated(keys, keep=False)]
     if double.empty:
         return
-    for name in [c for c in roles.factors if c in lines.columns and c not in long.factors]:
-        words = {plain(word) for word in re.split(r"[\W_]+", name)}
-        named = plain(name) in JOB_TITLES | REPEAT_TITLES or words & INCIDENTAL
+    dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
+    telling = [name for name in dropped if _may_tell(name, double[name].unique())]
+    words = [name for name in telling if numeric_share(double[name].unique()) == 0]
+    if words and len(double[[*keys, *telling]].drop_duplicates()) == len(double):
+        name = max(words, key=lambda column: len(double[column].unique()))
         levels = double[name].unique()
-        if named or len(levels) < 2 or numeric_share(levels) > 0 or any(map(_DATE.search, levels)):
-            continue
-        if len(double[[*keys, name]].drop_duplicates()) == len(double):
-            detector = roles.detector or "detector"
-            models = f"other models ({roles.option(detector=f'{detector}+{name}')}), "
-            raise UserError(
-                f"Lines with the same '{detector}' differ in '{name}' ({levels[0]}, {levels[1]}, "
-                f"…): {models if roles.detector else ''}repeated runs "
-                f"({roles.option(repeat=name)}) or conditions ({roles.option(condition=name)})?"
-            )
+        detector = roles.detector or "detector"
+        models = f"other models ({roles.option(detector=f'{detector}+{name}')}), "
+        raise UserError(
+            f"Lines with the same '{detector}' differ in '{name}' ({levels[0]}, {levels[1]}, "
+            f"…): {models if roles.detector else ''}repeated runs "
+            f"({roles.option(repeat=name)}) or conditions ({roles.option(condition=name)})?"
+        )
+
+
+def _may_tell(name: str, levels: Sequence[str]) -> bool:
+    """Whether a column may say what lines are: no name of a job, date, path or measurement."""
+    words = {plain(word) for word in re.split(r"[\W_]+", name)}
+    named = plain(name) in JOB_TITLES | REPEAT_TITLES or words & INCIDENTAL
+    if named or len(levels) < 2 or any(map(_INCIDENT.search, levels)):
+        return False
+    return numeric_share(levels) == 0 or mentions_setting(name)
 
 
 def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:

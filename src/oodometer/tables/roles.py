@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from oodometer.errors import UserError, unknown
+from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
 from oodometer.tables.measures import MEASURES, Measure, measure_called
 
@@ -88,7 +88,7 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
         measure = None if role in (*SINGLE, *MANY) else measure_called(role)
         if role not in allowed and measure is None:
-            raise unknown("role of a column", role, allowed)
+            raise _unknown_role(role, allowed)
         column = titles.get(column, column)
         is_metric = measure is not None or role in ("higher", "lower")
         if column not in frame.columns and not (column == ALL and is_metric):
@@ -97,6 +97,15 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise UserError(f"--columns names two columns as {role}.")
         chosen[column] = role if measure is None else measure.name
     return chosen
+
+
+def _unknown_role(role: str, allowed: Sequence[str]) -> UserError:
+    close = nearest(role, allowed)
+    hint = f" Did you mean '{close}'?" if close is not None else ""
+    return UserError(
+        f"Unknown role of a column '{role}'.{hint} Known: {', '.join((*SINGLE, *MANY))}, and the "
+        "names of metrics, such as auroc, fpr95, accuracy, rmse."
+    )
 
 
 def with_joined(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> pd.DataFrame:

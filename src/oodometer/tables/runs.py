@@ -25,6 +25,7 @@ _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run,
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}")  # so many decimals are computed, not set
+_HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
@@ -187,6 +188,8 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
         return "determined by the outlier set"
     if several and not _is_shared(frame, column):
         return "differs from detector to detector"
+    if all(map(_HASH.fullmatch, frame[column].unique())):
+        return "hashes"
     return "numbers that are not settings" if _is_measured(frame, column) else ""
 
 

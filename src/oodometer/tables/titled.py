@@ -35,7 +35,7 @@ _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
-_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])")
+_AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
 
@@ -116,7 +116,8 @@ def _statistic_of(
     column: str,
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
     """Return which statistic of a metric a title names, and what it is of."""
-    words = without_metric(column).split()
+    bare = column if metric_named(column) is not None else _AP.sub(" ", column)
+    words = without_metric(bare).split()
     what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
     said = {plain(word) for word in words}
     if said & SPREADS:
@@ -173,15 +174,27 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
     names: dict[tuple[str, str], str] = {}
     for metric, what in known:
         others = [w for m, w in known if m == metric and w != what]
-        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1
+        mixed = metric in GENERAL and _are_forms([what, *others])
+        of_sets = sum(bool(w) and not is_qualifier(w) for w in others) > 1 and not mixed
         alone = metric in GENERAL and not is_set(what) and not others
-        if what and (alone or is_qualifier(what, of_sets=of_sets)):
+        if what and (alone or mixed or is_qualifier(what, of_sets=of_sets)):
             name = f"{what.casefold()} {metric}" if others else metric
             names[metric, what] = name
             if others:
                 roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _are_forms(whats: Sequence[str]) -> bool:
+    """Whether words tell forms of a metric apart: clean and robust, or with and without flips."""
+    if any(map(is_set, whats)):
+        return False
+    said = [what for what in whats if what]
+    pair = len(whats) == 2 and len(said) == 1 and "+" in said[0]
+    words = [re.split(r"[\W_]+", what) for what in said]
+    qualified = sum(any(is_qualifier(w) for w in parts if w) for parts in words)
+    return pair or (len(said) > 1 and 2 * qualified > len(said))
 
 
 def _drop_common_word(roles: Roles, spreads: _Named, titles: Collection[str]) -> None:

@@ -103,6 +103,8 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     for title in map(str, frame.columns):
         if not re.match(_ARROW, frame[title].iloc[0]):
             continue
+        if any(len(re.findall(r"→|->|⇒", text)) > 1 for text in frame[title]):
+            continue  # steps of something
         parts = frame[title].str.extract(_ARROW)
         if parts.notna().all(axis=None) and not {"id", "ood"} & set(frame.columns):
             frame = frame.drop(columns=title).assign(id=parts[0], ood=parts[1])

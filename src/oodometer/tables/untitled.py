@@ -64,7 +64,8 @@ def untitled_results(
     """Find columns of results that no title names: measurements rather than settings."""
     cells = {column: _numbers(frame[column]) for column in numeric}
     is_share = metric in (UNNAMED, *roles.own) or roles.measure(metric).is_share
-    bounded = bool(is_share) and metric not in roles.own
+    # Where each line names its metric, some of them are no shares.
+    bounded = bool(is_share) and metric not in roles.own and roles.metric is None
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
     asked = ALL in roles.chosen
@@ -236,7 +237,9 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
 def _is_flag(texts: pd.Series[str], sizes: Sequence[float]) -> bool:
     """Whether whole numbers beside fractions say yes or no, or are always the same."""
     bare = {text for text in texts.unique() if read_cell(text) is not None}
-    return max(sizes, default=2.0) <= 1 and (len(bare) < 2 or not any("." in t for t in bare))
+    return (
+        bool(sizes) and np.median(sizes) <= 1 and (len(bare) < 2 or not any("." in t for t in bare))
+    )
 
 
 def _is_within(cells: Sequence[Cell], low: float, high: float) -> bool:

@@ -17,7 +17,8 @@ _HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(\S.*)")
 _HTML_HEADING = re.compile(r"\s*<h([1-6])[^<>]*>(.*)</h\1>\s*", re.IGNORECASE)
 _BOLD = re.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)([^*_|]+)(?:\*\*|__)\s*:?\s*")
 _SUMMARY = re.compile(r"<summary[^<>]*>([^\n]*)</summary>", re.IGNORECASE)
-_UNDERLINE = re.compile(r"\s{0,3}(?:={3,}|-{3,})\s*")
+_UNDERLINE = re.compile(r"\s{0,3}(?:={3,}|-{3,}|~{3,}|\^{3,}|'{3,}|\"{3,})\s*")
+_LEVELS = "=-~^'\""  # of headings by the signs below them
 _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
 _TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
@@ -158,7 +159,7 @@ def heading_of(line: str, below: str = "") -> tuple[int, str] | None:
     if tagged:
         return int(tagged[1]), _bare(tagged[2])
     if below and _UNDERLINE.fullmatch(below) and len(line) < 120 and "|" not in line:
-        return (1 if "=" in below else 2), _bare(line)
+        return _LEVELS.index(below.strip()[0]) + 1, _bare(line)
     bold = _BOLD.fullmatch(line) or _SUMMARY.search(line)
     return (BOLD, _bare(bold[1]).rstrip(":")) if bold else None
 

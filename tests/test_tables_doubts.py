@@ -1,0 +1,161 @@
+"""Tables that a hasty reader gets wrong: each is read as it is meant, or asked about."""
+
+import json
+
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.tables import described, read_results
+
+
+def read(tmp_path, content, name="t.csv", columns=""):
+    path = tmp_path / name
+    path.write_text(content)
+    return read_results(path, columns)
+
+
+def kinds(reading):
+    return {factor.name: factor.kind for factor in reading.results[0].factors}
+
+
+def test_flags_and_sizes_of_data_are_no_detectors(tmp_path):
+    lines = [
+        "Data,#Samples,Outlier Perc,IForest,LOF,HBOS,KNN,is_seq,has_point",
+        "glass,214,4.2056,0.70,0.83,0.71,0.82,1,0",
+        "wine,129,7.7512,0.81,0.88,0.76,0.87,1,1",
+        "musk,3062,3.1679,0.99,0.56,0.98,0.80,1,1",
+        "letter,1600,6.2521,0.62,0.86,0.58,0.87,1,0",
+    ]
+    found = read(tmp_path, "\n".join(lines), "roc.csv").results[0]
+    assert set(found.detectors) == {"IForest", "LOF", "HBOS", "KNN"}
+    assert found.metric == "auroc" and len(found.frame) == 16
+
+
+def test_a_tuple_as_the_name_of_a_line_is_several_things(tmp_path):
+    lines = [f"\"('{d}', 0.0, {s})\",.{7 + s}1,.{6 + s}2" for d in ("pima", "wbc") for s in (1, 2)]
+    text = "\n".join([",IForest,LOF", *lines])
+    with pytest.raises(UserError, match=r"numbers 2 levels.*repeat=column 1\.3") as asked:
+        read(tmp_path, text, "auroc.csv")
+    assert "condition=column 1.3" in str(asked.value)
+    found = read(tmp_path, text, "auroc.csv", "repeat=column 1.3")
+    assert set(found.results[0].frame["id"]) == {"pima", "wbc"}
+    assert kinds(found) == {"column 1.3": "repeat"}
+
+
+def test_lines_that_names_tell_apart_are_asked_about(tmp_path):
+    head = "Method,Backbone,Lr schd,mIoU,mIoU(ms+flip)\n"
+    lines = "A,R-50,40000,77.8,79.1\nA,R-101,40000,78.3,79.7\nA,R-50,80000,78.5,79.8\n"
+    text = head + lines + "B,R-101,80000,79.4,\n"
+    with pytest.raises(UserError, match=r"differ in 'Backbone' \(R-50, R-101") as asked:
+        read(tmp_path, text)
+    assert "detector=Method+Backbone" in str(asked.value)
+    found = read(tmp_path, text, columns="detector=Method+Backbone")
+    assert [results.metric for results in found.results] == ["IoU", "ms+flip IoU"]
+
+
+def test_results_on_test_data_count(tmp_path):
+    rows = [f"{m},{s},{v}" for m in "abc" for s, v in (("dev", 0.1), ("test-clean", 0.2),
+                                                      ("test-other", 0.4))]  # fmt: skip
+    text = "\n".join(["experiment,split,wer", *rows])
+    found = read(tmp_path, text)
+    assert set(found.results[0].frame["split"]) == {"test-clean", "test-other"}
+    assert kinds(found) == {"split": "re_evaluation"}  # the same models, on other data
+    assert any("split dev were left out" in note for note in found.notes)
+    everything = read(tmp_path, text, columns="re_evaluation=split")
+    assert len(everything.results[0].frame) == 9
+
+
+def test_a_mean_beside_several_results_is_a_summary(tmp_path):
+    text = "Model,Home F1,Ulm F1,Graz F1,Mean Away F1\na,.9,.5,.7,.6\nb,.8,.7,.8,.75\n"
+    assert set(read(tmp_path, text).results[0].frame["id"]) == {"Home", "Ulm", "Graz"}
+
+
+def test_the_auroc_of_an_attack_is_asked_about(tmp_path):
+    text = "method,dataset,mia_auroc\nretrain,a,.51\nforget,a,.6\n"
+    with pytest.raises(UserError, match=r"an attack.*lower=mia_auroc"):
+        read(tmp_path, text)
+    assert not read(tmp_path, text, columns="lower=mia_auroc").results[0].higher_is_better
+
+
+def test_ap_beside_auroc_is_its_metric_and_no_condition(tmp_path):
+    rows = [f"{d},{m},{a},{p}" for d in ("x", "y") for m, a, p in (("m1", 1.0, 0.5),
+                                                                  ("m2", 0.75, 1.0))]  # fmt: skip
+    found = read(tmp_path, "\n".join(["dataset,detector,true_auc,true_ap", *rows]))
+    assert [results.metric for results in found.results] == ["auroc", "aupr_out"]
+    assert kinds(found) == {} and found.results[0].ood == ("x", "y")
+
+
+def test_ranks_and_negative_numbers_are_asked_about_and_keep_their_unit(tmp_path):
+    rows = [f"{kind},t{n},{a},{b}" for n, (kind, a, b) in enumerate(
+        [("binary", "1 (3)", 2), ("binary", 2, 1), ("multi", 1, 3), ("multi", 3, 2)])]  # fmt: skip
+    text = "\n".join(["type,task,autox,autoy", *rows])
+    with pytest.raises(UserError, match=r"Nothing says what the numbers in 'autox', 'autoy'"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, columns="lower=*").results[0]
+    assert sorted(found.frame["value"]) == [1, 1, 1, 2, 2, 2, 3, 3]
+    assert "spread" not in found.frame.columns and set(found.frame["id"]) == {
+        "t0",
+        "t1",
+        "t2",
+        "t3",
+    }
+
+
+def test_forms_of_a_metric_are_not_runs_of_it(tmp_path):
+    head = "| Metric | Ours v1 | Ours v2 |\n|---|---|---|\n"
+    rows = "| AUC-ROC | .66 | .67 |\n| PA-F1 | .61 | .62 |\n| Event-F1 | .41 | .42 |\n"
+    text = f"## One\n\n{head}{rows}\n## Two\n\n{head}{rows.replace('.6', '.7')}"
+    found = read(tmp_path, text, "t.md")
+    assert {r.metric for r in found.results} == {"auroc", "pa F1", "event F1"}
+    assert kinds(found) == {"section": "condition"}
+
+
+def test_transfers_between_domains_are_not_aurocs(tmp_path):
+    text = "Method,A -> W,W -> D,D -> A\nMCD,.85,.99,.61\nDANN,.81,.95,.54\n"
+    with pytest.raises(UserError, match="Nothing says what the numbers"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, columns="accuracy=*")
+    assert len(found.results[0].frame) == 6  # W -> D is no weight decay
+
+
+def test_a_question_repeats_what_was_said(tmp_path):
+    text = "one,two,x,y\na,c,1.5,2.5\nb,d,1.7,2.2\n"
+    with pytest.raises(UserError, match=r'--columns "higher=\*, detector=one"'):
+        read(tmp_path, text, columns="higher=*")
+
+
+def test_scales_of_data_sets_are_noted(tmp_path):
+    text = "model,dataset,rmse\na,power,402.3\nb,power,415.2\na,glass,0.0016\nb,glass,0.0015\n"
+    assert "sets with large numbers decide its mean" in read(tmp_path, text).notes[0]
+
+
+def test_tables_of_restructured_text(tmp_path):
+    text = """Benchmarks
+==========
+
+Office accuracy
+^^^^^^^^^^^^^^^
+
+===========  ======  ====  ======  ====  ======
+Methods      Origin  Avg   A → W   W → D D → A
+Source Only  75.6    83.7\t78.3\t99.4\t73.4
+DANN         43.4    66.0  60.0    71.0  67.0
+AFN          /       87.6\t87.8\t95.0\t80.0
+===========  ======  ====  ======  ====  ======
+"""
+    first = read(tmp_path, text, "t.rst", "accuracy=*").results[0]
+    assert first.detectors == ("Source Only", "DANN", "AFN") and first.metric == "accuracy"
+    assert first.frame["value"].tolist()[:3] == pytest.approx([0.783, 0.60, 0.878])
+    assert set(first.frame["id"]) == {"A → W", "W → D", "D → A"}  # not as others report it
+
+
+def test_wrapped_lines_and_pairs_and_numbers_of_numpy(tmp_path):
+    lines = [{"model": m, "dataset": d, "accuracy": a} for m, d, a in
+             [("a", "x", 0.9), ("b", "x", 0.8), ("a", "y", 0.7), ("b", "y", 0.6)]]  # fmt: skip
+    found = read(tmp_path, json.dumps({"data": {"values": lines}}), "t.json")
+    assert len(found.results[0].frame) == 4
+    text = "Method,Train/Test Accuracy\na,99.9% / 96.0%\nb,99.8% / np.float64(95.5)\n"
+    accuracy = read(tmp_path, text).results[0]
+    assert accuracy.metric == "accuracy" and max(accuracy.frame["value"]) == pytest.approx(0.96)
+    names = dict(described(read(tmp_path, text)))
+    assert "train accuracy" in names["other metrics"]
