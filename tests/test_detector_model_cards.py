@@ -124,6 +124,7 @@ def make_study(data: str, **base: object) -> Study:
         "factors": [{"field": "seed", "levels": [0, 1]}],
         "detectors": ["exposed.py:outlier_aware", "energy"],
         "ood": ["uniform_noise"],
+        "keep_unlearned": True,  # one epoch
     }  # fmt: skip
     return parse_study(content, "study", Path.cwd())
 
