@@ -218,8 +218,8 @@ def _searched(
             continue
         scored: dict[int, NDArray[np.float64]] = {}  # what several sets share is scored once
         for name, images in everything.items():
-            info = sets.get(name)
-            if info is not None and info.repeat > 1 and info.against != label:
+            about = sets.get(name)
+            if about is not None and about.repeat > 1 and about.against != label:
                 continue
             try:
                 if id(images) not in scored:

@@ -33,7 +33,8 @@ def _changed(images: Tensor, factors: Tensor) -> Tensor:
         return planes.transpose(0, 1)
     saturation, hue = others
     planes = (planes * saturation).add_((1 - saturation) * _grey(planes)).clamp_(0, 1)
-    return _turned(*planes.unbind(0), hue)
+    red, green, blue = planes.unbind(0)
+    return _turned(red, green, blue, hue)
 
 
 def _grey(channels: Tensor) -> Tensor:
