@@ -252,9 +252,10 @@ def test_show_tells_damage(store):
     path = store.folder / "models" / key[:2] / key
     path.write_bytes(b"")
     assert "damaged: the next run recomputes it" in run("show", key, "--store", store.folder)[1]
-    path.with_suffix(".json").write_text("{")
-    code, text = run("show", key, "--store", store.folder)
-    assert code == 2 and "has no readable record; the next run recomputes it" in text
+    for content in ("{", "[" * 100_000):
+        path.with_suffix(".json").write_text(content)
+        code, text = run("show", key, "--store", store.folder)
+        assert code == 2 and "has no readable record; the next run recomputes it" in text
 
 
 # ---- prune -------------------------------------------------------------------------------------

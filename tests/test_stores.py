@@ -234,6 +234,7 @@ def test_a_store_of_the_future_is_refused(store, tmp_path):
         (b'{"format": 99}', "has format 99, but this version of Oodometer reads format"),
         (b"[]", "has format None"),
         (b"{", "oodometer-store.json in it is not JSON"),
+        (b"[" * 100_000, "oodometer-store.json in it is not JSON"),
     ):
         store.write_file("oodometer-store.json", content)
         with pytest.raises(UserError, match=sentence):

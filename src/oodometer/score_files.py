@@ -125,8 +125,8 @@ def table_from_bytes(payload: bytes | memoryview) -> ScoreTable:
         )
     except UserError:
         raise
-    except (pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError, TypeError,
-            ValueError) as problem:  # fmt: skip
+    except (pa.ArrowException, ArithmeticError, AttributeError, LookupError, OSError,
+            RecursionError, TypeError, ValueError) as problem:  # fmt: skip
         raise UserError(f"{describe(problem).rstrip('.')}.") from None
 
 

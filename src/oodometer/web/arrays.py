@@ -36,6 +36,6 @@ def read_arrays(payload: memoryview, wanted: Callable[[str], bool]) -> dict[str,
                 start, end = about["data_offsets"]
                 part = bytes(payload[8 + length + start : 8 + length + end])
                 found[name] = np.frombuffer(part, _TYPES[about["dtype"]]).reshape(about["shape"])
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         raise DamagedError(f"not safetensors: {problem!r}") from None
     return found

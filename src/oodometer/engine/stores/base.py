@@ -299,7 +299,7 @@ def _parsed(content: bytes | memoryview) -> object:
     """What JSON says; None if it is none."""
     try:
         return json.loads(bytes(content))
-    except ValueError:
+    except (ValueError, RecursionError):  # also ten thousand brackets
         return None
 
 

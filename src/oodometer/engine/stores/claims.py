@@ -140,7 +140,7 @@ class Claims:
         try:
             claim = json.loads(content)
             owner, seconds, beat = str(claim["owner"]), float(claim["seconds"]), str(claim["beat"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             # Unreadable, so nobody's, but its turn is taken: it can be watched and taken over.
             owner, seconds, beat = "unknown", _SECONDS_UNREADABLE, content.hex()
         return Claim(match["name"], owner, seconds, age, int(match["turn"]), beat)
