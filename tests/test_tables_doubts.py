@@ -78,11 +78,11 @@ def test_the_auroc_of_an_attack_is_asked_about(tmp_path):
 
 
 def test_ap_beside_auroc_is_its_metric_and_no_condition(tmp_path):
-    rows = [f"{d},{m},{a},{p}" for d in ("x", "y") for m, a, p in (("m1", 1.0, 0.5),
+    rows = [f"{d},{m},{a},{p}" for d in ("x", "y", "v", "w") for m, a, p in (("m1", 1.0, 0.5),
                                                                   ("m2", 0.75, 1.0))]  # fmt: skip
     found = read(tmp_path, "\n".join(["dataset,detector,true_auc,true_ap", *rows]))
     assert [results.metric for results in found.results] == ["auroc", "aupr_out"]
-    assert kinds(found) == {} and found.results[0].ood == ("x", "y")
+    assert kinds(found) == {} and set(found.results[0].frame["ood"]) == {""}
 
 
 def test_ranks_and_negative_numbers_are_asked_about_and_keep_their_unit(tmp_path):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NUMBER = "\0number"  # of a repeat
 # A date, a time, a path, a link or a hash.
 _INCIDENT = re.compile(
-    r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|^(?:[a-zA-Z]:)?[\\/]|\.\w{2,5}$|https?:|"
+    r"(?:19|20)\d\d\W?[01]\d\W?[0-3]\d|\d{1,2}[:h]\d\d|^(?:[a-zA-Z]:)?[\\/]|\.[a-zA-Z]\w{1,4}$|https?:|"
     r"^(?=\w*\d)[0-9a-f]{7,64}$"
 )
 

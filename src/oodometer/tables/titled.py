@@ -116,8 +116,8 @@ def _statistic_of(
     column: str,
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
     """Return which statistic of a metric a title names, and what it is of."""
-    bare = column if metric_named(column) is not None else _AP.sub(" ", column)
-    words = without_metric(bare).split()
+    named = metric_named(column) is not None
+    words = (without_metric(column) if named else _AP.sub(" ", column).replace("_", " ")).split()
     what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
     said = {plain(word) for word in words}
     if said & SPREADS:
