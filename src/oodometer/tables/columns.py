@@ -82,8 +82,8 @@ def guess(
     rest = titled_results(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
-    said = chosen.get(ALL)
-    unnamed = default or UNNAMED if said is None else said if said in MEASURES else UNNAMED
+    role = chosen.get(ALL)
+    unnamed = default or UNNAMED if role is None else role if role in MEASURES else UNNAMED
     if not given:
         unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured:

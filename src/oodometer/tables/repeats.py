@@ -42,11 +42,12 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
     if double.empty:
         return
     dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
-    telling = [name for name in dropped if _may_tell(name, double[name].unique())]
+    telling = [name for name in dropped if _may_tell(name, list(double[name].unique()))]
     words = [name for name in telling if numeric_share(double[name].unique()) == 0]
     if words and len(double[[*keys, *telling]].drop_duplicates()) == len(double):
-        name = max(words, key=lambda column: len(double[column].unique()))
-        levels = double[name].unique()
+        sizes = {column: len(double[column].unique()) for column in words}
+        name = max(sizes, key=sizes.__getitem__)
+        levels = list(double[name].unique())
         detector = roles.detector or "detector"
         models = f"other models ({roles.option(detector=f'{detector}+{name}')}), "
         raise UserError(

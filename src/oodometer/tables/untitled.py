@@ -237,9 +237,8 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
 def _is_flag(texts: pd.Series[str], sizes: Sequence[float]) -> bool:
     """Whether whole numbers beside fractions say yes or no, or are always the same."""
     bare = {text for text in texts.unique() if read_cell(text) is not None}
-    return (
-        bool(sizes) and np.median(sizes) <= 1 and (len(bare) < 2 or not any("." in t for t in bare))
-    )
+    beside = bool(sizes) and float(np.median(sizes)) <= 1
+    return beside and (len(bare) < 2 or not any("." in text for text in bare))
 
 
 def _is_within(cells: Sequence[Cell], low: float, high: float) -> bool:
