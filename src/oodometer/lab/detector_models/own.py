@@ -191,10 +191,12 @@ def _scores(thing: object) -> bool:
     """Whether it is a function of images alone; one of outputs says so by its annotation."""
     if not inspect.isfunction(thing) or thing.__name__ == "<lambda>":
         return False
-    images, *settings = [*inspect.signature(thing).parameters.values()] or [None]
+    parameters = list(inspect.signature(thing).parameters.values())
+    if not parameters:
+        return False
+    images, *settings = parameters
     return (
-        images is not None
-        and images.default is images.empty
+        images.default is images.empty
         and images.kind in (images.POSITIONAL_ONLY, images.POSITIONAL_OR_KEYWORD)
         and "View" not in str(images.annotation)
         and all(p.kind is p.KEYWORD_ONLY and isinstance(p.default, Setting) for p in settings)
