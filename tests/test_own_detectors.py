@@ -86,9 +86,7 @@ def test_in_a_study_it_is_trained_once_stored_verified_and_keyed_by_its_file(fol
     one, two = (rows[run, "PrincipalComponents", table.id] for run in table.runs)
     assert np.array_equal(one, two)
     (folder / "other").mkdir()
-    (folder / "other" / "principal.py").write_text(
-        CODE.replace("components=20", "components=2")
-    )
+    (folder / "other" / "principal.py").write_text(CODE.replace("components=20", "components=2"))
     for name in ("PrincipalComponents", "contrast"):
         MODELS.pop(name)
     content["detectors"] = [f"other/{name}" for name in content["detectors"][:2]]

@@ -144,12 +144,15 @@ def test_roles_have_defaults_and_are_checked():
 
 def test_protocols_do_not_read_what_a_search_has_found():
     rng = np.random.default_rng(1)
-    rows = tuple(
-        ScoreRow("", detector, "", data, rng.normal(shift, 1, 80))
-        for detector in ("energy", "knn", "vim")
-        for data, shift in (("id", 0), ("far", 2), ("near", 1))
-    )
-    plain = join_runs({run: ScoreTable("id", rows) for run in ("one", "two")}, "weights")
+
+    def rows() -> tuple[ScoreRow, ...]:
+        return tuple(
+            ScoreRow("", detector, "", data, rng.normal(shift, 1, 80))
+            for detector in ("energy", "knn", "vim")
+            for data, shift in (("id", 0), ("far", 2), ("near", 1))
+        )
+
+    plain = join_runs({run: ScoreTable("id", rows()) for run in ("one", "two")}, "weights")
     found = tuple(
         ScoreRow(run, name, "", "found", np.full(9, -99.0))
         for run in plain.runs

@@ -69,9 +69,17 @@ def test_a_runner_reports_while_it_runs(tiny_npz, store, monkeypatch):
     monkeypatch.setattr("oodometer.engine.lead.runner.SECONDS_BETWEEN_REPORTS", 0.0)
     study = make_study(tiny_npz(), detectors=["energy", "knn(k=5000)"])
     seen: list[RunnerReport] = []
-    run_inside(study, store, progress=lambda _: seen.extend(read_reports(store)))
+    stale: list[bool] = []  # while it runs: afterwards the runner has ended
+
+    def look(_: object) -> None:
+        for report in read_reports(store):
+            seen.append(report)
+            stale.append(report.stale)
+
+    run_inside(study, store, progress=look)
     assert {report.study for report in seen} == {"tiny"}
-    assert not any(report.stale or report.owner[:-8] != OWNER[:-8] for report in seen)
+    assert not any(stale) and all(report.stale for report in seen)
+    assert {report.owner[:-8] for report in seen} == {OWNER[:-8]}
     assert {report.plan for report in seen} == set(store.keys("plans"))
     last = seen[-1]
     assert last.progress.train == (2, 2) and last.progress.extract == (8, 8)

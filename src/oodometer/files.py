@@ -26,9 +26,9 @@ def refuse_special(path: Path, title: str) -> None:
         raise UserError(f"{title} '{path}' is a pipe or a device, not a file.")
 
 
-def most_unpacked(packed: int, harmless: int = HARMLESS) -> int:
+def most_unpacked(packed: int, harmless: int | None = None) -> int:
     """How many bytes may come out of a compressed file of this size; `harmless` in any case."""
-    return max(harmless, RATIO * packed)
+    return max(HARMLESS if harmless is None else harmless, RATIO * packed)
 
 
 def inert(cell: object) -> object:
