@@ -115,7 +115,7 @@ def test_transfers_between_domains_are_not_aurocs(tmp_path):
     with pytest.raises(UserError, match="Nothing says what the numbers"):
         read(tmp_path, text)
     found = read(tmp_path, text, columns="accuracy=*")
-    assert len(found.results[0].frame) == 6  # W -> D is no weight decay
+    assert len(found.results[0].frame) == 6  # W -> D is not weight decay
 
 
 def test_a_question_repeats_what_was_said(tmp_path):

@@ -315,7 +315,7 @@ def is_setting(title: str) -> bool:
     (True, False)
     """
     short = plain(title)
-    apart = len(short) < 4 and re.search(r"[\s>→]", title.strip())  # W → D is no weight decay
+    apart = len(short) < 4 and re.search(r"[\s>→]", title.strip())  # W → D is not weight decay
     return bool(_SETTINGS.fullmatch(short)) and not apart
 
 

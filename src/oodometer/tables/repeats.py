@@ -32,7 +32,7 @@ def id_column(frame: pd.DataFrame) -> list[str]:
 
 
 def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
-    """Ask what lines are that repeat a cell, if a column of names that is no factor differs.
+    """Ask what lines are that repeat a cell, if a column of names that is not a factor differs.
 
     `lines` are those of `long` with all columns of the file.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
-_DIGITS = re.compile(r"\.\d{7}")  # so many decimals are computed, not set
+_DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 

@@ -30,7 +30,7 @@ class Result(NamedTuple):
     ood: str
     variation: str  # that a search among the outliers varied; empty: the outliers as they are
     key: str  # of the scores; empty: submitted
-    reference: str  # of the scores on the in-distribution set; likewise
+    reference: str  # of the scores on the in-distribution set, the same
     mark: str
     values: Mapping[str, float | None]
     samples: int  # outliers

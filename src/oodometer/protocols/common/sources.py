@@ -22,7 +22,7 @@ def sources_of(
 ) -> dict[str, Sources]:
     """For each detector and training run, the first one in which it has the same scores.
 
-    A network of a detector's own may serve several classifiers, and is no new case in each. What
+    A network of a detector's own may serve several classifiers, and is not a new case in each. What
     a search has found is not looked at: it differs with the search.
     """
     rows: dict[str, dict[str, dict[tuple[str, str], ScoreRow]]] = {}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from oodometer.finding import Series
-from oodometer.reports.drawing.marks import Point, chance, distinct, missing, named, remarks
-from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
-from oodometer.reports.drawing.scales import value_span
+from oodometer.reports.drawing.marks import Point, distinct, missing, named, remarks, value_ground
+from oodometer.reports.drawing.panels import Drawing, Panel, Placed, draw_panels
 from oodometer.reports.drawing.svg import element, title
 from oodometer.reports.words import decimals, number, one_line, rounded
 
@@ -39,15 +38,7 @@ def draw_boxes(series: Series, width: float) -> Drawing:
                 drawn.append(_box(series, point, placed, known, places))
         return "".join(drawn)
 
-    span = value_span(numbers, series.higher_is_better)
-    ground = Ground(
-        width,
-        22.0,
-        span,
-        span.words(series.value_label, series.higher_is_better, upward=False),
-        chance(series, span),
-        name_role=series.roles.get("label"),
-    )
+    ground = value_ground(series, width, numbers)
     panels = [Panel(title, labels) for title in distinct(series.points, "panel")]
     return draw_panels(panels, ground, marks)
 

@@ -130,6 +130,6 @@ def _ticks(scale: Scale) -> list[tuple[float, str]]:
         return scale.ticks(room, TICK_SIZE)
     first = math.ceil(scale.low / step)
     found = {first * step + n * step for n in range(int((scale.high - scale.low) // step) + 1)}
-    # The best rank is the one that readers look for, though it is no multiple of 5.
+    # The best rank is the one that readers look for, though it is not a multiple of 5.
     kept = {whole for whole in found if whole <= scale.high and whole - scale.low > 0.6 * step}
     return [(scale(whole), f"{whole:g}") for whole in sorted(kept | {scale.low})]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from oodometer.finding import Series
-from oodometer.reports.drawing.marks import Point, chance, distinct, missing, named, remarks
-from oodometer.reports.drawing.panels import Drawing, Ground, Panel, Placed, draw_panels
-from oodometer.reports.drawing.scales import value_span
+from oodometer.reports.drawing.marks import Point, distinct, missing, named, remarks, value_ground
+from oodometer.reports.drawing.panels import Drawing, Panel, Placed, draw_panels
 from oodometer.reports.drawing.svg import element, title
 from oodometer.reports.words import decimals, number, one_line, rounded
 
@@ -37,15 +36,7 @@ def draw_intervals(series: Series, width: float) -> Drawing:
         parts += [missing(series, placed, label) for label in absent]
         return "".join(parts)
 
-    span = value_span(numbers, series.higher_is_better)
-    ground = Ground(
-        width,
-        22.0,
-        span,
-        span.words(series.value_label, series.higher_is_better, upward=False),
-        chance(series, span),
-        name_role=series.roles.get("label"),
-    )
+    ground = value_ground(series, width, numbers)
     return draw_panels(panels, ground, marks)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from oodometer.finding import POINT_KEYS, Series, Value
 from oodometer.reports.drawing import palette
-from oodometer.reports.drawing.panels import Placed
-from oodometer.reports.drawing.scales import Span
+from oodometer.reports.drawing.panels import Ground, Placed
+from oodometer.reports.drawing.scales import Span, value_span
 from oodometer.reports.drawing.svg import element, text, title
 from oodometer.reports.words import MISSING, one_line
 
@@ -90,3 +90,16 @@ def group_letters(points: Iterable[Point]) -> list[str]:
     """Return the letters of all groups, in their order."""
     found = {letter for point in points for letter in letters_of(point)}
     return sorted(found, key=lambda letter: (int(letter[1:] or 1), letter))
+
+
+def value_ground(series: Series, width: float, numbers: list[float]) -> Ground:
+    """The ground of panels whose rows share one axis of values."""
+    span = value_span(numbers, series.higher_is_better)
+    return Ground(
+        width,
+        22.0,
+        span,
+        span.words(series.value_label, series.higher_is_better, upward=False),
+        chance(series, span),
+        name_role=series.roles.get("label"),
+    )
