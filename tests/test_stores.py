@@ -577,6 +577,10 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_payload_is_replaced(tmp_path):
             store.load("scores", "ab12")
         store.save("scores", "ab12", b"content", {})
         assert store.load("scores", "ab12") == b"content"
+    payload.unlink()
+    (payload / "below").mkdir(parents=True)
+    store.discard("scores", "ab12")  # as `verify` does with what is damaged
+    assert not payload.exists() and list(store.keys("scores")) == []
 
 
 def test_a_store_that_was_moved_away_is_not_begun_anew(tmp_path):

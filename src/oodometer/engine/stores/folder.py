@@ -86,6 +86,8 @@ class FolderStore(Store):
             (self.folder / path).unlink(missing_ok=True)
         except NotADirectoryError:
             return
+        except IsADirectoryError:  # as in `write_file`
+            shutil.rmtree(self.folder / path)
         except OSError as problem:
             raise self._unusable("changed", problem) from None
 
