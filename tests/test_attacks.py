@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -404,6 +405,30 @@ def test_whether_the_worst_case_order_survives_retraining(
     assert claim.verdict == verdict
     assert text in claim.text
     assert "of 1 pair keep their order" in claim.evidence or verdict == "flips"
+
+
+def test_orders_of_runs_are_compared_by_kendalls_tau() -> None:
+    from scipy.stats import kendalltau
+
+    worst = {"a": [2.0, 2.0, 1.0], "b": [1.5, 1.0, 1.5], "c": [1.0, 1.5, 2.0], "d": [0.5] * 3}
+    taus = [
+        kendalltau(*runs).statistic for runs in combinations(zip(*worst.values(), strict=True), 2)
+    ]
+    finding = worst_case(runs_table(worst), np.random.default_rng(0))
+    assert f"mean Kendall τ between runs {np.mean(taus):.2f}" in finding.claims[1].evidence
+
+
+def test_an_order_that_chance_repeats_is_undecided() -> None:
+    worst = {"a": [2.0, 1.6, 1.1], "b": [1.0, 1.55, 1.05]}
+    claim = worst_case(runs_table(worst), np.random.default_rng(0)).claims[1]
+    assert "1 of 1 pair keep" in claim.evidence and claim.verdict == "undecided"
+    assert "which may be chance: not separable are a and b" in claim.text
+
+
+def test_a_loss_that_every_run_shows_is_not_told_with_an_interval_that_doubts_it() -> None:
+    worst = {"a": [2.9, 2.8, 0.5], "b": [2.9, 2.8, 0.6]}
+    claim = worst_case(runs_table(worst), np.random.default_rng(0)).claims[2]
+    assert claim.verdict == "holds" and "points in single runs, significant" in claim.evidence
 
 
 def test_equal_detectors_seldom_flip() -> None:

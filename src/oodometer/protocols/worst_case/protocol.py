@@ -176,10 +176,10 @@ def _loss_claim(part: Searched) -> Claim:
         for name in part.detectors
         if part.losses[name].p_value < SIGNIFICANT or name in certain
     ]
-    most = max(part.losses, key=lambda name: part.losses[name].value)
+    most = max(lost or part.losses, key=lambda name: part.losses[name].value)
     evidence = (
         f"largest loss, {most}: {number(part.clean(most).value)} → "
-        f"{number(part.worst(most).value)}, {points_and_p(part.losses[most])}"
+        f"{number(part.worst(most).value)}, {_loss(part, most)}"
     )
     if not lost:
         return Claim(
@@ -198,6 +198,18 @@ def _loss_claim(part: Searched) -> Claim:
     spared = f", but not that of {listing(kept)}" if kept and len(kept) < 4 else ""
     return Claim(
         f"The search among {part.name} lowers the AUROC of {who}{spared}.", "holds", evidence
+    )
+
+
+def _loss(part: Searched, name: str) -> str:
+    """A loss with what decides it: all runs together, or each run by itself."""
+    together = part.losses[name]
+    if together.p_value < SIGNIFICANT or name not in part.lost_in_every_run:
+        return points_and_p(together)
+    of_runs = 100 * (part.by_run(name, worst=False) - part.by_run(name, worst=True))
+    return (
+        f"{of_runs.min():.1f} to {of_runs.max():.1f} points in single runs, significant in each "
+        "by itself; a search cannot raise the AUROC"
     )
 
 

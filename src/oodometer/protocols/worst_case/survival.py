@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,10 +58,20 @@ class Survival:
         """All pairs of detectors."""
         return len(self.names) * (len(self.names) - 1) // 2
 
-    def agreement(self, *, worst: bool) -> float:
-        """The mean of Kendall's tau-b over all pairs of runs, in the worst case or before."""
-        taus = tau_matrix(self._values(self.names, worst=worst).T)
-        return float(np.mean(taus[np.triu_indices(len(taus), 1)]))
+    @cached_property
+    def close(self) -> list[tuple[str, str]]:
+        """Neighbors in the mean order that are not separable after retraining."""
+        neighbors = pairwise(self.names)
+        return [pair for pair in neighbors if self.part.lead(*pair).p_value >= SIGNIFICANT]
+
+    def agreement(self, *, worst: bool) -> float | None:
+        """The mean of Kendall's tau-b over all pairs of runs, in the worst case or before.
+
+        None if it is not defined for some of them: all detectors are equal in one run.
+        """
+        taus = tau_matrix(self._values(self.names, worst=worst))
+        mean = float(np.mean(taus[np.triu_indices(len(taus), 1)]))
+        return None if np.isnan(mean) else mean
 
     def places(self, detector: str) -> tuple[int, int]:
         """The best and the worst place of a detector in the worst case, over the runs."""
@@ -89,10 +99,11 @@ def survival_claims(part: Searched) -> list[Claim]:
 def _claim(survival: Survival) -> Claim:
     part = survival.part
     runs = len(part.runs)
+    taus = (survival.agreement(worst=True), survival.agreement(worst=False))
+    worst, clean = ("not defined" if tau is None else f"{tau:.2f}" for tau in taus)
     evidence = (
         f"{survival.kept} of {count(survival.pairs, 'pair')} keep their order in all runs; mean "
-        f"Kendall τ between runs {survival.agreement(worst=True):.2f}, on clean outliers "
-        f"{survival.agreement(worst=False):.2f}"
+        f"Kendall τ between runs {worst}, on clean outliers {clean}"
     )
     which = (
         f"of {listing(survival.names)}"
@@ -101,15 +112,23 @@ def _claim(survival: Survival) -> Claim:
     )
     what = f"The order {which} under {part.name}"
     if survival.flips:
-        named = "; ".join(f"{a} and {b}" for a, b in survival.flips[:_MOST_PAIRS])
-        more = len(survival.flips) - _MOST_PAIRS
-        named += f" and {count(more, 'more pair')}" if more > 0 else ""
+        named = _named(survival.flips)
         text = f"{what} does not survive retraining: each is better in some run: {named}."
         return Claim(text, "flips", evidence)
     if survival.kept == survival.pairs:
-        return Claim(f"{what} is the same in all {runs} training runs.", "holds", evidence)
+        same = f"{what} is the same in all {runs} training runs"
+        if survival.close:
+            text = f"{same}, which may be chance: not separable are {_named(survival.close)}."
+            return Claim(text, "undecided", evidence)
+        return Claim(f"{same}.", "holds", evidence)
     text = (
         f"{what} differs between training runs, but for no pair is each significantly better in "
         "some run."
     )
     return Claim(text, "undecided", evidence)
+
+
+def _named(pairs: Sequence[tuple[str, str]]) -> str:
+    more = len(pairs) - _MOST_PAIRS
+    named = "; ".join(f"{a} and {b}" for a, b in pairs[:_MOST_PAIRS])
+    return f"{named} and {count(more, 'more pair')}" if more > 0 else named
