@@ -5,7 +5,7 @@
 Studies that share a store share trainings. The row of a study in docs/results/studies.csv is
 replaced, and the tables in docs/studies.md are made again; without names, that is all.
 CPU minutes are those of all processes of this call; --before adds those of calls that were
-interrupted.
+interrupted, --again keeps those of the row: what is in the store is only concluded from again.
 """
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seeds", type=int, help="only the first of them")
     parser.add_argument("--before", type=float, default=0.0)
+    parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
     for name in given.names:
         study = load_study(STUDIES / f"{name}.yaml").at_scale("small")
@@ -145,7 +146,10 @@ def main() -> None:
         row = measure(study, FolderStore(given.store), given.workers, given.before)
         if len(study.runs()) < whole:
             row["classifiers"] += f" ({given.seeds} seeds only)"
-        rows = (read() if FILE.exists() else {}) | {study.name: row}
+        rows = read() if FILE.exists() else {}
+        if given.again:
+            row["CPU minutes"] = rows[study.name]["CPU minutes"]
+        rows |= {study.name: row}
         with FILE.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()

@@ -125,7 +125,7 @@ def _scoped(claim: Claim, part: Searched) -> Claim:
 def _claims(part: Searched) -> list[Claim]:
     claims = [_loss_claim(part)]
     if len(part.found) > 1:
-        claims = [_leader_claim(part), *survival_claims(part), *claims]
+        claims = [*_leader_claims(part), *survival_claims(part), *claims]
     below = [name for name in part.detectors if part.worst(name).high < _CHANCE]
     if below:
         claims.append(
@@ -139,10 +139,31 @@ def _claims(part: Searched) -> list[Claim]:
     return claims
 
 
-def _leader_claim(part: Searched) -> Claim:
-    """Whether the leader on clean outliers leads in the worst case, too."""
+def _leader_claims(part: Searched) -> list[Claim]:
+    """Whether the leader on clean outliers leads in the worst case, too.
+
+    If other training runs could say otherwise, what is so on these very networks is a claim of
+    its own.
+    """
     clean, worst, second = part.clean_order[0], part.detectors[0], part.detectors[1]
     behind = second if clean == worst else clean
+    claim = _leader_claim(part, clean, worst, behind)
+    if claim.verdict != "undecided" or len(part.runs) < 2:
+        return [claim]
+    here = part.lead(worst, behind, retraining=False)
+    if here.p_value >= SIGNIFICANT:
+        return [claim]
+    leads = "" if clean == worst else f", which leads on clean {part.outliers}"
+    text = (
+        f"On these {len(part.runs)} models with other test samples, {worst} is significantly ahead "
+        f"under {part.name} of {behind}{leads}."
+    )
+    evidence = f"{worst} − {behind}: {points_and_p(here)}"
+    return [claim, Claim(text, "holds" if clean == worst else "flips", evidence)]
+
+
+def _leader_claim(part: Searched, clean: str, worst: str, behind: str) -> Claim:
+    """For other training runs, if there are several; else for other images."""
     lead = part.lead(worst, behind)
     evidence = (
         f"worst case, {worst} − {behind}: {points_and_p(lead)}; clean AUROC "
@@ -153,7 +174,7 @@ def _leader_claim(part: Searched) -> Claim:
     if clean == worst:
         text = f"{clean} leads on clean {part.outliers} and under {part.name} ({value})"
         return Claim(
-            f"{text}." if decided else f"{text}, but is not separable from {second} there.",
+            f"{text}." if decided else f"{text}, but is not separable from {behind} there.",
             "holds" if decided else "undecided",
             evidence,
         )

@@ -146,41 +146,48 @@ class Searched:
             for name, difference, p in zip(names, differences, adjusted, strict=True)
         }
 
-    def lead(self, first: str, second: str) -> Difference:
+    def lead(self, first: str, second: str, *, retraining: bool = True) -> Difference:
         """Worst-case AUROC of one detector − that of another, paired by the image that was varied.
 
-        Its p-value is adjusted for all pairs, because the two were chosen by their places. Runs
-        that share a network are one case of it (`stats.pairwise`).
+        With `retraining`, for other training runs too; without, for these very networks and other
+        images. Its p-value is adjusted for all pairs, because the two were chosen by their places.
+        Runs that share a network are one case of it (`stats.pairwise`).
         """
-        if first in self.shared or second in self.shared:
-            difference = self._unpaired(first, second, LEVEL)
+        if not retraining:
+            difference = self._compared(self._on_these_models, first, second, LEVEL)
+        elif first in self.shared or second in self.shared:
+            difference = self._compared(self._after_retraining, first, second, LEVEL)
         else:
             one, two = (self._placed[name, self.found[name]] for name in (first, second))
             difference = auroc_difference(one, two, LEVEL)
         pairs = len(self.found) * (len(self.found) - 1) // 2
         return difference.adjusted(min(1.0, pairs * difference.p_value))
 
-    def _unpaired(self, first: str, second: str, level: float) -> Difference:
+    def _compared(self, all_pairs: Pairwise, first: str, second: str, level: float) -> Difference:
         names = list(self.found)
         one, two = names.index(first), names.index(second)
-        value = float(self._pairwise.means[one] - self._pairwise.means[two])
-        error, df = (float(of[one, two]) for of in (self._pairwise.error, self._pairwise.df))
+        value = float(all_pairs.means[one] - all_pairs.means[two])
+        error, df = (float(of[one, two]) for of in (all_pairs.error, all_pairs.df))
         reach = float(stdtrit(df, 0.5 + 0.5 * level)) * error
         return Difference(
             value,
             max(-1.0, value - reach),
             min(1.0, value + reach),
             2.0 * float(stdtr(df, -abs(value) / error)),
-            lambda other: self._unpaired(first, second, other)[1:3],
+            lambda other: self._compared(all_pairs, first, second, other)[1:3],
         )
 
     @cached_property
-    def _pairwise(self) -> Pairwise:
+    def _after_retraining(self) -> Pairwise:
+        placed = [self._placed[name, own] for name, own in self.found.items()]
         return from_scores(
-            [self._placed[name, own] for name, own in self.found.items()],
-            retraining=True,
-            sources=[self.sources[name] for name in self.found],
+            placed, retraining=True, sources=[self.sources[name] for name in self.found]
         )
+
+    @cached_property
+    def _on_these_models(self) -> Pairwise:
+        placed = [self._placed[name, own] for name, own in self.found.items()]
+        return from_scores(placed, retraining=False)
 
     def accepted(self, detector: str, dataset: str) -> float:
         """Share of a set that the detector accepts where it accepts 95% of known data."""
