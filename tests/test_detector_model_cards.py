@@ -137,6 +137,26 @@ def keys(made: Plan) -> set[str]:
     return {model.model for run in made.runs for model in run.models.values()}
 
 
+def test_an_ensemble_without_one_of_its_members_is_missing(folder, stripes, monkeypatch):
+    study, store = make_study(stripes), FolderStore(folder / "store")
+    second = next(m.spec for n, m in plan(study).runs[0].models.items() if n.member == 2)
+    epoch = Training.run_epoch
+
+    def run_epoch(self):
+        if self.spec.seed == second.seed:
+            raise UserError("Training diverged: in a test.")
+        epoch(self)
+
+    monkeypatch.setattr(Training, "run_epoch", run_epoch)
+    told = {(part.run, part.detector): part for part in run_inside(study, store).missing}
+    model = "seed=0, model exposed 2 of 2"
+    assert set(told) == {("seed=0", "outlier_aware"), ("seed=1", "outlier_aware"), (model, "")}
+    assert told["seed=1", "outlier_aware"].reason == f"it needs run {model}, which failed."
+    assert told["seed=1", "outlier_aware"].failure
+    monkeypatch.undo()
+    assert not run_inside(study, store).missing
+
+
 def test_all_of_it_in_a_study_verified_and_resumed(folder, stripes, monkeypatch):
     study, store = make_study(stripes), FolderStore(folder / "store")
     outcome = run_inside(study, store)
