@@ -4,8 +4,9 @@
 
 Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
 CelebA, constant images, black images and uniform noise. --images and --epochs shorten a recipe,
-which the table says. Prints one row per set; with --write they replace the rows of the same model
-and data in that CSV file (docs/results/trained-detectors.csv).
+which the table says. With --store, the model that a study has trained is scored instead; how long
+that took on an idle core is not known. Prints one row per set; with --write they replace the rows
+of the same model and data in that CSV file (docs/results/trained-detectors.csv).
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from oodometer.engine.stores import open_store
+from oodometer.engine.work.codecs import bytes_to_arrays
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source, load_source
@@ -64,19 +68,17 @@ def scores(card: DetectorModel, model: nn.Module, samples: Samples) -> NDArray[n
     return answers
 
 
-def measure(
-    name: str, data: str, size: str, changes: Mapping[str, int | None]
-) -> list[dict[str, str]]:
-    """Train the model, score the sets and return the rows of the table.
+class Trained(NamedTuple):
+    """A trained model, and what its rows say of the training."""
 
-    `changes` of its recipe: those that are None change nothing.
-    """
-    card = find_model(name)
-    study = TrainSpec.model_validate({"data": data, "test_size": TESTED, "model_size": size})
-    source = load_source(study)
-    spec = card.recipe(study, (len(source.train), *source.train.shape))
-    given = {field: value for field, value in changes.items() if value is not None}
-    spec = spec.model_copy(update=given)
+    model: nn.Module
+    images: int
+    epochs: int
+    minutes: str  # of CPU; empty if not known
+
+
+def train(card: DetectorModel, spec: TrainSpec, source: Source) -> Trained:
+    """Train a model as its recipe says."""
     training = Training(spec, source.train, source.classes, task=card.task)
     started = time.process_time()
     while not training.finished:
@@ -86,22 +88,68 @@ def measure(
         minutes = (time.process_time() - started) / 60
         print(f"epoch {training.epoch}, {minutes:.1f} min: {shown}", file=sys.stderr, flush=True)
     minutes = (time.process_time() - started) / 60
-    model = card.task.fresh_network(spec, source.train.shape, source.classes)
     weights = training.finished_weights(spec.checkpoint)
+    model = _filled(card, spec, source, weights)
+    images = min(spec.train_size or len(source.train), len(source.train))
+    return Trained(model, images, training.epoch, f"{minutes:.1f}")
+
+
+def stored(card: DetectorModel, data: str, size: str, source: Source, address: str) -> Trained:
+    """Read the model that a study has trained on this data, of this size, from its store."""
+    store = open_store(address)
+    found = []
+    for key in store.keys("models"):
+        about = store.record("models", key)["made_from"]
+        assert isinstance(about, dict)
+        spec = TrainSpec.model_validate(about["specification"])
+        if about.get("detector model", {}).get("name") == card.name:
+            found += [(key, spec)] if (spec.data, spec.model_size) == (data, size) else []
+    if len(found) != 1:
+        raise SystemExit(f"{address} holds {len(found)} models {card.name} of {data} and {size}")
+    ((key, spec),) = found
+    arrays = bytes_to_arrays(store.load("models", key))
+    own = {n.removeprefix("weights/"): v for n, v in arrays.items() if n.startswith("weights/")}
+    model = _filled(card, spec, source, own)
+    return Trained(model, spec.train_size or len(source.train), int(arrays["epoch"]), "")
+
+
+def _filled(
+    card: DetectorModel, spec: TrainSpec, source: Source, weights: Mapping[str, NDArray[Any]]
+) -> nn.Module:
+    model = card.task.fresh_network(spec, source.train.shape, source.classes)
     model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
-    known = scores(card, model.eval(), source.test)
+    return model.eval()
+
+
+def measure(
+    name: str, data: str, size: str, changes: Mapping[str, int | None], address: str = ""
+) -> list[dict[str, str]]:
+    """Train the model, or read it from a store, score the sets and return the rows of the table.
+
+    `changes` of its recipe: those that are None change nothing.
+    """
+    card = find_model(name)
+    study = TrainSpec.model_validate({"data": data, "test_size": TESTED, "model_size": size})
+    source = load_source(study)
+    if address:
+        made = stored(card, data, size, source, address)
+    else:
+        spec = card.recipe(study, (len(source.train), *source.train.shape))
+        given = {field: value for field, value in changes.items() if value is not None}
+        made = train(card, spec.model_copy(update=given), source)
+    known = scores(card, made.model, source.test)
     rows = []
     for outliers in probe_sets(source):
-        found = scores(card, model, outliers)
+        found = scores(card, made.model, outliers)
         rows.append(
             {
                 "model": name,
                 "size": size,
                 "data": data,
-                "images": str(min(spec.train_size or len(source.train), len(source.train))),
-                "epochs": str(training.epoch),
-                "parameters": str(sum(p.numel() for p in model.parameters())),
-                "CPU minutes": f"{minutes:.1f}",
+                "images": str(made.images),
+                "epochs": str(made.epochs),
+                "parameters": str(sum(p.numel() for p in made.model.parameters())),
+                "CPU minutes": made.minutes,
                 "outliers": outliers.name,
                 "AUROC": f"{auroc(known, found):.4f}",
             }
@@ -135,6 +183,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--images", type=int, help="number of images to train on")
     parser.add_argument("--epochs", type=int, help="number of epochs")
+    parser.add_argument("--store", default="", help="store with the model, trained by a study")
     parser.add_argument("--write", type=Path, help="CSV file to add the rows to")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -143,7 +192,7 @@ def main() -> None:
         "train_size": arguments.images,
         "epochs": arguments.epochs,
     }
-    rows = measure(arguments.model, arguments.data, arguments.size, changes)
+    rows = measure(arguments.model, arguments.data, arguments.size, changes, arguments.store)
     print(",".join(COLUMNS))
     for row in rows:
         print(",".join(row[column] for column in COLUMNS))

@@ -101,7 +101,7 @@ class Schedule:
         busy = {piece.job.claim for piece in self.under_way.values() if piece.job.search}
         left = {job.claim: job for job in self.open if not (job.search and job.claim in busy)}
         scoring = {job: known.scoring(job) for job in left.values()}
-        if not known.anything:
+        if not known.anything and not known.everything:
             return None
         mine = sum(seconds for job, seconds in scoring.items() if not job.elsewhere)
         ends = (
