@@ -380,7 +380,7 @@ class Runner:
             made=self._made(),
             failed=sum(part.failure for part in self.missing),
             elsewhere=len({job.run.label for job in self._schedule.open if job.elsewhere}),
-            seconds_left=left and left.seconds,
+            seconds_left=None if left is None else left.seconds,
             at_least=left is not None and left.at_least,
         )
 
