@@ -4,7 +4,9 @@
 
 Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
 CelebA, constant images, black images and uniform noise. --images and --epochs shorten a recipe,
-which the table says. Prints one row per set; with --write they replace the rows of the same model
+which the table says; --untrained keeps the initial weights and does only what follows training.
+With --store, the model that a study has trained is scored instead; how long that took on an idle
+core is not known. Prints one row per set; with --write they replace the rows of the same model
 and data in that CSV file (docs/results/trained-detectors.csv).
 """
 
@@ -14,14 +16,18 @@ import argparse
 import csv
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from oodometer.engine.stores import open_store
+from oodometer.engine.work.codecs import bytes_to_arrays
+from oodometer.lab.asking.votes import summarize_votes
 from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source, load_source
@@ -56,58 +62,123 @@ def probe_sets(source: Source) -> Iterator[Images]:
     yield Images("uniform noise", noise.pixels, noise.labels)
 
 
-def scores(card: DetectorModel, model: nn.Module, samples: Samples) -> NDArray[np.float32]:
-    """Return what a model answers, or the first number of each answer that has several."""
-    answers: NDArray[np.float32] = (
-        answers_of(card, model, samples).reshape(len(samples), -1)[:, 0].numpy()
-    )
-    return answers
+def scores(
+    card: DetectorModel, models: Sequence[nn.Module], samples: Samples
+) -> NDArray[np.float64]:
+    """Return what a model answers, or the first number of each answer that has several.
 
-
-def measure(
-    name: str, data: str, size: str, changes: Mapping[str, int | None]
-) -> list[dict[str, str]]:
-    """Train the model, score the sets and return the rows of the table.
-
-    `changes` of its recipe: those that are None change nothing.
+    Members of an ensemble answer with logits: the score is the entropy of their mean prediction.
     """
-    card = find_model(name)
-    study = TrainSpec.model_validate({"data": data, "test_size": TESTED, "model_size": size})
-    source = load_source(study)
-    spec = card.recipe(study, (len(source.train), *source.train.shape))
-    given = {field: value for field, value in changes.items() if value is not None}
-    spec = spec.model_copy(update=given)
+    answers = torch.stack([answers_of(card, model, samples) for model in models])
+    if card.members > 1:
+        return summarize_votes(answers)[:, 0].numpy()
+    return answers[0].double().reshape(len(samples), -1)[:, 0].numpy()
+
+
+class Trained(NamedTuple):
+    """A trained model, and what its rows say of the training."""
+
+    model: nn.Module
+    images: int
+    epochs: int
+    minutes: float | None  # of CPU, if known
+
+
+def train(card: DetectorModel, spec: TrainSpec, source: Source, *, epochs: int) -> Trained:
+    """Train a model as its recipe says, for at most so many epochs."""
     training = Training(spec, source.train, source.classes, task=card.task)
     started = time.process_time()
-    while not training.finished:
+    while not training.finished and training.epoch < epochs:
         training.run_epoch()
         last = {measure: values[-1] for measure, values in training.curve.items()}
         shown = ", ".join(f"{measure} {value:.4g}" for measure, value in last.items())
         minutes = (time.process_time() - started) / 60
         print(f"epoch {training.epoch}, {minutes:.1f} min: {shown}", file=sys.stderr, flush=True)
     minutes = (time.process_time() - started) / 60
+    weights = training.finished_weights(spec.checkpoint if training.epoch else "last")
+    model = _filled(card, spec, source, weights)
+    images = min(spec.train_size or len(source.train), len(source.train))
+    return Trained(model, images, training.epoch, minutes)
+
+
+def stored(card: DetectorModel, data: str, size: str, source: Source, address: str) -> Trained:
+    """Read the model that a study has trained on this data, of this size, from its store."""
+    store = open_store(address)
+    found = []
+    for key in store.keys("models"):
+        about = store.record("models", key)["made_from"]
+        assert isinstance(about, dict)
+        spec = TrainSpec.model_validate(about["specification"])
+        if about.get("detector model", {}).get("name") == card.name:
+            found += [(key, spec)] if (spec.data, spec.model_size) == (data, size) else []
+    if len(found) != 1:
+        raise SystemExit(f"{address} holds {len(found)} models {card.name} of {data} and {size}")
+    ((key, spec),) = found
+    arrays = bytes_to_arrays(store.load("models", key))
+    own = {n.removeprefix("weights/"): v for n, v in arrays.items() if n.startswith("weights/")}
+    model = _filled(card, spec, source, own)
+    return Trained(model, spec.train_size or len(source.train), int(arrays["epoch"]), None)
+
+
+def _filled(
+    card: DetectorModel, spec: TrainSpec, source: Source, weights: Mapping[str, NDArray[Any]]
+) -> nn.Module:
     model = card.task.fresh_network(spec, source.train.shape, source.classes)
-    weights = training.finished_weights(spec.checkpoint)
     model.load_state_dict({key: torch.from_numpy(value) for key, value in weights.items()})
-    known = scores(card, model.eval(), source.test)
-    rows = []
+    return model.eval()
+
+
+def measure(
+    name: str,
+    data: str,
+    size: str,
+    changes: Mapping[str, int | None],
+    address: str = "",
+    *,
+    seed: int = 0,
+    untrained: bool = False,
+) -> list[dict[str, str]]:
+    """Train the model, or read it from a store, score the sets and return the rows of the table.
+
+    `changes` of its recipe: those that are None change nothing.
+    """
+    card = find_model(name)
+    fields = {"data": data, "test_size": TESTED, "model_size": size}
+    study = TrainSpec.model_validate({**fields, "seed": seed, "model_seed": seed})
+    source = load_source(study)
+    if address:
+        made = [stored(card, data, size, source, address)]
+    else:
+        made = []
+        for member in range(1, card.members + 1) if card.members > 1 else [0]:
+            spec = card.recipe(study, (len(source.train), *source.train.shape), member)
+            given = {field: value for field, value in changes.items() if value is not None}
+            spec = spec.model_copy(update=given)
+            made.append(train(card, spec, source, epochs=0 if untrained else spec.epochs))
+    # What an ensemble adds to one of its members is a row of its own.
+    of_members = {f"{name}, one member": made[:1]} if len(made) > 1 else {}
+    return [
+        {"model": title, "size": size, "data": data, **row}
+        for title, some in {name: made, **of_members}.items()
+        for row in _rows(card, some, source)
+    ]
+
+
+def _rows(card: DetectorModel, made: Sequence[Trained], source: Source) -> Iterator[dict[str, str]]:
+    models = [each.model for each in made]
+    minutes = [each.minutes for each in made if each.minutes is not None]
+    known = scores(card, models, source.test)
     for outliers in probe_sets(source):
-        found = scores(card, model, outliers)
-        rows.append(
-            {
-                "model": name,
-                "size": size,
-                "data": data,
-                "images": str(min(spec.train_size or len(source.train), len(source.train))),
-                "epochs": str(training.epoch),
-                "parameters": str(sum(p.numel() for p in model.parameters())),
-                "CPU minutes": f"{minutes:.1f}",
-                "outliers": outliers.name,
-                "AUROC": f"{auroc(known, found):.4f}",
-            }
-        )
-        print(f"{outliers.name}: {rows[-1]['AUROC']}", file=sys.stderr, flush=True)
-    return rows
+        value = auroc(known, scores(card, models, outliers))
+        print(f"{outliers.name}: {value:.4f}", file=sys.stderr, flush=True)
+        yield {
+            "images": str(made[0].images),
+            "epochs": str(made[0].epochs),
+            "parameters": str(sum(p.numel() for model in models for p in model.parameters())),
+            "CPU minutes": f"{sum(minutes):.1f}" if minutes else "",
+            "outliers": outliers.name,
+            "AUROC": f"{value:.4f}",
+        }
 
 
 def keep(rows: list[dict[str, str]], path: Path) -> None:
@@ -135,15 +206,24 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--images", type=int, help="number of images to train on")
     parser.add_argument("--epochs", type=int, help="number of epochs")
+    parser.add_argument("--untrained", action="store_true", help="keep the initial weights")
+    parser.add_argument("--store", default="", help="store with the model, trained by a study")
     parser.add_argument("--write", type=Path, help="CSV file to add the rows to")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     changes = {
-        "seed": arguments.seed,
         "train_size": arguments.images,
         "epochs": arguments.epochs,
     }
-    rows = measure(arguments.model, arguments.data, arguments.size, changes)
+    rows = measure(
+        arguments.model,
+        arguments.data,
+        arguments.size,
+        changes,
+        arguments.store,
+        seed=arguments.seed,
+        untrained=arguments.untrained,
+    )
     print(",".join(COLUMNS))
     for row in rows:
         print(",".join(row[column] for column in COLUMNS))

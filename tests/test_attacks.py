@@ -276,6 +276,32 @@ def test_detectors_that_misbehave_are_named_once_and_the_others_go_on(tmp_path: 
         assert len(passed_over) == 1 and "nsure" in passed_over[0]
 
 
+class Overflows(nn.Module):
+    """A classifier whose logits are NaN for bright images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(192, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = images.flatten(1)
+        return self.head(torch.where(brightness(images)[:, None] > 0.85, torch.inf, features))
+
+
+def test_images_without_finite_logits_are_passed_over() -> None:
+    torch.manual_seed(0)
+    found = om.attack(
+        Overflows(), (pictures(30, 4), np.arange(30) % 3), pictures(40, 1),
+        {"bright": pictures(6, 2, 0.8), "dark": pictures(6, 3, 0.2)},
+        variations="color", steps=12, detectors=["max_softmax", "energy"],
+    )  # fmt: skip
+    assert not found.table.missing and len(found.searches) == 4
+    for _, name, made in found.searches:
+        assert made.steps == 12 and np.isfinite(made.scores).all(), name
+    notes = [text for text in found.findings[0].caveats if "were passed over" in text]
+    assert notes and all("of bright" in text for text in notes)
+
+
 def test_a_generator_is_searched_once_for_all_outlier_sets_and_once_per_repeat() -> None:
     def generator(points: Tensor) -> Tensor:
         return points.mean(1).view(-1, 1, 1, 1).expand(-1, 3, 8, 8) / 2 + 0.5

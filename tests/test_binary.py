@@ -413,10 +413,8 @@ def test_one_that_fails_is_told_and_tried_again(folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Training, "run_epoch", fail)
     told = {(part.run, part.detector): part.reason for part in run_inside(study, store).missing}
-    assert (
-        told[label, "binary_network"]
-        == f"it needs run {label}, model binary against bright, which failed."
-    )
+    failed = [f"{label}, model binary against {name}" for name in ("bright", "dark")]
+    assert told[label, "binary_network"] == f"it needs runs {' and '.join(failed)}, which failed."
     monkeypatch.setattr(Training, "run_epoch", train)
     outcome = run_inside(study, store)
     assert not outcome.missing

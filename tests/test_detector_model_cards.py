@@ -10,10 +10,11 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from engine_studies import run_inside
+from engine_studies import payloads, run_inside
 from torch import nn
 
 import oodometer as om
+from oodometer.engine.lead import timing
 from oodometer.engine.lead.run import make_plan, read_contents
 from oodometer.engine.lead.trained import training_finding
 from oodometer.engine.plan.plan import Plan
@@ -135,6 +136,41 @@ def plan(study: Study) -> Plan:
 
 def keys(made: Plan) -> set[str]:
     return {model.model for run in made.runs for model in run.models.values()}
+
+
+def test_steps_are_timed_before_anything_is_trained_and_change_no_result(
+    folder, stripes, monkeypatch
+):
+    study, said = make_study(stripes), []
+    usual, timed = (FolderStore(folder / name) for name in ("usual", "timed"))
+    run_inside(study, usual)
+    monkeypatch.setattr(timing, "_SHARE", 1e12)
+    assert not run_inside(study, timed, progress=said.append).missing
+    assert payloads(timed) == payloads(usual)
+    # Both members are of one kind, and classifiers of another.
+    kinds = [state for state in said if state.train == (0, 4)]
+    assert [state.at_least for state in kinds[:2]] == [True, True]
+    assert all(state.seconds_left is not None for state in said)
+
+
+def test_an_ensemble_without_one_of_its_members_is_missing(folder, stripes, monkeypatch):
+    study, store = make_study(stripes), FolderStore(folder / "store")
+    second = next(m.spec for n, m in plan(study).runs[0].models.items() if n.member == 2)
+    epoch = Training.run_epoch
+
+    def run_epoch(self):
+        if self.spec.seed == second.seed:
+            raise UserError("Training diverged: in a test.")
+        epoch(self)
+
+    monkeypatch.setattr(Training, "run_epoch", run_epoch)
+    told = {(part.run, part.detector): part for part in run_inside(study, store).missing}
+    model = "seed=0, model exposed 2 of 2"
+    assert set(told) == {("seed=0", "outlier_aware"), ("seed=1", "outlier_aware"), (model, "")}
+    assert told["seed=1", "outlier_aware"].reason == f"it needs run {model}, which failed."
+    assert told["seed=1", "outlier_aware"].failure
+    monkeypatch.undo()
+    assert not run_inside(study, store).missing
 
 
 def test_all_of_it_in_a_study_verified_and_resumed(folder, stripes, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 from engine_studies import make_study, run_here
 from torch import nn
 
-from oodometer.engine.lead import forecast as module
+from oodometer.engine.lead import paces
 from oodometer.engine.lead.forecast import forecast
 from oodometer.engine.lead.run import costs_of, make_plan, read_data_of
 from oodometer.engine.stores import FolderStore
@@ -22,12 +22,12 @@ BASE = {"data": "digits", "network": "small_cnn", "epochs": 3, "batch_size": 64}
 def expected(study, store):
     contents, sizes = read_data_of(study)
     plan = make_plan(study, contents)
-    return forecast(plan, sizes, costs_of(plan, sizes), store)
+    return forecast(plan, costs_of(plan, sizes), store)
 
 
 @pytest.mark.parametrize("work", [1.5e10, 2e7])  # whole batches; parts of them
 def test_the_announced_time_is_about_the_time_it_takes(tmp_path, monkeypatch, work):
-    monkeypatch.setattr(module, "_WORK", work)
+    monkeypatch.setattr(paces, "_WORK", work)
     factors = [{"field": "seed", "levels": [0, 1]}, {"field": "optimizer", "levels": ["adam"]}]
     study = make_study("digits", base=BASE, factors=factors, ood=["uniform_noise"])
     found = expected(study, FolderStore(tmp_path))

@@ -11,9 +11,10 @@ from scipy import stats
 
 from oodometer.engine.stores import FolderStore
 from oodometer.errors import UserError
+from oodometer.finding import Finding
 from oodometer.protocols.common.learned import is_above_chance, judge_learning, unlearned
 from oodometer.score_files import table_from_bytes, table_to_bytes
-from oodometer.scores import ScoreRow, ScoreTable
+from oodometer.scores import Missing, ScoreRow, ScoreTable
 from oodometer.study import parse_study
 
 SAMPLES = 2000
@@ -106,7 +107,18 @@ def test_what_did_not_learn_is_left_out_and_named():
     kept = judge_learning(table, keep=True)
     assert kept.table is table and kept.left_out == ()
     assert kept.caveats[0].startswith("1 of 4 classifiers did not learn: c (")
-    assert judge_learning(made({"a": 0.1})).table is None
+
+
+def test_where_none_learned_the_other_gaps_are_named_too():
+    gaps = (Missing("out of memory", "b"), Missing("no gradient", "a", "odin", lasting=True))
+    judged = judge_learning(replace(made({"a": 0.1}), missing=gaps))
+    assert judged.table is None
+    told = judged.tell(Finding("ranking", "Ranking", "Which is best?", ()))
+    assert told.missing == (
+        "run b: out of memory",
+        "Not applicable to this network: odin (no gradient).",
+        "run a: left out, its classifier did not learn",
+    )
 
 
 def test_chance_survives_a_file_and_older_files_have_none():

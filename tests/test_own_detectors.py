@@ -234,6 +234,15 @@ class Nearest:
         return np.sort(apart, axis=1)[:, : self.k].mean(1) ** self.power
 
 
+class Even(Nearest):
+    grid = {"k": (1, 2, 3)}
+
+    def fit(self, images):
+        if self.k == 3 and not os.path.exists("odd"):
+            raise ValueError("3 is too many")
+        super().fit(images)
+
+
 def contrast(images, *, power=1.0):
     os.chdir("/")
     return images.std(axis=(1, 2, 3)) ** power
@@ -306,6 +315,34 @@ def test_classes_and_functions_have_settings_and_grids(tmp_path, monkeypatch, st
     table = bytes_to_table(store.view("tables", *store.keys("tables")))
     settings = {(row.detector, row.setting) for row in table.rows}
     assert ("Nearest(power=2.0)", "k=3, power=2.0") in settings and len(settings) == 4
+
+
+def test_a_setting_that_fails_leaves_the_others_and_is_tried_again(tmp_path, monkeypatch, stripes):
+    monkeypatch.chdir(tmp_path)
+    Path("nearest.py").write_text(SETTINGS)
+    content = {
+        "name": "own",
+        "base": {"data": stripes, "network": "mlp", "width": 4, "epochs": 1},
+        "factors": [{"field": "seed", "levels": [0]}],
+        "detectors": ["nearest.py:Even"],
+        "ood": ["uniform_noise"],
+        "keep_unlearned": True,
+    }
+    study, store = parse_study(content, "study"), FolderStore(tmp_path / "store")
+
+    def settings(outcome) -> set[str]:
+        table = bytes_to_table(store.view("tables", outcome.table_key))
+        return {row.setting for row in table.rows}
+
+    outcome = run_inside(study, store)
+    assert settings(outcome) == {"k=1, power=1.0", "k=2, power=1.0"}
+    told = {(part.run, part.detector, part.setting): part.reason for part in outcome.missing}
+    model = "seed=0, model Even(k=3)"
+    assert told["seed=0", "Even", "k=3"] == f"it needs run {model}, which failed."
+    assert "3 is too many" in told[model, "", ""] and len(told) == 2
+    Path("odd").touch()
+    outcome = run_inside(study, store)
+    assert len(settings(outcome)) == 3 and not outcome.missing
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from oodometer.engine.executors import Ended
 from oodometer.engine.lead import estimates
-from oodometer.engine.lead.estimates import Cost, DataSize, Durations, estimate
-from oodometer.engine.lead.jobs import Job, jobs_of
+from oodometer.engine.lead.durations import Durations, Guess
+from oodometer.engine.lead.estimates import Asking, Cost, DataSize, Kind, Pace, estimate
+from oodometer.engine.lead.jobs import Job, Piece, jobs_of
 from oodometer.engine.lead.schedule import Schedule
 from oodometer.engine.lead.tasks import Report
 from oodometer.engine.lead.timing import Timing
@@ -115,18 +117,19 @@ def test_memory_bounds_what_is_under_way():
     assert schedule.pick("", lambda job: True) is not None
 
 
-def test_the_time_left_is_told_once_every_stage_was_seen():
+def test_the_time_left_is_a_lower_bound_until_every_stage_was_seen():
     schedule = Schedule([job("a", "a", 10.0, 2)], Durations(), slots=1)
-    assert schedule.seconds_left({}) is None
+    assert schedule.time_left({}) is None
     schedule.durations.note("train", "mlp", 5.0, 1.0)
-    schedule.durations.note("extract", "", 1.0, 0.5)
-    assert schedule.seconds_left({}) is None
+    assert schedule.time_left({}) == (2.0, True)
+    schedule.durations.note("extract", "mlp", 1.0, 0.5)
+    assert schedule.time_left({}) == (2.5, True)
     schedule.durations.note("score", "d0", 1.0, 0.25)
-    assert schedule.seconds_left({}) == pytest.approx(2.0 + 0.5 + 2 * 0.25)
+    assert schedule.time_left({}) == (2.0 + 0.5 + 2 * 0.25, False)
     schedule.pick("", lambda job: True)
-    assert schedule.seconds_left({"a": 1.0}) == pytest.approx(2.0)
+    assert schedule.time_left({"a": 1.0}) == (2.0, False)
     # It takes longer than expected: that is no reason to expect its end now.
-    assert schedule.seconds_left({"a": 100.0}) == pytest.approx(25.0 + 2 * 0.25)
+    assert schedule.time_left({"a": 100.0}) == (25.0 + 2 * 0.25, False)
 
 
 def test_indivisible_trainings_are_not_shared_and_other_workers_need_memory():
@@ -135,42 +138,112 @@ def test_indivisible_trainings_are_not_shared_and_other_workers_need_memory():
             [job(f"{n}", f"{n}", 600.0, 0) for n in range(jobs)], Durations(), **limits
         )
         schedule.durations.note("train", "mlp", 1.0, 1.0)
-        schedule.durations.note("extract", "", 1.0, 0.0)
-        return schedule.seconds_left({})
+        schedule.durations.note("extract", "mlp", 1.0, 0.0)
+        return schedule.time_left({}).seconds
 
     assert left(3, slots=2) == 1200.0, "the third waits for a worker, and then takes ten minutes"
     assert left(1, slots=8) == 600.0 and left(8, slots=8) == 600.0
     assert left(4, slots=4, memory=25) == 1200.0, "two fit into memory, four do not"
     shared = Schedule([job("1", "a", 600.0, 0), job("2", "a", 600.0, 0)], Durations(), slots=2)
     shared.durations.note("train", "mlp", 1.0, 1.0)
-    shared.durations.note("extract", "", 1.0, 5.0)
-    assert shared.seconds_left({}) == 610.0, "trained once; the second run is then extracted"
+    shared.durations.note("extract", "mlp", 1.0, 5.0)
+    assert shared.time_left({}).seconds == 610.0, "trained once; the second run is then extracted"
 
 
 def test_seconds_of_some_epochs_are_not_those_of_all():
     """A checkpoint of the second epoch, or a resumed training, was timed over few epochs."""
-    store, timing = MemoryStore(), Timing()
-    done = job("a", "a", 100.0)
-    done.trained = True
+    store, done = MemoryStore(), job("a", "a", 100.0)
+    done.trained, timing = True, Timing([done])
     about = {"epochs_timed": 2, "seconds": 6.0}
     store.save("models", done.run.model, b"", about)
-    timing.learn([done], store)
+    timing.learn(store)
     epochs = done.run.last_epoch
-    assert timing.durations.guess("train", "mlp", 100.0) == pytest.approx(3.0 * epochs)
+    assert timing.durations.seconds("train", "mlp", 100.0) == pytest.approx(3.0 * epochs)
     # Of a training under way, its own pace counts.
     other = job("b", "b", 100.0, 0)
     schedule = Schedule([other], timing.durations, slots=1)
-    timing.durations.note("extract", "", 1.0, 0.0)
-    assert timing.seconds_left(schedule) == pytest.approx(3.0 * epochs)
+    timing.durations.note("extract", "mlp", 1.0, 0.0)
+    assert timing.left(schedule) == (pytest.approx(3.0 * epochs), False)
     timing.start(schedule.pick("", lambda job: True).name)
     about = {"epoch": epochs - 4, "epochs_timed": 1, "seconds": 20.0}
     store.save("progress", other.run.progress, b"", about)
     timing.watch(schedule.under_way, store)
-    assert timing.seconds_left(schedule) == pytest.approx(80.0, abs=1.0)
+    assert timing.left(schedule).seconds == pytest.approx(80.0, abs=1.0)
+    # So it does for those that come later, until this one ends.
+    both = 3.0 * epochs + 20.0 * epochs
+    assert timing.durations.seconds("train", "mlp", 200.0) == pytest.approx(both)
     timing.note(schedule.end("b"), Report(seconds={("train", ""): 10.0}, trained=0.25))
     timing.stop("b")
     seconds = 3.0 * epochs + 10.0  # for what costs 100 and 25 units
-    assert timing.durations.guess("train", "mlp", 125.0) == pytest.approx(seconds)
+    assert timing.durations.seconds("train", "mlp", 125.0) == pytest.approx(seconds)
+
+
+def test_what_was_done_counts_before_what_was_expected_and_corrects_it():
+    durations = Durations()
+    durations.expect("train", "a", 100.0, 10.0)
+    durations.expect("train", "b", 1.0, 7.0)  # 70 times as slow by its multiplications
+    durations.expect("search", "s", 1.0, 2.0)
+    assert durations.guess("train", "b", 2.0) == Guess(14.0, sure=True)
+    assert durations.guess("train", "c", 101.0) == Guess(17.0, sure=False), "may be slower"
+    assert durations.guess("score", "knn", 1.0) is None
+    durations.note("train", "a", 50.0, 20.0)  # 5 s were expected: the machine is busy
+    assert durations.guess("train", "a", 50.0) == Guess(20.0, sure=True)
+    assert durations.guess("train", "b", 2.0) == Guess(4 * 14.0, sure=True)
+    assert durations.guess("search", "s", 1.0) == Guess(4 * 2.0, sure=True)
+    durations.note("search", "other", 1.0, 100.0)  # nothing was expected of it
+    assert durations.guess("search", "s", 1.0) == Guess(8.0, sure=True)
+    durations.note_part("task", "train", "b", 1.0, 14.0)  # 2 s for each of 7
+    assert durations.guess("train", "b", 1.0) == Guess(14.0, sure=True)
+    durations.forget_part("task")
+    assert durations.guess("train", "b", 1.0) == Guess(28.0, sure=True)
+
+
+def searched(label: str, asking: Asking, kind: Kind | None = None) -> tuple[Job, Job]:
+    """A run that is prepared but for its training, and a search against a detector of it."""
+    from oodometer.engine.plan.searches import SearchPlan
+    from oodometer.study import Searches
+
+    plan = SearchPlan("d0", "set", "affine", "s", (), Searches(variations=("affine",)))
+    run = replace(job(label, label, 1.5e11, 0).run, searches={plan.title: plan})
+    unit = f"search for {plan.title}"
+    cost = Cost(1.5e11, 100.0, 10, sample=1.0, samples=50, kind=kind, asking={unit: asking})
+    whole, search = jobs_of([run], {label: cost}, lambda part: False)
+    return whole, search
+
+
+def test_timed_steps_tell_the_time_left_before_anything_is_done():
+    """Training on 50 samples in batches of 32; then 100 answers; then a search of 500."""
+    kind = Kind(TrainSpec(data="-"), (1, 8, 8), 10)
+    jobs = [*searched("one", Asking("d0 by affine", {"mlp": 500.0}), kind)]
+    jobs += searched("two", Asking("d0 by affine", {"mlp": 500.0}), kind)  # the same search
+    timing = Timing(jobs)
+    schedule = Schedule(jobs, timing.durations, slots=1)
+    assert timing.left(schedule) is None
+    task = timing.next_steps(["max_softmax"])
+    assert task.arguments == (kind, ("max_softmax",)) and timing.times_steps
+    assert timing.next_steps([]) is None, "each kind is timed once"
+    assert not timing.take_steps(Ended(replace(task, name="other")))
+    pace = Pace(step=1.0, sample=0.1, finish=0.01, answer=0.02, timed=3, spent=2.0, waited=4.0)
+    assert timing.take_steps(Ended(task, pace)) and not timing.times_steps
+    training = jobs[0].run.last_epoch * (2 * 1.0 + 50 * 0.1) + 50 * 0.01
+    idle = 2 * (training + 2.0) + 10.0
+    assert timing.left(schedule) == (pytest.approx(2 * idle), False), "the machine is busy"
+    # An answer that takes longer in the search than alone: so do those to come.
+    for each in jobs:
+        each.trained = each.prepared = True
+    timing.note(Piece(jobs[1], (jobs[1].search,)), Report(seconds={("score", jobs[1].search): 5.0}))
+    assert timing.left(schedule) == (pytest.approx(5.0), False)
+
+
+def test_short_studies_and_those_on_other_devices_are_not_timed():
+    kind = Kind(TrainSpec(data="-"), (1, 8, 8), 10)
+    one = job("one", "one", 1e9)
+    one.cost = replace(one.cost, kind=kind)
+    assert Timing([one]).next_steps([]) is None
+    long = replace(one.cost, training=1e12)
+    assert Timing([replace(one, cost=long)], steps=False).next_steps([]) is None
+    assert Timing([replace(one, cost=long)]).next_steps([]) is not None
+    assert Timing([replace(one, cost=long, trained=True)]).next_steps([]) is None
 
 
 SNAPSHOT = 10.0  # seconds after which the pace of a training is known
@@ -198,7 +271,8 @@ def simulated(jobs: list[Job], true, slots: int) -> list[tuple[float, float | No
                 for name, seconds in elapsed.items()
                 if schedule.under_way[name].trains and seconds >= SNAPSHOT
             }
-            said.append((now, schedule.seconds_left(elapsed, training)))
+            left = schedule.time_left(elapsed, training)
+            said.append((now, None if left is None or left.at_least else left.seconds))
             now = min(following, now + 3.0)
         name = min(ends, key=ends.get)
         del ends[name]
@@ -218,7 +292,7 @@ def takes(seconds_per_unit, extract: float = 5.0, score: float = 2.0):
             return {("score", label): score for label in piece.units}
         label, units = piece.job.run.label, piece.job.cost.training
         train = {("train", "mlp"): seconds_per_unit(label) * units} if piece.trains else {}
-        return {**train, ("extract", ""): extract}
+        return {**train, ("extract", "mlp"): extract}
 
     return true
 

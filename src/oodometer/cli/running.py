@@ -99,7 +99,8 @@ def progress_notes(state: Progress) -> Iterator[str]:
     if state.elsewhere:
         yield f"{state.elsewhere} with another runner"
     if state.seconds_left is not None:
-        yield f"about {duration(state.seconds_left)} left"
+        about = "at least" if state.at_least else "about"
+        yield f"{about} {duration(state.seconds_left)} left"
 
 
 def duration(seconds: float) -> str:

@@ -328,7 +328,7 @@ def _print_plan(study: Study, address: str, workers: int | None) -> None:
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
     for run_plan in plan.trainings:
         typer.echo(f"  run {run_plan.label}")
-    expected = forecast(plan, sizes, costs_of(plan, sizes), store)
+    expected = forecast(plan, costs_of(plan, sizes), store)
     typer.echo(_expected(expected, workers or os.cpu_count() or 1))
     if any(run_plan.spec.stopping != "none" for run_plan in plan.trainings):
         typer.echo("  (at most: some training runs may stop early)")
@@ -338,7 +338,7 @@ def _expected(expected: Forecast, workers: int) -> str:
     """Put an estimate of time into words, with what it rests on."""
     from oodometer.protocols.common.words import count
 
-    if not expected.training:
+    if not (expected.training or expected.extraction or expected.searching):
         left = f"; not timed: {len(expected.untimed)} training runs" if expected.untimed else ""
         return f"estimated time: no training to do{left}"
     training, extraction = duration(expected.training), duration(expected.extraction)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from oodometer.errors import NotFiniteError, UserError, describe
+from oodometer.lab.asking.forward import call
 from oodometer.lab.asking.session import Session
 from oodometer.lab.data.inputs import Data
 from oodometer.lab.detector_models import DetectorModel
@@ -60,7 +61,7 @@ def opened(
             except UserError as problem:
                 missing.append(Missing(str(problem), detector=choice.label, lasting=True))
                 continue
-            scorers[choice.label] = _asking(session, fitted, shift, scale)
+            scorers[choice.label] = _asking(session, model, fitted, shift, scale)
         yield scorers, missing
 
 
@@ -95,7 +96,8 @@ def opened_detector(
                 answers = {need: ask(images, "batch") for need, ask in asks.items()}
             if session is None:
                 return fitted(Outputs(answers=answers))
-            asked = session.ask(images, gradients=images.requires_grad)
+            assert classifier is not None
+            asked = _asked(session, classifier, images)
             return fitted(replace(asked, answers=answers) if answers else asked)
 
         yield score
@@ -112,13 +114,43 @@ def _asks_more(choice: Choice) -> bool:
 
 
 def _asking(
-    session: Session, fitted: Callable[[Outputs], Tensor], shift: Tensor, scale: Tensor
+    session: Session,
+    classifier: nn.Module,
+    fitted: Callable[[Outputs], Tensor],
+    shift: Tensor,
+    scale: Tensor,
 ) -> Scorer:
     def score(images: Tensor) -> Tensor:
-        asked = session.ask((images - shift) / scale, gradients=images.requires_grad)
-        return fitted(asked)
+        return fitted(_asked(session, classifier, (images - shift) / scale))
 
     return score
+
+
+def _asked(session: Session, classifier: nn.Module, inputs: Tensor) -> Outputs:
+    """What an open classifier says about a batch; if some logits are not finite, of which rows."""
+    try:
+        return session.ask(inputs, gradients=inputs.requires_grad)
+    except UserError as problem:
+        rows = _not_finite(classifier, inputs)
+        if not rows:
+            raise
+        raise NotFiniteError(
+            f"The logits of {len(rows)} of {len(inputs)} images are NaN or infinite, the first at "
+            f"index {rows[0]}.",
+            rows,
+        ) from problem
+
+
+def _not_finite(classifier: nn.Module, inputs: Tensor) -> list[int]:
+    """The rows whose logits are not finite; none if it is not logits that it answers with."""
+    place = next(classifier.parameters(), inputs)
+    with torch.no_grad():
+        answer = call(classifier, "batch", inputs.detach().to(place))
+    logits = getattr(answer, "logits", answer)  # as networks of transformers have them
+    if not isinstance(logits, Tensor) or len(logits) != len(inputs):
+        return []
+    bad = ~logits.isfinite().reshape(len(logits), -1).all(1)
+    return [int(row) for row in bad.nonzero()[:, 0]]
 
 
 def scores_of(scorer: Scorer, images: Tensor, batch_size: int) -> NDArray[np.float64]:

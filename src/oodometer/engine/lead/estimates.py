@@ -1,18 +1,21 @@
-"""How long a task takes and how much memory it needs: as measured, else by the size of its work."""
+"""How much work a task is, by the multiplications of its network, and how much memory it needs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from oodometer.engine.plan.artefacts import Stage
 from oodometer.study import TrainSpec
 
 if TYPE_CHECKING:
     from oodometer.lab.training.task import Task
+
+# What decides how fast a network is.
+_OF_A_STEP = ("network", "width", "model_size", "auxiliary", "optimizer", "batch_size", "loss",
+              "adversarial", "augment", "gradient_norm", "epochs")  # fmt: skip
 
 # Python with PyTorch, before it has read any data.
 BYTES_OF_A_WORKER = 350 * 2**20
@@ -42,6 +45,46 @@ class NetworkSize:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What decides how fast a network is: networks of one kind take the same time for a sample."""
+
+    spec: TrainSpec  # only what decides it
+    shape: tuple[int, ...]
+    classes: int
+    model: str = ""  # the detector model, if it is one
+
+
+class Pace(NamedTuple):
+    """Seconds of one core that a kind of network takes."""
+
+    step: float  # for a training step,
+    sample: float  # and for each sample of its batch
+    finish: float  # to be finished after training, for each sample
+    answer: float  # to answer one sample
+    timed: int  # steps
+    spent: float  # on timing them, of one core
+    waited: float  # by the clock, which tells how busy the machine is
+
+    def training(self, epochs: int, samples: int, batch: int) -> float:
+        """Seconds of a whole training."""
+        steps = -(-samples // batch)
+        return epochs * (steps * self.step + samples * self.sample) + samples * self.finish
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a search, or the scoring of what was found, asks: units of work, by network."""
+
+    name: str  # of all that take the same time
+    networks: Mapping[str, float]  # `TrainingPlan.network` -> units
+
+    @property
+    def units(self) -> float:
+        """All of it."""
+        return sum(self.networks.values())
+
+
+@dataclass(frozen=True)
 class Cost:
     """What a run will take, in units of work (not seconds) and in bytes."""
 
@@ -49,7 +92,16 @@ class Cost:
     extraction: float
     memory: int
     sample: float = 0.0  # one sample in one pass
-    searching: float = 0.0  # passes that searches ask for
+    samples: int = 0  # that it is trained on
+    probed: bool = False  # whether extraction asks more of the network than plain answers
+    kind: Kind | None = None
+    asking: Mapping[str, Asking] = field(default_factory=dict)  # unit of scoring -> what it asks
+
+
+def kind_of(spec: TrainSpec, size: DataSize, model: str = "") -> Kind:
+    """The kind of a network that is trained by a specification, on data of a size."""
+    decides = {name: getattr(spec, name) for name in _OF_A_STEP}
+    return Kind(TrainSpec(data="-", **decides), size.shape, size.classes, model)
 
 
 def estimate(
@@ -84,6 +136,7 @@ def estimate(
         extraction=float((samples + size.scored) * network.products) + detectors,
         memory=BYTES_OF_A_WORKER + size.kept + 2 * size.bytes + _FLOAT * max(training, extraction),
         sample=float(network.products),
+        samples=samples,
     )
 
 
@@ -134,28 +187,6 @@ def _network_size(
         inputs = math.prod(shape)
         return NetworkSize(2**20, inputs * 1000, inputs * 100, 1024)
     return NetworkSize(parameters, products, activations, features)
-
-
-class Durations:
-    """Seconds that tasks took, and by them what others will take."""
-
-    def __init__(self) -> None:
-        # stage, and which network or detector -> seconds, units of work
-        self._seen: dict[tuple[Stage, str], tuple[float, float]] = {}
-
-    def note(self, stage: Stage, name: str, units: float, seconds: float) -> None:
-        """Learn from a task; what one network takes tells something about all of them, too."""
-        for kind in {(stage, name), (stage, "")}:
-            before = self._seen.get(kind, (0.0, 0.0))
-            self._seen[kind] = before[0] + seconds, before[1] + units
-
-    def guess(self, stage: Stage, name: str, units: float) -> float | None:
-        """Seconds that so much work takes; None before anything was seen of its stage."""
-        for kind in ((stage, name), (stage, "")):
-            seconds, seen = self._seen.get(kind, (0.0, 0.0))
-            if seen > 0:
-                return seconds / seen * units
-        return None
 
 
 def read_memory(text: str) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,17 +17,17 @@ from oodometer.engine.executors import Executor
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool
 from oodometer.engine.lead.collect import collect, conclude
-from oodometer.engine.lead.estimates import Cost, DataSize, estimate
+from oodometer.engine.lead.estimates import Asking, Cost, DataSize, estimate, kind_of
 from oodometer.engine.lead.runner import Runner, Settings
 from oodometer.engine.lead.tasks import forget, lend, warm_up
 from oodometer.engine.plan.artefacts import Stage, count_present, present
 from oodometer.engine.plan.models import ModelPlan
-from oodometer.engine.plan.plan import Plan, fits_loss, plan
+from oodometer.engine.plan.plan import Plan, RunPlan, fits_loss, plan
 from oodometer.engine.plan.searches import check_searches
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
-from oodometer.engine.plan.trainings import DataContent
+from oodometer.engine.plan.trainings import DataContent, TrainingPlan
 from oodometer.engine.stores import MemoryStore, Store
-from oodometer.engine.upkeep.mending import drop_damaged, drop_other_versions
+from oodometer.engine.upkeep.mending import drop_damaged, drop_incomplete, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, describe, unknown
@@ -259,6 +259,7 @@ def run_study(
         made = make_plan(study, contents)
         planned = record_plan(made, store)
         drop_damaged(made, store)
+        drop_incomplete(made, store)
         if strict_versions and (dropped := drop_other_versions(made, store)):
             tell(f"{dropped} results of other versions of the libraries are computed again.")
         costs = costs_of(made, sizes)
@@ -286,34 +287,46 @@ def costs_of(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
     from oodometer.lab.detector_models import find_model
 
     keeping = {Need("probe", name) for name, probe in PROBES.items() if probe.keeps_inputs}
-    costs = {}
+    costs: dict[str, Cost] = {}
     for run in made.runs:
         size, detectors = sizes[run.label], len(run.scores)
         keeps = not keeping.isdisjoint(run.probes)
         spec = run.spec.model_copy(update={"epochs": run.last_epoch})
-        costs[run.label] = estimate(spec, size, detectors, keeps_inputs=keeps)
+        cost = estimate(spec, size, detectors, keeps_inputs=keeps)
+        probed = any(need.of_classifier for need in run.probes)
+        costs[run.label] = replace(cost, probed=probed, kind=kind_of(run.spec, size))
         for model in run.models.values():
-            task = find_model(model.name).task
-            costs[model.label] = estimate(model.spec, _size_of_model(model, size), 0, task=task)
-    for label, passes in _search_passes(made).items():
-        costs[label] = replace(costs[label], searching=passes * costs[label].sample)
+            if model.label in costs:  # that of a run before
+                continue
+            read, task = _size_of_model(model, size), find_model(model.name).task
+            cost = estimate(model.spec, read, 0, task=task)
+            answered = (size.scored if model.answers else 0) + cost.samples * ("" in model.answers)
+            kind = kind_of(model.spec, read, model.name)
+            costs[model.label] = replace(cost, extraction=answered * cost.sample, kind=kind)
+    for run in made.runs:
+        costs[run.label] = replace(costs[run.label], asking=dict(_asking(run, costs)))
     return costs
 
 
-def _search_passes(made: Plan) -> dict[str, float]:
-    """How many images each network is asked about by searches; those that runs share count once."""
-    passes: dict[str, float] = {}
-    seen: set[str] = set()
-    for run in made.runs:
-        for search in run.searches.values():
-            if search.key in seen:
-                continue
-            seen.add(search.key)
-            needs = run.needs.get(search.detector, ())
-            own = [run.models[need].label for need in needs if need in run.models]
-            for label in own or [run.label]:
-                passes[label] = passes.get(label, 0.0) + search.passes
-    return passes
+def _asking(run: RunPlan, costs: Mapping[str, Cost]) -> Iterator[tuple[str, Asking]]:
+    """What the searches of a run ask of networks, and the scoring of what they find, by unit."""
+    networks: list[TrainingPlan] = [run, *run.models.values()]
+    for unit, parts in run.units.items():
+        label, kind = parts[0].about.name, parts[0].kind
+        if kind == "searches":
+            search = run.searches[parts[0].about.dataset]
+            asked = [each for each in networks if each.model in search.parents]
+            name, passes = f"{label} by {search.variation}", search.passes
+        elif kind == "found":
+            asked = [run.models[need] for need in run.needs.get(label, ()) if need in run.models]
+            settings = (run.searches[part.about.dataset].settings for part in parts)
+            name, passes = unit, sum(each.images for each in settings)
+        else:
+            continue
+        units: dict[str, float] = {}
+        for each in asked or [run]:
+            units[each.network] = units.get(each.network, 0.0) + passes * costs[each.label].sample
+        yield unit, Asking(name, units)
 
 
 def _size_of_model(model: ModelPlan, size: DataSize) -> DataSize:

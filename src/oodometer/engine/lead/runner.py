@@ -35,7 +35,7 @@ from oodometer.engine.upkeep.watch import (
     sweep_reports,
     write_report,
 )
-from oodometer.engine.work.failures import failure_key, remember_failure
+from oodometer.engine.work.failures import failure_key, known_failures, remember_failure
 from oodometer.scores import Missing
 
 ATTEMPTS = 3  # at a task whose worker crashes
@@ -73,16 +73,16 @@ class Runner:
         self._made_elsewhere: dict[Stage, set[str]] = {stage: set() for stage in STAGES}  # keys
         self._key, self._report = key, progress
         self._owner = this_owner()
-        self._timing = Timing()
         has = present(plan.artefacts, store)
         jobs = jobs_of(plan.trainings, costs, has)
-        self._timing.learn(jobs, store)
+        self._timing = Timing(jobs, steps=settings.device == "cpu")
+        self._timing.learn(store)
         self._wanted: dict[Stage, set[str]] = {stage: set() for stage in STAGES}  # keys
         self._there: dict[Stage, set[str]] = {stage: set() for stage in STAGES}
         for artefact in plan.artefacts:
             self._wanted[artefact.stage].add(artefact.key)
         self._mark(filter(has, plan.artefacts))
-        self._failures = _known_failures(plan, store)
+        self._failures = known_failures(plan.trainings, store)
         self._found = _counts(self._there)
         self._schedule = Schedule(
             [job for job in jobs if not job.done],
@@ -104,7 +104,7 @@ class Runner:
             while schedule.open:
                 self._let_go()
                 self._hand_out()
-                if schedule.under_way:
+                if schedule.under_way or self._timing.times_steps:
                     for ended in self.executor.wait(0.25):
                         self._take(ended)
                 else:  # what is left is with others, or was found to be done
@@ -130,6 +130,10 @@ class Runner:
 
     def _hand_out(self) -> None:
         for group in self.executor.idle():
+            steps = self._timing.next_steps(self.plan.named_detectors)
+            if steps is not None:
+                self.executor.submit(steps)
+                continue
             piece = self._schedule.pick(group, self._claim)
             if piece is not None:
                 self._timing.start(piece.name)
@@ -182,6 +186,8 @@ class Runner:
     # ---- what came of it -----------------------------------------------------------------------
 
     def _take(self, ended: Ended) -> None:
+        if self._timing.take_steps(ended):
+            return
         piece = self._schedule.end(ended.task.name)
         self._timing.stop(ended.task.name)
         if ended.lost:
@@ -367,13 +373,15 @@ class Runner:
 
     def _progress(self) -> Progress:
         stages = {stage: (len(self._there[stage]), len(self._wanted[stage])) for stage in STAGES}
+        left = self._timing.left(self._schedule)
         return Progress(
             **stages,
             found=self._found,
             made=self._made(),
             failed=sum(part.failure for part in self.missing),
             elsewhere=len({job.run.label for job in self._schedule.open if job.elsewhere}),
-            seconds_left=self._timing.seconds_left(self._schedule),
+            seconds_left=None if left is None else left.seconds,
+            at_least=left is not None and left.at_least,
         )
 
 
@@ -384,14 +392,6 @@ def _counts(keys: Mapping[Stage, set[str]]) -> tuple[int, int, int]:
 
 def _training_claim(run: TrainingPlan) -> str:
     return f"train-{run.training}"
-
-
-def _known_failures(plan: Plan, store: Store) -> set[str]:
-    """Keys of what failed in earlier executions of this plan."""
-    if not any(True for _ in store.keys("failures")):
-        return set()
-    wanted = {failure_key(run, unit) for run in plan.trainings for unit in ("", *run.units)}
-    return store.present("failures", wanted)
 
 
 def _died(times: int, ended: Ended) -> str:

@@ -6,14 +6,21 @@ import heapq
 import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from oodometer.engine.lead.estimates import Durations
+from oodometer.engine.lead.durations import Durations, Timed
 from oodometer.engine.lead.jobs import Job, Piece
-from oodometer.engine.plan.artefacts import Stage
 
 _OVERRUN = (
     0.25  # of the time that a task has taken so far: it is not about to end because it should
 )
+
+
+class TimeLeft(NamedTuple):
+    """How long the rest of a study will take."""
+
+    seconds: float
+    at_least: bool  # some of the rest cannot be guessed, or only by networks of other kinds
 
 
 class Schedule:
@@ -72,10 +79,10 @@ class Schedule:
             self.open = [job for job in self.open if not job.done]
         return done
 
-    def seconds_left(
+    def time_left(
         self, elapsed: Mapping[str, float], training: Mapping[str, float] = MappingProxyType({})
-    ) -> float | None:
-        """Guess how long the rest will take; None while a stage of it was never seen.
+    ) -> TimeLeft | None:
+        """Guess how long the rest will take; None while nothing is known of any of it.
 
         What is under way keeps its worker for what is left of it. Then whoever is free first
         prepares the longest of the other runs, which cannot be divided; scoring can. `elapsed` are
@@ -83,23 +90,26 @@ class Schedule:
         the pace of its epochs tells.
         """
         known = _Seconds(self.durations)
-        try:
-            rests = {
-                piece: known.rest(piece, elapsed.get(name, 0.0), training.get(name))
-                for name, piece in self.under_way.items()
-            }
-            free = [*rests.values(), *[0.0] * (self._workers() - len(rests))]
-            prepared = {piece.job: rest for piece, rest in rests.items() if not piece.units}
-            self._prepare_others(free, prepared, known)
-            scoring = {job: known.scoring(job) for job in self.open}
-        except _NeverSeenError:
+        rests = {
+            piece: known.rest(piece, elapsed.get(name, 0.0), training.get(name))
+            for name, piece in self.under_way.items()
+        }
+        free = [*rests.values(), *[0.0] * (self._workers() - len(rests))]
+        prepared = {piece.job: rest for piece, rest in rests.items() if not piece.units}
+        self._prepare_others(free, prepared, known)
+        # A search that runs share is done once.
+        busy = {piece.job.claim for piece in self.under_way.values() if piece.job.search}
+        left = {job.claim: job for job in self.open if not (job.search and job.claim in busy)}
+        scoring = {job: known.scoring(job) for job in left.values()}
+        if not known.anything and not known.everything:
             return None
         mine = sum(seconds for job, seconds in scoring.items() if not job.elsewhere)
         ends = (
             prepared.get(job.of or job, 0.0) + (seconds if job.search else seconds / len(free))
             for job, seconds in scoring.items()
         )
-        return max((sum(free) + mine) / len(free), *free, *ends)
+        seconds = max((sum(free) + mine) / len(free), *free, *ends)
+        return TimeLeft(seconds, at_least=not known.everything)
 
     def _prepare_others(
         self, free: list[float], prepared: dict[Job, float], known: _Seconds
@@ -159,9 +169,7 @@ class Schedule:
         others = sum(1 for _ in self._to_prepare())
         if self.slots == 1 or others >= self.slots:
             return tuple(job.waiting)
-        longest = sorted(
-            job.waiting, key=lambda unit: -(self.durations.guess("score", unit, 1.0) or 0.0)
-        )
+        longest = sorted(job.waiting, key=lambda unit: -self.durations.seconds("score", unit, 1.0))
         return tuple(longest[: math.ceil(len(longest) / (2 * self.slots))])
 
     def _start(self, piece: Piece) -> Piece:
@@ -190,14 +198,8 @@ class Schedule:
     def _length(self, job: Job) -> tuple[float, float]:
         if job.trained:
             return 0.0, 0.0
-        return self._training_seconds(job) or 0.0, job.cost.training
-
-    def _training_seconds(self, job: Job) -> float | None:
-        return self.durations.guess("train", job.run.network, job.cost.training)
-
-
-class _NeverSeenError(Exception):
-    """How long it takes cannot be guessed yet."""
+        seconds = self.durations.seconds("train", job.run.network, job.cost.training)
+        return seconds, job.cost.training
 
 
 class _Seconds:
@@ -205,14 +207,15 @@ class _Seconds:
 
     def __init__(self, durations: Durations) -> None:
         self._durations = durations
-        self._units: dict[str, float] = {}
+        self.anything, self.everything = False, True  # what is known
 
     def rest(self, piece: Piece, elapsed: float, training: float | None) -> float:
         """What is left of a piece under way: of one that takes longer than others, more."""
         if training is not None:
+            self.anything = True
             return max(0.0, training) + self.extracting(piece.job)
         if piece.units:
-            whole = sum(map(self._unit, piece.units))
+            whole = sum(self._unit(piece.job, unit) for unit in piece.units)
         else:
             whole = self.preparing(piece.job) if piece.trains else self.extracting(piece.job)
         return max(whole - elapsed, elapsed * _OVERRUN)
@@ -225,19 +228,25 @@ class _Seconds:
 
     def extracting(self, job: Job) -> float:
         """To ask a trained network."""
-        return self._guess("extract", "", job.cost.extraction)
+        if not job.cost.extraction:
+            return 0.0
+        return self._guess("extract", job.run.network, job.cost.extraction)
 
     def scoring(self, job: Job) -> float:
         """To score all units that nobody works on yet."""
-        return sum(map(self._unit, (*job.waiting, *job.blocked)))
+        return sum(self._unit(job, unit) for unit in (*job.waiting, *job.blocked))
 
-    def _unit(self, name: str) -> float:
-        if name not in self._units:
-            self._units[name] = self._guess("score", name, 1.0)
-        return self._units[name]
+    def _unit(self, job: Job, unit: str) -> float:
+        asking = job.cost.asking.get(unit)
+        if asking is not None:
+            return self._guess("search", asking.name, asking.units)
+        return self._guess("score", unit, 1.0)
 
-    def _guess(self, stage: Stage, name: str, units: float) -> float:
-        seconds = self._durations.guess(stage, name, units)
-        if seconds is None:
-            raise _NeverSeenError
-        return seconds
+    def _guess(self, stage: Timed, name: str, units: float) -> float:
+        guess = self._durations.guess(stage, name, units)
+        if guess is None:
+            self.everything = False
+            return 0.0
+        self.anything = True
+        self.everything &= guess.sure
+        return guess.seconds

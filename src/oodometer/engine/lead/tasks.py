@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from oodometer.engine.lead.estimates import Kind, Pace
 from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.plan.trainings import TrainingPlan
 from oodometer.engine.stores import Store, StoreError, open_store
@@ -42,6 +43,15 @@ class Report:
 def warm_up() -> None:
     """Import what tasks need, while the runner still plans."""
     import oodometer.engine.work.worker  # noqa: F401
+
+
+def time_steps(kind: Kind, detectors: tuple[str, ...]) -> Pace | None:
+    """Time steps of a kind of network; None if it does not take made-up samples."""
+    from oodometer.engine.lead import paces
+    from oodometer.scoring import choices
+
+    choices(detectors)  # imports the files of users, which register their models
+    return paces.time_steps(kind)
 
 
 def prepare(work: Work) -> Report:

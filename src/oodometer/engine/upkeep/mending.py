@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from oodometer.engine.plan.artefacts import Artefact, present
+from oodometer.engine.plan.models import ModelPlan
 from oodometer.engine.plan.plan import Plan
 from oodometer.engine.stores import DamagedError, Kind, Store
 from oodometer.engine.versions import installed, recorded_versions
@@ -27,6 +28,21 @@ def drop_damaged(made: Plan, store: Store) -> int:
     for kind, key in damaged:
         store.discard(kind, key)
     return len(damaged)
+
+
+def drop_incomplete(made: Plan, store: Store) -> int:
+    """Drop scores that lack settings whose models failed; return how many.
+
+    These models are tried again, and the other settings cost little.
+    """
+    models = {run.model: run for run in made.trainings if isinstance(run, ModelPlan)}
+    failed = store.present("failures", set(models))
+    lost = {key for model in failed for key in models[model].answers.values()}
+    read = {part.key for part in made.artefacts if lost and not lost.isdisjoint(part.parents)}
+    there = store.present("scores", read)
+    for key in there:
+        store.discard("scores", key)
+    return len(there)
 
 
 def _is_whole(artefact: Artefact, store: Store) -> bool:

@@ -91,6 +91,7 @@ def as_data(found: Survey) -> dict[str, object]:
                     "failed": runner.progress.failed,
                     "elsewhere": runner.progress.elsewhere,
                     "seconds_left": runner.progress.seconds_left,
+                    "at_least": runner.progress.at_least,
                 },
             }
             for runner in found.runners

@@ -31,6 +31,7 @@ class Progress:
     failed: int = 0
     elsewhere: int = 0  # runs that another runner works on
     seconds_left: float | None = None
+    at_least: bool = False  # the rest may take much longer: some of it is of an unknown kind
 
     @property
     def stages(self) -> dict[Stage, tuple[int, int]]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from oodometer.engine.stores import StoreError
 from oodometer.engine.work.codecs import REFUSED, array_to_text, text_to_array
+from oodometer.engine.work.network import NetworkFailedError
 from oodometer.errors import UserError
 from oodometer.lab.asking.extract import extract, stem_relu_skipped
 from oodometer.lab.asking.probes import PROBES
@@ -130,8 +131,15 @@ class Asker:
         probes: dict[str, Tensor] = {}
         refused: dict[str, Refusal] = {}
         answers: dict[Need, Tensor] = {}
+        failed: dict[Need, tuple[str, ...]] = {}  # model -> its label
         for need in needs:
-            arrays = self._answer(need, name)
+            try:
+                arrays = self._answer(need, name)
+            except NetworkFailedError as problem:
+                if need.source != "model":
+                    raise
+                failed[need] = problem.labels
+                continue
             if REFUSED in arrays:
                 refused[str(need)] = Refusal(array_to_text(arrays[REFUSED]))
             elif need == LAYERS:
@@ -143,6 +151,14 @@ class Asker:
                 answers[need] = torch.from_numpy(arrays["values"])
             elif need.source == "model":
                 refused[str(Need("model", need.name))] = _NOT_OF_TRAINING
+        # The settings of a detector that read other models can be scored.
+        for model in {need.name for need in failed}:
+            labels = [label for need in failed if need.name == model for label in failed[need]]
+            reason = str(NetworkFailedError(*labels))
+            refused[str(Need("model", model))] = Refusal(reason, lasting=False)
+        # An ensemble without one of its members is another one.
+        lost = {replace(need, member=0) for need in failed}
+        answers = {need: a for need, a in answers.items() if replace(need, member=0) not in lost}
         plain = self._plain[name]
         return replace(plain, layers=layers, probes=probes, refused=refused, answers=answers)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from oodometer.engine.plan import artefacts
 from oodometer.engine.plan.trainings import TrainingPlan
@@ -21,3 +22,11 @@ def remember_failure(store: Store, run: TrainingPlan, failure: Missing, unit: st
     wanted = [part.key for part in run.units[unit]] if unit else [run.model]
     about = {"run": failure.run, "detector": failure.detector, "parents": wanted}
     store.save("failures", failure_key(run, unit), payload, about)
+
+
+def known_failures(runs: Iterable[TrainingPlan], store: Store) -> set[str]:
+    """Keys of what failed in earlier executions of these runs."""
+    if not any(True for _ in store.keys("failures")):
+        return set()
+    wanted = {failure_key(run, unit) for run in runs for unit in ("", *run.units)}
+    return store.present("failures", wanted)

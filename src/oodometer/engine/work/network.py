@@ -20,11 +20,20 @@ from oodometer.engine.work.codecs import arrays_to_bytes, bytes_to_arrays
 from oodometer.engine.work.data import RunData, read_data
 from oodometer.engine.work.failures import remember_failure
 from oodometer.engine.work.train import Trainer
-from oodometer.errors import describe
+from oodometer.errors import UserError, describe
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.training.task import Task
 from oodometer.scores import Missing
+
+
+class NetworkFailedError(UserError):
+    """Other networks failed, and did not leave what is wanted of them."""
+
+    def __init__(self, *labels: str) -> None:
+        runs = f"run{'s' * (len(labels) > 1)} {' and '.join(labels)}"
+        super().__init__(f"it needs {runs}, which failed.")
+        self.labels = labels
 
 
 class NetworkWorker(ABC):

@@ -16,10 +16,9 @@ from oodometer.engine.stores import Kind, Store
 from oodometer.engine.work.ask import Asker
 from oodometer.engine.work.data import fitted_samples
 from oodometer.engine.work.model import ModelWorker
-from oodometer.engine.work.network import NetworkWorker, reproducible
+from oodometer.engine.work.network import NetworkFailedError, NetworkWorker, reproducible
 from oodometer.engine.work.score import Scorer
 from oodometer.engine.work.search import Searcher
-from oodometer.errors import UserError
 from oodometer.lab.data.samples import Samples
 from oodometer.lab.data.sources import Source
 from oodometer.lab.training.task import CLASSIFIER
@@ -127,4 +126,4 @@ class RunWorker(NetworkWorker):
     def require_possible(self, companion: TrainingPlan, kind: Kind, key: str) -> None:
         """Say so if another network failed, and did not leave what is wanted of it."""
         if not self.store.has(kind, key) and self.store.has("failures", companion.model):
-            raise UserError(f"it needs run {companion.label}, which failed.")
+            raise NetworkFailedError(companion.label)

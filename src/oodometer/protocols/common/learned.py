@@ -10,7 +10,7 @@ from scipy import stats
 
 from oodometer.factors import names
 from oodometer.finding import Finding
-from oodometer.protocols.common.words import count, listing
+from oodometer.protocols.common.words import count, listing, missing_lines
 from oodometer.scores import ScoreTable
 
 _CONFIDENCE = 0.99  # that the accuracy is above chance
@@ -140,7 +140,10 @@ def judge_learning(table: ScoreTable, *, keep: bool = False, expected: float = 0
     if keep or not found:
         return Learning(table, caveats, ())
     left_out = tuple(f"run {run}: left out, its classifier did not learn" for run in sorted(failed))
-    return Learning(without(table, failed) if remain else None, caveats, left_out)
+    if remain:
+        return Learning(without(table, failed), caveats, left_out)
+    # No protocol sees the table, so that none says what else is missing.
+    return Learning(None, caveats, (*missing_lines(table.missing, len(table.runs)), *left_out))
 
 
 def _tell_unlearned(

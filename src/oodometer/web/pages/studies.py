@@ -51,6 +51,7 @@ class StudyProgress:
     stages: tuple[StageProgress, ...]
     failed: int
     seconds_left: float | None
+    at_least: bool  # of that time
     tasks: tuple[str, ...]  # what workers do now
 
 
@@ -86,6 +87,7 @@ def _progress(
         ),
         failed=len(queries.failures(connection, entry.number, 1000)),
         seconds_left=None if report is None else report.progress.seconds_left,
+        at_least=report is not None and report.progress.at_least,
         tasks=tuple(f"{task.stage}, run {task.run}" for task in tasks),
     )
 
