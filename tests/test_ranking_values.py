@@ -502,3 +502,15 @@ def test_one_pair_of_runs_is_told_in_a_whole_sentence():
         "Changing only the optimizer does not change the overall winner in the only pair of runs."
     )
     assert only in told
+
+
+def test_the_order_of_lines_changes_nothing():
+    """Sets are averaged run by run: lines in another order must not pair other runs."""
+    table = world({"a": 0.8, "b": 0.8, "c": 0.77}, runs=5, spread=0.004, sets=tuple("uvw"))
+    lines = table.frame.sample(frac=1.0, random_state=3).sort_values("ood", kind="stable")
+    mixed = Results(lines.reset_index(drop=True), ("seed",))
+    one, other = judged(table), judged(mixed)
+    assert any("without" in c.evidence or "Without" in c.text for c in one.claims)
+    assert [(c.verdict, c.text, c.evidence) for c in one.claims] == [
+        (c.verdict, c.text, c.evidence) for c in other.claims
+    ]
