@@ -107,7 +107,7 @@ def check_leaderboards(finding: Finding, scopes: int) -> None:
 
 def check_words(finding: Finding, scope: str, names: list[str], excluded: set[str]) -> None:
     about = [c for c in finding.claims if scope in c.text or scope.capitalize() in c.text]
-    named = {n for c in about if c.text.startswith("Behind the ") for n in names
+    named = {n for c in about if c.text.startswith(("Behind the ", "Cannot be ")) for n in names
              if re.search(rf"\b{n}\b", c.text)}  # fmt: skip
     ahead = [c for c in about if "it is significantly ahead of" in c.text
              or f", {names[0]} is significantly ahead of" in c.text]  # fmt: skip
@@ -123,7 +123,8 @@ def check_answer(finding: Finding) -> None:
     sentence = finding.answer.split(". ")[0].rstrip(".")
     if sentence.startswith("No detector stands out"):
         assert len(able) == len(board.rows) > 4
-        assert sentence.endswith(f"none of {len(able)} from {able[0]}")
+        assert f": {able[0]} has the best mean" in sentence
+        assert sentence.endswith(f"from none of the {len(able) - 1} others")
         return
     if sentence.startswith("No clear winner"):
         named = re.fullmatch(
@@ -309,7 +310,7 @@ def test_a_set_on_which_nobody_beats_chance_is_named():
     finding = ranking(scored(0, runs=3, hard=0.0), np.random.default_rng(0))
     (claim,) = [c for c in finding.claims if "better than chance on" in c.text]
     assert claim.text.endswith("better than chance on hard.") and claim.verdict == "undecided"
-    finding = ranking(scored(0, runs=3, hard=-0.5), np.random.default_rng(0))
+    finding = ranking(scored(0, runs=9, hard=-0.5), np.random.default_rng(0))
     (claim,) = [c for c in finding.claims if c.text.startswith("No detector beats chance on hard")]
     assert claim.verdict == "holds"
     (worse,) = [c for c in finding.claims if c.text.startswith("Worse than chance")]

@@ -11,6 +11,7 @@ import numpy as np
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
 from oodometer.protocols.common.words import (
+    FEWEST,
     LEVEL,
     SIGNIFICANT,
     count,
@@ -18,8 +19,10 @@ from oodometer.protocols.common.words import (
     listing,
     never_otherwise,
 )
-from oodometer.protocols.instability.comparisons import winner_flips
+from oodometer.protocols.instability.comparisons import is_decided, winner_flips
 from oodometer.protocols.instability.spreads import Spread
+
+NO_LEAD = ", but its lead is not significant everywhere"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +107,24 @@ class OrderChange:
 
     @property
     def unchanged(self) -> Verdict:
-        """Judge that nothing changes."""
+        """Judge that no pair changes."""
         return never_otherwise(0, self.parts[0].changes)
 
     @cached_property
     def of_winner(self) -> tuple[Verdict, str]:
-        """Judge the change of the best detector, or that there is none; with what it is due to."""
-        return self._due_to_the_factor(any_two=False) if self.winners else (self.unchanged, "")
+        """Judge the change of the best detector, or that there is none; with what it is due to.
+
+        As in the ranking: "never" takes five cases and a significant lead. Repeats that the same
+        detector wins are as many cases as there are, not one fewer.
+        """
+        if self.winners:
+            return self._due_to_the_factor(any_two=False)
+        part = self.parts[0]
+        cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
+        decided = all(is_decided(part, self.best) for part in self.parts)
+        if cases < FEWEST:
+            return "undecided", ""
+        return ("holds", "") if decided else ("undecided", NO_LEAD)
 
     @cached_property
     def of_pairs(self) -> tuple[Verdict, str]:
@@ -212,8 +226,10 @@ def _claim_winner(order: OrderChange) -> Claim:
     parts, (verdict, doubt) = order.parts, order.of_winner
     factor = parts[0].factor
     if not order.winners:
-        text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}."
-        return Claim(text, verdict, _extent(parts), leaves_open=_order_of(factor))
+        text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}"
+        if verdict == "undecided":
+            text += doubt or f", but {count(parts[0].runs, 'run')} are too few to be sure"
+        return Claim(f"{text}.", verdict, _extent(parts), leaves_open=_order_of(factor))
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
@@ -254,6 +270,7 @@ def _claim_farthest(move: Move) -> Claim:
     text = f"The {part.factor} moves {move.moved} by {move.by}"
     if move.far != near and not move.alike:
         text += f", and {part.detectors[near]} by {amount(part, float(part.deltas[near]))}"
+        text += "" if move.is_sure else ", which is not significantly less"
     if move.accuracy:
         text += f"; the accuracy by {move.accuracy}"
     evidence = "; ".join(

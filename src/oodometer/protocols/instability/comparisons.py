@@ -15,6 +15,7 @@ from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
+from oodometer.stats.leaderboard import from_values, leaderboard
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -35,6 +36,23 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
         if flipped[np.ix_(best, best)].any():
             return True
     return False
+
+
+def is_decided(part: Spread, best: str) -> bool:
+    """Whether a detector is significantly ahead of all others, over all training runs on a set.
+
+    Where none is the `best` in all of them, whether one is in each context.
+    """
+    every = np.arange(part.runs)
+    places = [np.flatnonzero(part.contexts == own) for own in np.unique(part.contexts)]
+    return all(_has_winner(part, own) for own in ([every] if best else places))
+
+
+def _has_winner(part: Spread, runs: NDArray[np.intp]) -> bool:
+    values = _by_training_run(part, runs)
+    if values.shape[1] < FEWEST_FOR_T:
+        return False
+    return leaderboard(from_values(values if part.higher_is_better else -values)).is_decided
 
 
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:

@@ -58,6 +58,11 @@ class Spread:
         return len(self.level)
 
     @property
+    def training_runs(self) -> int:
+        """How many training runs are evaluated."""
+        return len(np.unique(self.trained))
+
+    @property
     def is_condition(self) -> bool:
         """Whether another level is another training run under another condition.
 

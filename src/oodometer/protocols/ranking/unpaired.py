@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Table, TableCell
 from oodometer.protocols.common.cases import cases_of
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import FEWEST_FOR_T, has_shares
 from oodometer.protocols.common.views import span
 from oodometer.protocols.common.words import count, listing
 from oodometer.protocols.ranking.answer import choice
@@ -28,7 +28,6 @@ from oodometer.protocols.ranking.standing import (
     AFTER_RETRAINING,
     Standing,
     Subject,
-    has_shares,
     standing_of,
 )
 from oodometer.results import Results
