@@ -22,7 +22,7 @@ from oodometer.protocols.common.words import (
 from oodometer.protocols.instability.comparisons import is_decided, winner_flips
 from oodometer.protocols.instability.spreads import Spread
 
-NO_LEAD = ", but its lead is not significant everywhere"
+NO_LEAD = ", but not every lead is significant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,32 +105,29 @@ class OrderChange:
         sets = in_all(len(self.winners), len(self.parts), self.parts[0].set_word, preposition="on")
         return f" {sets}"
 
-    @property
-    def unchanged(self) -> Verdict:
-        """Judge that no pair changes."""
-        return never_otherwise(0, self.parts[0].changes)
+    def _unchanged(self, *, any_two: bool) -> tuple[Verdict, str]:
+        """Judge that the best detector, or the order of any two, never changes, with the doubt.
+
+        As in the ranking: "never" takes five cases and significant leads. Repeats that the same
+        detector wins are as many cases as there are, not one fewer.
+        """
+        part = self.parts[0]
+        cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
+        decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
+        verdict = never_otherwise(0, cases, decided=decided)
+        return verdict, NO_LEAD if cases >= FEWEST and not decided else ""
 
     @cached_property
     def of_winner(self) -> tuple[Verdict, str]:
-        """Judge the change of the best detector, or that there is none; with what it is due to.
-
-        As in the ranking: "never" takes five cases and a significant lead. Repeats that the same
-        detector wins are as many cases as there are, not one fewer.
-        """
-        if self.winners:
-            return self._due_to_the_factor(any_two=False)
-        part = self.parts[0]
-        cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
-        decided = all(is_decided(part, self.best) for part in self.parts)
-        if cases < FEWEST:
-            return "undecided", ""
-        return ("holds", "") if decided else ("undecided", NO_LEAD)
+        """Judge the change of the best detector, or that there is none; with what it is due to."""
+        due = self._due_to_the_factor if self.winners else self._unchanged
+        return due(any_two=False)
 
     @cached_property
     def of_pairs(self) -> tuple[Verdict, str]:
         """The same of any two detectors."""
-        changed = any(self.flips.values())
-        return self._due_to_the_factor(any_two=True) if changed else (self.unchanged, "")
+        due = self._due_to_the_factor if any(self.flips.values()) else self._unchanged
+        return due(any_two=True)
 
     def _due_to_the_factor(self, *, any_two: bool) -> tuple[Verdict, str]:
         """Judge a change that was seen, and say what it may be due to if not to the factor.
@@ -204,7 +201,7 @@ def farthest(parts: Sequence[Spread]) -> Move:
 
 def _claim_nothing_changes(order: OrderChange) -> Claim | None:
     """One claim where too few runs show nothing at all: neither the best nor any pair changes."""
-    if order.winners or any(order.flips.values()) or order.unchanged != "undecided":
+    if order.winners or any(order.flips.values()) or order.of_winner != ("undecided", ""):
         return None
     factor = order.parts[0].factor
     return Claim(
@@ -256,8 +253,8 @@ def _claim_pairs(order: OrderChange) -> Claim:
         f"detectors{on_mean(order.parts)}{doubt}.",
         verdict,
         f"{by_set}; a pair counts if each is ahead of the other in some run",
-        leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here up to "
-        f"{most} of {order.pairs})",
+        leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here "
+        f"{f'up to {most}' if most else 'none'} of {order.pairs})",
     )
 
 

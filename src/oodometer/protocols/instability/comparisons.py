@@ -15,7 +15,7 @@ from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
-from oodometer.stats.leaderboard import from_values, leaderboard
+from oodometer.stats.leaderboard import Leaderboard, from_values, leaderboard
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -38,21 +38,23 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     return False
 
 
-def is_decided(part: Spread, best: str) -> bool:
-    """Whether a detector is significantly ahead of all others, over all training runs on a set.
+def is_decided(part: Spread, best: str, *, any_two: bool) -> bool:
+    """Whether one detector is significantly ahead of all others on a set, or any of any other.
 
-    Where none is the `best` in all of them, whether one is in each context.
+    Over all training runs; where none is the `best` in all of them, in each context.
     """
-    every = np.arange(part.runs)
     places = [np.flatnonzero(part.contexts == own) for own in np.unique(part.contexts)]
-    return all(_has_winner(part, own) for own in ([every] if best else places))
+    boards = [_board(part, own) for own in ([np.arange(part.runs)] if best else places)]
+    if any_two:  # everybody is a group of its own
+        return all(board is not None and len(board.groups) == len(board.order) for board in boards)
+    return all(board is not None and board.is_decided for board in boards)
 
 
-def _has_winner(part: Spread, runs: NDArray[np.intp]) -> bool:
+def _board(part: Spread, runs: NDArray[np.intp]) -> Leaderboard | None:
     values = _by_training_run(part, runs)
     if values.shape[1] < FEWEST_FOR_T:
-        return False
-    return leaderboard(from_values(values if part.higher_is_better else -values)).is_decided
+        return None
+    return leaderboard(from_values(values if part.higher_is_better else -values), level=LEVEL)
 
 
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
