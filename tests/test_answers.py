@@ -58,9 +58,8 @@ def test_instability(noise, seeds, turned):
         unsure = re.search(rf"another {factor} [^.]*(not significant|may explain)", finding.answer)
         assert not (unsure and changes)
         if f"Another {factor} leaves" in finding.answer:
-            sure = (
-                "too few" not in finding.answer.split(f"Another {factor} leaves")[1].split(". ")[0]
-            )
+            told = finding.answer.split(f"Another {factor} leaves")[1].split(". ")[0]
+            sure = "too few" not in told and "not significant" not in told
             assert sure == (verdict_of(finding, words) == "holds")
     moved = re.search(r"The (\w+) moves ([\w ]+) by ([\d.]+) points", finding.answer)
     told = " ".join(claim.text + claim.evidence for claim in finding.claims)

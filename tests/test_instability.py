@@ -128,7 +128,7 @@ def test_equal_detectors_are_never_ranked_apart_and_names_do_not_matter():
     rng = np.random.default_rng(1)
     values = rng.random(6)
     finding = instability_of(made({"a": values, "b": values}, {"seed": list(range(6))}))
-    assert ("holds", "Changing only the seed never changes the best detector.") in claims(finding)
+    assert {verdict for verdict, _ in claims(finding)} == {"undecided"}  # nobody leads
     first, second = rng.random(6), rng.random(6)
     one = instability_of(made({"alpha": first, "beta": second}, {"seed": list(range(6))}))
     two = instability_of(made({"xi": first, "psi": second}, {"seed": list(range(6))}))
@@ -408,7 +408,7 @@ def test_what_another_factor_does_is_not_shown_as_the_seeds():
         ]
         for factor in factors
     }
-    assert [row["ranks"] for row in shown["seed"]] == ["1–1", "2–2", "3–3"]
+    assert [row["ranks"] for row in shown["seed"]] == ["1–1", "2–2 or 3–3", "2–2 or 3–3"]
     assert [row["rank s.d."] for row in shown["seed"]] == [0, 0, 0]
     assert [row["ranks"] for row in shown["optimizer"]] == ["1–1", "2–3", "2–3"]
     pictures = {series.name: series.points[0] for series in finding.series}

@@ -13,7 +13,11 @@ from oodometer.finding import Finding, Table
 from oodometer.protocols import PROTOCOLS
 from oodometer.protocols.common.cases import cases_of
 from oodometer.protocols.common.measured import Measured
-from oodometer.protocols.ranking.unpaired import over_separate_repeats
+from oodometer.protocols.ranking.unpaired import (
+    are_separate,
+    over_separate_repeats,
+    own_runs_compared,
+)
 from oodometer.results import Results
 from oodometer.tables import Reading, described, read_results
 from oodometer.tables.described import listed, shortened
@@ -92,6 +96,8 @@ def findings_of(
 
 def _compared(results: Results) -> str:
     """Say which part of a table is compared, if not all of it."""
+    if are_separate(results):
+        return own_runs_compared(results)
     try:
         cases = cases_of(results)
     except UserError:  # detectors share no run: their means are compared

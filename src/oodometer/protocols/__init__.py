@@ -83,7 +83,7 @@ PROTOCOLS: dict[str, Protocol] = {
     ),
     "metric_agreement": Protocol(
         "Do several metrics agree on the order of detectors?",
-        of_results=lambda measured, rng: metric_agreement(measured.separating, rng),
+        of_results=lambda measured, rng: metric_agreement(measured.separating),
         applies=lambda measured: len(measured.separating) > 1,
     ),
     "od_test": Protocol(

@@ -191,5 +191,8 @@ def _bars(cells: Sequence[TableCell], ascii_only: bool) -> _Column:
         if len("".join(pair := (f"{low:.{digits}g}", f"{high:.{digits}g}"))) < _BAR
     )
     name = ends[0] + " " * (_BAR - len(ends[0]) - len(ends[1])) + ends[1]
-    drawn = [bar(cell) if isinstance(cell, Estimate) else MISSING for cell in cells]
+    drawn = [
+        bar(cell) if isinstance(cell, Estimate) else MISSING if cell is None else ""
+        for cell in cells
+    ]
     return _Column(name, drawn, right=False, fixed=True)

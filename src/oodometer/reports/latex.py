@@ -38,7 +38,7 @@ _SPECIAL = {
 # What pdfLaTeX can set with T1 fonts; whatever else there is gets a command that cannot fail.
 _LATIN = frozenset(map(chr, range(0xA1, 0x17F))) - set("\u00adĸĿŀŉŦŧĦħ") | set("ȘșȚț—‘’“”„†‡•€™")
 _PREAMBLE = (
-    r"% needs \usepackage[T1]{fontenc} and \usepackage{booktabs,graphicx,longtable}",
+    r"% needs \usepackage[T1]{fontenc} and \usepackage{booktabs,graphicx}",
     r"\providecommand{\unicodesign}[1]{\ifdefined\Umathchar\char" + '"#1' + r"\else[U+#1]\fi}",
     r"\providecommand{\fitted}[1]{\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}"
     r"{!}{#1}}",
@@ -46,6 +46,7 @@ _PREAMBLE = (
 _DASHES = re.compile(r"-(?=-)")  # two of them would become one longer
 _ONE_COLUMN = 80  # letters, a little smaller than text
 _LONG = 40  # rows; a longer table would run off the page
+_FLOATS = 8  # pieces of a table in a row; LaTeX holds back no more than 18 floats
 _WIDE = 9  # columns; a wider table of few rows is turned
 
 
@@ -135,7 +136,10 @@ def _percent(cell: TableCell) -> TableCell:
 
 
 def _table(table: Table, protocol: str, ours: str) -> list[str]:
-    """Write a table that fits the line; one that does not fit a page runs over several."""
+    """Write a table that fits the line; one that does not fit a page becomes several.
+
+    Floats, since `longtable` is refused by classes with two columns.
+    """
     rows = show_rows(table.rows)
     titles = [_title(table, column) for column in table.columns]
     cells = _marked(table, rows)
@@ -156,21 +160,20 @@ def _table(table: Table, protocol: str, ours: str) -> list[str]:
     body = ["    " + " & ".join(row) + r" \\" for row in cells]
     if ours and not turned and len(rows) > 1 and rows[-1][0].text == one_line(ours):
         body.insert(-1, r"    \midrule")
-    if len(rows) > _LONG:
-        return [
-            rf"\begin{{longtable}}{{{kinds}}}",
-            rf"  \caption{{{caption}}}\label{{tab:{label}}}\\",
-            r"    \toprule", *head, r"    \endfirsthead", r"    \toprule", *head,
-            r"    \endhead", *body, r"    \bottomrule", r"\end{longtable}",
-        ]  # fmt: skip
     # Over both columns of a two-column paper, where one is too narrow; elsewhere it is the same.
     kind = "table*" if _letters(rows, titles) > _ONE_COLUMN else "table"
-    return [
-        rf"\begin{{{kind}}}[htbp]", r"  \centering", rf"  \caption{{{caption}}}\par\smallskip",
-        rf"  \label{{tab:{label}}}", rf"  \fitted{{\begin{{tabular}}{{{kinds}}}",
-        r"    \toprule", *head, *body, r"    \bottomrule", r"  \end{tabular}}",
-        rf"\end{{{kind}}}",
-    ]  # fmt: skip
+    lines, pieces = [], [body[at : at + _LONG] for at in range(0, len(body), _LONG)] or [[]]
+    for number, piece in enumerate(pieces):
+        title = rf"\caption{{{caption}}}\par\smallskip", rf"  \label{{tab:{label}}}"
+        if number:
+            title = rf"Table~\ref{{tab:{label}}}, continued.\par\smallskip", ""
+        lines += ["", r"\clearpage"] if number and not number % _FLOATS else [""] * bool(number)
+        lines += [
+            rf"\begin{{{kind}}}[htbp]", r"  \centering", f"  {title[0]}", *filter(None, title[1:]),
+            rf"  \fitted{{\begin{{tabular}}{{{kinds}}}", r"    \toprule", *head, *piece,
+            r"    \bottomrule", r"  \end{tabular}}", rf"\end{{{kind}}}",
+        ]  # fmt: skip
+    return lines
 
 
 def _letters(rows: Sequence[Sequence[Shown]], titles: Sequence[str]) -> int:

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from oodometer.errors import UserError
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.metrics.delong import hidden_share, welch_freedom
-from oodometer.stats.comparison import Placements, mean_auroc
+from oodometer.stats.comparison import Difference, Placements, mean_auroc
 from oodometer.stats.intervals import runs_interval
 from oodometer.stats.sharing import (
     Shared,
@@ -41,6 +41,19 @@ class Pairwise(NamedTuple):
     df: Floats  # (k, k): degrees of freedom of these errors
     method: str  # how errors and degrees of freedom were found, a sentence
     intervals: Callable[[float], tuple[Estimate, ...]]  # of each mean, at a level of confidence
+
+
+def difference(pairwise: Pairwise, first: int, second: int, level: float = USUAL) -> Difference:
+    """One detector less another, as a pair by itself: two-sided, higher is better."""
+    error, df = float(pairwise.error[first, second]), float(pairwise.df[first, second])
+    value = float(pairwise.means[first] - pairwise.means[second])
+
+    def interval(level: float) -> tuple[float, float]:
+        reach = -float(stdtrit(df, 0.5 - 0.5 * level)) * error
+        return value - reach, value + reach
+
+    p_value = min(1.0, 2.0 * float(stdtr(df, -abs(value) / error))) if error > 0.0 else 1.0
+    return Difference(value, *interval(level), p_value, interval)
 
 
 OWN = "The variance of each difference over the cases is its own."

@@ -17,9 +17,10 @@ from oodometer.errors import UserError
 from oodometer.finding import Finding
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.cases import scopes_of
+from oodometer.protocols.common.differences import compare_values
 from oodometer.protocols.common.learned import unlearned
 from oodometer.protocols.common.words import LEVEL
-from oodometer.protocols.ranking.standing import compare_values, turned
+from oodometer.protocols.ranking.standing import turned
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 from oodometer.study.fields import factor_of

@@ -8,28 +8,31 @@ from typing import NamedTuple
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.finding import Claim, Finding, Series, Table, TableCell, Value, folded, themed
+from oodometer.finding import (
+    Claim,
+    Finding,
+    Series,
+    Table,
+    TableCell,
+    Value,
+    Verdict,
+    folded,
+    themed,
+)
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
-from oodometer.protocols.common.comparisons import (
-    Comparison,
-    compare_all,
-    judge,
-    number_of_pairs,
-)
-from oodometer.protocols.common.differences import paired_difference
+from oodometer.protocols.common.differences import compare_values
 from oodometer.protocols.common.words import LEVEL, count, listing
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
-from oodometer.stats.comparison import Difference
+from oodometer.stats.leaderboard import Leaderboard, leaderboard
 from oodometer.stats.ranks import rank_matrix
 
 FEWEST_DETECTORS = 3  # two agree or not by a coin toss
 
 
-def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None = None) -> Finding:
+def metric_agreement(tables: Sequence[Results]) -> Finding:
     """Compare the order of detectors by the first metric with that by every other."""
-    rng = np.random.default_rng(0) if rng is None else rng
     if len(tables) < 2:
         raise UserError("Agreement of metrics needs at least two metrics; the table has one.")
     fields = [cases_of(table) for table in tables]
@@ -38,7 +41,7 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         raise UserError("Fewer than two detectors have values of every metric.")
     means = {field.metric: _means(field, common) for field in fields}
     main, *others = means
-    found = [_agreement(fields[0], field, common, rng) for field in fields[1:]]
+    found = [_agreement(fields[0], field, common) for field in fields[1:]]
     claims = themed("changes", (claim for one in found for claim in _claims(one, common)))
     return Finding(
         protocol="metric_agreement",
@@ -49,11 +52,11 @@ def metric_agreement(tables: Sequence[Results], rng: np.random.Generator | None 
         series=(_map(fields, common),),
         caveats=(
             "Means over all that every detector has. Who is first holds, or flips, if the leads by "
-            f"both metrics are significant (paired {fields[0].case}s, Holm); Kendall's tau "
-            "measures how far the whole orders agree in this table.",
+            f"both metrics are significant ({fields[0].case}s, multiple comparisons with the "
+            "best); Kendall's tau measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
-        answer=_answer([one for one in found if one.comparisons]),
+        answer=_answer([one for one in found if one.standings]),
     )
 
 
@@ -63,55 +66,87 @@ def _means(field: Cases, detectors: Sequence[str]) -> Floats:
     return np.array([float(field.oriented(row).mean()) for row in rows])
 
 
+class _Standing(NamedTuple):
+    """Who is first by one metric, and of whom it is significantly ahead."""
+
+    metric: str
+    detectors: tuple[str, ...]  # the best mean first
+    board: Leaderboard
+
+    @property
+    def first(self) -> str:
+        return self.detectors[0]
+
+    def is_ahead_of(self, other: str) -> bool:
+        """Whether the first is significantly ahead of another; of all others if it is the same."""
+        if other == self.first:
+            return self.board.is_decided
+        return bool(self.board.separated[self.detectors.index(other), 0])
+
+
 class _Agreement(NamedTuple):
-    """Who is first by the main metric and by another; no comparisons where nobody is first."""
+    """Who is first by the main metric and by another; no standings where nobody is first."""
 
     main: Cases
     other: Cases
     means: Mapping[str, Floats]
-    comparisons: Sequence[Comparison]
+    standings: tuple[_Standing, ...]
+
+    @property
+    def leads(self) -> dict[str, bool]:
+        """Metric -> whether its first is significantly ahead of the other's, or of all others."""
+        one, two = self.standings
+        return {one.metric: one.is_ahead_of(two.first), two.metric: two.is_ahead_of(one.first)}
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the same one is first by both, or each is ahead of the other by its metric.
+
+        Both leads must be significant, which needs no correction for there being two.
+        """
+        if not all(self.leads.values()):
+            return "undecided"
+        one, two = self.standings
+        return "holds" if one.first == two.first else "flips"
 
 
-def _agreement(
-    main: Cases, other: Cases, detectors: Sequence[str], rng: np.random.Generator
-) -> _Agreement:
+def _agreement(main: Cases, other: Cases, detectors: Sequence[str]) -> _Agreement:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
     if any(np.ptp(own) == 0.0 for own in means.values()):
         return _Agreement(main, other, means, ())
-    contexts = {
-        metric: {name: -float(mean) for name, mean in zip(detectors, own, strict=True)}
-        for metric, own in means.items()
-    }
-    pairs = number_of_pairs(contexts)
-
-    def compare(metric: str, second: str, first: str) -> Difference:
-        field = fields[metric]
-        one, two = (field.oriented(field.detectors.index(name)) for name in (second, first))
-        return paired_difference(one, two, pairs, rng)
-
-    return _Agreement(main, other, means, compare_all(contexts, compare))
+    standings = []
+    for metric, field in fields.items():
+        rows = [field.detectors.index(name) for name in detectors]
+        compared = compare_values(field, field.values[rows], over_runs=field.are_runs)
+        board = leaderboard(compared, level=LEVEL)
+        ranked = tuple(detectors[row] for row in board.order)
+        standings.append(_Standing(metric, ranked, board))
+    return _Agreement(main, other, means, tuple(standings))
 
 
 def _claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
     main, other = found.main, found.other
     orders = _orders(main.metric, other.metric, found.means)
-    if not found.comparisons:
+    if not found.standings:
         return [orders]
-    best, rival = (comparison.first for comparison in found.comparisons)
+    best, rival = (standing.first for standing in found.standings)
     text = (
         f"{main.metric} and {other.metric} both rank {best} first"
         if best == rival
         else f"{main.metric} ranks {best} first, {other.metric} {rival}"
     )
     # What the metrics say about this table is plain; whether other cases would agree is not.
-    verdict = judge(found.comparisons)
-    is_open = verdict == "undecided"
-    text += f"; {main.scope} it may be another." if is_open else "."
-    leads = "the leads are not significant" if is_open else "the leads are significant"
+    sure = [metric for metric, lead in found.leads.items() if lead]
+    leads = "the leads are significant"
+    if len(sure) == 1:
+        leads = f"only the lead by {sure[0]} is significant"
+    elif not sure:
+        leads = "the leads are not significant"
+    doubt = f", but {leads} {main.scope}" if found.verdict == "undecided" else ""
     first = Claim(
-        text,
-        verdict,
+        f"{text}{doubt}.",
+        found.verdict,
         f"{count(len(detectors), 'detector')}; {leads}",
         leaves_open=f"whether {main.metric} ({best}) and {other.metric} ({rival}) rank the same "
         "detector first",
@@ -123,11 +158,11 @@ def _answer(found: Sequence[_Agreement]) -> str:
     """Say who is first by which metrics, and whether that is certain."""
     if not found:
         return ""
-    main, verdicts = found[0].main, {judge(one.comparisons) for one in found}
-    best = found[0].comparisons[0].first
+    main, verdicts = found[0].main, {one.verdict for one in found}
+    best = found[0].standings[0].first
     first_by: dict[str, list[str]] = {best: [main.metric]}
     for one in found:
-        first_by.setdefault(one.comparisons[1].first, []).append(one.other.metric)
+        first_by.setdefault(one.standings[1].first, []).append(one.other.metric)
     text = "; ".join(f"{name} is first by {listing(metrics)}" for name, metrics in first_by.items())
     if "flips" in verdicts:
         return f"Which detector is best depends on the metric: {text}."
@@ -145,9 +180,12 @@ def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
         return Claim(text, "undecided", "Kendall's tau is undefined")
     way = {1: "in the same way", -1: "in opposite ways", 0: "in unrelated ways"}[_sign(tau.value)]
     is_significant = tau.low > 0 or tau.high < 0
-    text = f"{main} and {other} order the detectors of this table {way}"
+    text = f"{main} and {other} order the detectors of this table {way}."
+    if not is_significant:
+        many = count(len(means[main]), "detector")
+        text = f"{many} do not show whether {main} and {other} order detectors in the same way."
     return Claim(
-        f"{text}." if is_significant else f"{text}, but not significantly.",
+        text,
         "holds" if is_significant else "undecided",
         f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders",
     )

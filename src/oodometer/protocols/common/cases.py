@@ -158,8 +158,9 @@ class Cases:
             return f"on other {self.case}s like these"
         if not names(self.factors, "repeat"):  # no two runs were trained alike
             return f"under another {' or '.join(names(self.factors, 'condition'))} like these"
-        several = len(self.cells.ids) > 1
-        return "after retraining on these data sets" if several else "after retraining"
+        where = " on these data sets" * (len(self.cells.ids) > 1)
+        where += " under these conditions" * bool(names(self.factors, "condition"))
+        return f"after retraining{where}"
 
     @property
     def sign(self) -> int:

@@ -224,9 +224,13 @@ class Cells:
         return _group_means(self.values, self.pair, len(self.pairs))
 
     def by_training_run(self, pair: int) -> Floats:
-        """(detectors, training runs that have this outlier set): mean over re-evaluations."""
+        """(detectors, training runs that have this outlier set): mean over re-evaluations.
+
+        Training runs are in their own order on every set, however lines were sorted: sets are
+        averaged run by run.
+        """
         own = self.pair == pair
-        found, groups = _renumbered(self.training_runs.numbers[self.run[own]])
+        found, groups = np.unique(self.training_runs.numbers[self.run[own]], return_inverse=True)
         return _group_means(self.values[:, own], groups, len(found))
 
 

@@ -106,16 +106,18 @@ def flip_claims(comparisons: Mapping[str, Sequence[Comparison]]) -> list[Claim]:
     for factor, own in comparisons.items():
         if judge(own) != "flips":
             continue
-        firsts: dict[str, list[str]] = {}
+        reversals = _reversals(own)
+        firsts: dict[str, list[str]] = {}  # of levels where the lead is not significant, none
         for comparison in own:
-            firsts.setdefault(comparison.first, []).append(comparison.context)
+            if any(comparison is here for here, _ in reversals):
+                firsts.setdefault(comparison.first, []).append(comparison.context)
         named = [
             f"{name} with {listing(where[:SHOWN])}" for name, where in list(firsts.items())[:SHOWN]
         ]
         shown = [
             f"{here.context}: {points_and_p(_turned(here.leads[there.first]))} for {here.first} "
             f"against {there.first}"
-            for here, there in _reversals(own)
+            for here, there in reversals
         ]
         text = f"Which detector is best depends on the {factor}: {'; '.join(named)}."
         claims.append(Claim(text, "flips", "; ".join(list(dict.fromkeys(shown))[:SHOWN])))

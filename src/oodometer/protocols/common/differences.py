@@ -8,10 +8,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from oodometer.finding import Verdict
+from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, hundredths, points
+from oodometer.results import Results
 from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import sign_flip_test, t_test
+from oodometer.stats.pairwise import Pairwise, from_values, over_folds
+from oodometer.stats.summary import UNBOUNDED
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
 TWO_CASES = (
@@ -88,6 +93,29 @@ def _within(difference: Difference) -> Difference:
 
     low, high = max(-1.0, difference.low), min(1.0, difference.high)
     return difference._replace(low=low, high=high, at=within)
+
+
+def has_shares(results: Results) -> bool:
+    """Whether values are shares of 1, whose differences are written in points."""
+    return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
+
+
+def compare_values(field: Cases, values: Floats, *, over_runs: bool) -> Pairwise:
+    """Means of values (detectors x cases) of a results table, higher is better, and their errors.
+
+    `over_runs`: cases are training runs, whose noise detectors share.
+    """
+    bounds = UNBOUNDED
+    if has_shares(field.results):
+        bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
+    pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
+    if over_runs and field.folds > 1:
+        pairwise = over_folds(pairwise, values.shape[1], field.folds)
+    if values.shape[1] >= FEWEST_FOR_T:
+        return pairwise
+    bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
+    error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
+    return pairwise._replace(error=error, intervals=lambda level: bare)
 
 
 def significant(found: Mapping[str, Difference]) -> tuple[list[str], list[str]]:

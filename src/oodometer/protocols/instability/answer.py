@@ -39,7 +39,8 @@ def _order(effect: FactorEffect) -> str:
     text = f"Another {factor} {best}{on_mean(order.parts)}"
     if verdict == "undecided":
         runs = count(order.parts[0].runs, "run")
-        return f"{text} here, but {runs} are too few to say that it always does."
+        few = f", but {runs} are too few to say that it always does"
+        return f"{text} here{doubt or few}."
     return f"{text}, but reverses {pairs}." if order.of_pairs[0] == "flips" else f"{text}."
 
 

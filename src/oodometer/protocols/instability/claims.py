@@ -11,6 +11,7 @@ import numpy as np
 from oodometer.finding import Claim, Verdict
 from oodometer.protocols.common.comparisons import NO_REPEATS, NOT_SIGNIFICANT
 from oodometer.protocols.common.words import (
+    FEWEST,
     LEVEL,
     SIGNIFICANT,
     count,
@@ -18,8 +19,10 @@ from oodometer.protocols.common.words import (
     listing,
     never_otherwise,
 )
-from oodometer.protocols.instability.comparisons import winner_flips
+from oodometer.protocols.instability.comparisons import is_decided, winner_flips
 from oodometer.protocols.instability.spreads import Spread
+
+NO_LEAD = ", but not every lead is significant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,21 +105,29 @@ class OrderChange:
         sets = in_all(len(self.winners), len(self.parts), self.parts[0].set_word, preposition="on")
         return f" {sets}"
 
-    @property
-    def unchanged(self) -> Verdict:
-        """Judge that nothing changes."""
-        return never_otherwise(0, self.parts[0].changes)
+    def _unchanged(self, *, any_two: bool) -> tuple[Verdict, str]:
+        """Judge that the best detector, or the order of any two, never changes, with the doubt.
+
+        As in the ranking: "never" takes five cases and significant leads. Repeats that the same
+        detector wins are as many cases as there are, not one fewer.
+        """
+        part = self.parts[0]
+        cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
+        decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
+        verdict = never_otherwise(0, cases, decided=decided)
+        return verdict, NO_LEAD if cases >= FEWEST and not decided else ""
 
     @cached_property
     def of_winner(self) -> tuple[Verdict, str]:
         """Judge the change of the best detector, or that there is none; with what it is due to."""
-        return self._due_to_the_factor(any_two=False) if self.winners else (self.unchanged, "")
+        due = self._due_to_the_factor if self.winners else self._unchanged
+        return due(any_two=False)
 
     @cached_property
     def of_pairs(self) -> tuple[Verdict, str]:
         """The same of any two detectors."""
-        changed = any(self.flips.values())
-        return self._due_to_the_factor(any_two=True) if changed else (self.unchanged, "")
+        due = self._due_to_the_factor if any(self.flips.values()) else self._unchanged
+        return due(any_two=True)
 
     def _due_to_the_factor(self, *, any_two: bool) -> tuple[Verdict, str]:
         """Judge a change that was seen, and say what it may be due to if not to the factor.
@@ -190,7 +201,7 @@ def farthest(parts: Sequence[Spread]) -> Move:
 
 def _claim_nothing_changes(order: OrderChange) -> Claim | None:
     """One claim where too few runs show nothing at all: neither the best nor any pair changes."""
-    if order.winners or any(order.flips.values()) or order.unchanged != "undecided":
+    if order.winners or any(order.flips.values()) or order.of_winner != ("undecided", ""):
         return None
     factor = order.parts[0].factor
     return Claim(
@@ -212,8 +223,10 @@ def _claim_winner(order: OrderChange) -> Claim:
     parts, (verdict, doubt) = order.parts, order.of_winner
     factor = parts[0].factor
     if not order.winners:
-        text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}."
-        return Claim(text, verdict, _extent(parts), leaves_open=_order_of(factor))
+        text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}"
+        if verdict == "undecided":
+            text += doubt or f", but {count(parts[0].runs, 'run')} are too few to be sure"
+        return Claim(f"{text}.", verdict, _extent(parts), leaves_open=_order_of(factor))
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
@@ -240,8 +253,8 @@ def _claim_pairs(order: OrderChange) -> Claim:
         f"detectors{on_mean(order.parts)}{doubt}.",
         verdict,
         f"{by_set}; a pair counts if each is ahead of the other in some run",
-        leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here up to "
-        f"{most} of {order.pairs})",
+        leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here "
+        f"{f'up to {most}' if most else 'none'} of {order.pairs})",
     )
 
 
@@ -254,6 +267,7 @@ def _claim_farthest(move: Move) -> Claim:
     text = f"The {part.factor} moves {move.moved} by {move.by}"
     if move.far != near and not move.alike:
         text += f", and {part.detectors[near]} by {amount(part, float(part.deltas[near]))}"
+        text += "" if move.is_sure else ", which is not significantly less"
     if move.accuracy:
         text += f"; the accuracy by {move.accuracy}"
     evidence = "; ".join(

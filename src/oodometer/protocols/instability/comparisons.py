@@ -15,6 +15,7 @@ from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
+from oodometer.stats.leaderboard import Leaderboard, from_values, leaderboard
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -35,6 +36,25 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
         if flipped[np.ix_(best, best)].any():
             return True
     return False
+
+
+def is_decided(part: Spread, best: str, *, any_two: bool) -> bool:
+    """Whether one detector is significantly ahead of all others on a set, or any of any other.
+
+    Over all training runs; where none is the `best` in all of them, in each context.
+    """
+    places = [np.flatnonzero(part.contexts == own) for own in np.unique(part.contexts)]
+    boards = [_board(part, own) for own in ([np.arange(part.runs)] if best else places)]
+    if any_two:  # everybody is a group of its own
+        return all(board is not None and len(board.groups) == len(board.order) for board in boards)
+    return all(board is not None and board.is_decided for board in boards)
+
+
+def _board(part: Spread, runs: NDArray[np.intp]) -> Leaderboard | None:
+    values = _by_training_run(part, runs)
+    if values.shape[1] < FEWEST_FOR_T:
+        return None
+    return leaderboard(from_values(values if part.higher_is_better else -values), level=LEVEL)
 
 
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:

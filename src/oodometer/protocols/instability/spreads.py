@@ -58,6 +58,11 @@ class Spread:
         return len(self.level)
 
     @property
+    def training_runs(self) -> int:
+        """How many training runs are evaluated."""
+        return len(np.unique(self.trained))
+
+    @property
     def is_condition(self) -> bool:
         """Whether another level is another training run under another condition.
 
@@ -167,11 +172,16 @@ class Spread:
         variance = pooled_variance(known[None, :], self.groups, unbiased=not self.published)
         return float(np.sqrt(variance[0]))
 
-    def rank_range(self, row: int) -> tuple[float, float]:
-        """Lowest and highest rank of a detector: the widest range within a group."""
+    def rank_ranges(self, row: int) -> list[tuple[float, float]]:
+        """Lowest and highest rank of a detector within each group, every range once.
+
+        Of more than two, one range over all groups.
+        """
         parts = [self.order[row, self.groups == group] for group in np.unique(self.groups)]
-        widest = max(parts, key=np.ptp)
-        return float(widest.min()), float(widest.max())
+        found = sorted({(float(own.min()), float(own.max())) for own in parts})
+        if len(found) <= 2:
+            return found
+        return [(min(low for low, _ in found), max(high for _, high in found))]
 
     def centred(self, row: int) -> NDArray[np.float64]:
         """Values of a detector about its mean, without what other factors do."""

@@ -24,7 +24,7 @@ def spread_table(part: Spread, *, published: bool) -> Table:
         )
         mean_rank = float(order.mean())
         rank_deviation = float(part.rank_deviations[row])
-        reach = "–".join(f"{rank:g}" for rank in part.rank_range(row))
+        reach = " or ".join(f"{low:g}–{high:g}" for low, high in part.rank_ranges(row))
         rows.append(
             (
                 detector,
@@ -45,6 +45,7 @@ def spread_table(part: Spread, *, published: bool) -> Table:
                 int(part.flipped[row].sum()),
             )
         )
+    several = not published and len(np.unique(part.groups)) > 1
     accuracy = ""
     if part.accuracy is not None and len(part.accuracy) > 1:
         spread = part.accuracy_deviation
@@ -65,7 +66,8 @@ def spread_table(part: Spread, *, published: bool) -> Table:
         ("detector", *(paper if published else own)),
         tuple(rows),
         f"Rank {'0' if published else '1'} is best.{accuracy}"
-        + ("" if published else " Last: with how many other detectors, all else being the same."),
+        + ("" if published else " Last: with how many other detectors, all else being the same.")
+        + (" Ranks: from lowest to highest while all else is the same." if several else ""),
     )
 
 

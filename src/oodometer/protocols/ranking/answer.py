@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from oodometer.finding import Claim
 from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, count, listing
 from oodometer.protocols.ranking.power import in_short
-from oodometer.protocols.ranking.sets import OnSets, Without, farthest_ahead, few
+from oodometer.protocols.ranking.sets import (
+    OnSets,
+    Without,
+    farthest_ahead,
+    few,
+    lost_sets,
+)
 from oodometer.protocols.ranking.standing import Contest, Standing
 from oodometer.stats.power import RunsNeeded
 
@@ -18,10 +25,14 @@ def answer(
     on_sets: OnSets,
     without: Without,
     needed: Mapping[str, RunsNeeded],
+    flips: Sequence[Claim],
     *,
     is_trained_once: bool = False,
 ) -> str:
-    """Say whom to use, where another one is better, and on what that rests."""
+    """Say whom to use, where another one is better, and on what that rests.
+
+    `flips` name the conditions that decide who is best: no number of runs would separate those two.
+    """
     if len(contest.detectors) == 1:
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
     if contest.main is None:
@@ -31,12 +42,23 @@ def answer(
         )
     cases = contest.values.shape[1]
     tried = count(cases, contest.case) if cases > 1 else "these test samples"
-    beaten = farthest_ahead(on_sets, significant=True)
+    beaten, lost = farthest_ahead(on_sets, significant=True), lost_sets(contest)
+    if lost and len(lost) == len(contest.on_sets):
+        sets = {1: "", 2: " on either set"}.get(len(lost), f" on any of {len(lost)} sets")
+        return (
+            f"No detector is significantly better than chance{sets}: these results recommend none."
+        )
     parts = [
         *(_declared(contest.ours, contest.main) if contest.ours else ()),
         choice(contest.main, tried),
-        *filter(None, [in_short(needed, contest.leader, contest.main.tied)]),
-        *_by_winner(beaten, contest.set_word, "On {sets}, {winner} is better."),
+        *(claim.text for claim in flips[:_WINNERS]),
+        *filter(None, [in_short(needed, contest.leader, contest.main.tied) if not flips else ""]),
+        *_on_lost(list(lost), contest.set_word),
+        *_by_winner(
+            {name: winner for name, winner in beaten.items() if name not in lost},
+            contest.set_word,
+            "On {sets}, {winner} is better.",
+        ),
         *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads."),
     ]
     if is_trained_once:
@@ -50,9 +72,14 @@ def choice(standing: Standing, tried: str) -> str:
     others = len(standing.detectors) - 1
     if not tied:
         every = {1: standing.detectors[1], 2: "both others"}.get(others, f"all {others} others")
+        every += "" if standing.subject.is_whole or others == 1 else " that are compared"
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
     if not standing.behind and others >= SHOWN:
-        return f"No detector stands out: {tried} separate none of {others + 1} from {leader}."
+        whole = "" if standing.subject.is_whole else " that are compared"
+        return (
+            f"No detector stands out: {leader} has the best mean, but {tried} separate it from "
+            f"none of the {others} others{whole}."
+        )
     if len(tied) < SHOWN:
         return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
     near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
@@ -71,6 +98,13 @@ def _declared(ours: str, standing: Standing) -> list[str]:
     parts += [f"behind {behind}"] * bool(behind)
     parts += [f"not separable from {open_}"] * bool(open_)
     return [f"{ours} is {listing(parts)} of {count(len(standing.ours), 'other')}."]
+
+
+def _on_lost(lost: Sequence[str], word: str) -> list[str]:
+    """Where no detector is worth using."""
+    if not lost:
+        return []
+    return [f"On {few(lost, word)}, no detector is significantly better than chance."]
 
 
 def _by_winner(winners: Mapping[str, str], word: str, sentence: str) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.words import (
-    FEWEST,
     LEVEL,
     SHOWN,
     SIGNIFICANT,
@@ -57,7 +56,7 @@ def lead_claims(standing: Standing, why: str = "", *, is_main: bool = True) -> l
     evidence = [_interval(standing), _against(standing, standing.tied)]
     claims = [Claim(_open(standing, is_main), "undecided", _joined(evidence) + why)]
     if standing.behind:
-        text = f"Behind the {_whom(standing)} {standing.scope}: {_named(standing.behind)}"
+        text = f"{_behind(standing)} {standing.scope}: {_named(standing.behind)}"
         gap = standing.gaps[standing.behind[0]]
         nearest = f"the nearest of them, {standing.behind[0]}, is {_size(-gap.value, standing)} "
         nearest += f"behind, adjusted {p_equals(gap.p_value)}"
@@ -123,10 +122,10 @@ def _joined(parts: Sequence[str]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _whom(standing: Standing) -> str:
+def _behind(standing: Standing) -> str:
     """A leader that varies much may not be who those behind are separated from."""
     apart = standing.board.separated[:, 0] | standing.board.can_be_best
-    return "leader" if apart.all() else "best"
+    return "Behind the leader" if apart.all() else "Cannot be the best"
 
 
 def _sentence(text: str) -> str:
@@ -241,21 +240,24 @@ def first_claims(contest: Contest) -> list[Claim]:
     others = [f"{name} {contest.preposition} {times[name]}" for name in often]
     text = f"{contest.leader} ranks first {place}{together(int(shared.sum()))}"
     if others and not leads.all():
-        more = f"{len(others) - SHOWN} more detectors {contest.preposition} others"
+        more = f"{count(len(others) - SHOWN, 'more detector')} {contest.preposition} others"
         text += f"; {listing([*others[:SHOWN], more] if len(others) > SHOWN else others)}"
     decided = contest.is_decided and not shared.any()
     verdict = never_otherwise(int((~leads).sum()), cases, decided=decided)
     if verdict == "flips" and contest.preposition == "on":
         verdict = "undecided"
-    signs = contest.subject.sign * contest.values[:2]
-    chance = win_probability(signs[0], signs[1], level=LEVEL)
+    # The rival is whoever is first most often instead, or else has the next best mean.
+    rival = often[0] if often else contest.detectors[1]
+    rows = [0, contest.detectors.index(rival)]
+    chance = win_probability(*(contest.subject.sign * contest.values[rows]), level=LEVEL)
     evidence = (
         f"{contest.preposition} another {contest.case} like these, {contest.leader} beats "
-        f"{contest.detectors[1]} with probability {chance.value:.2f} [{chance.low:.2f}, "
+        f"{rival} with probability {chance.value:.2f} [{chance.low:.2f}, "
         f"{chance.high:.2f}]; ties count one half"
     )
-    if leads.all() and decided and cases < FEWEST:
-        evidence += f"; {count(cases, contest.case)} are too few to say that it always does"
+    if leads.all() and verdict == "undecided" and not shared.any():
+        few_cases = f", but {count(cases, contest.case)} are too few to say that it always does"
+        text += few_cases if contest.is_decided else ", but its lead is not significant"
     leaves_open = f"whether {contest.leader} always ranks first (here {place})"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import NamedTuple
 
-import numpy as np
-
 from oodometer.factors import Factor, names
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
@@ -19,17 +17,18 @@ from oodometer.protocols.common.comparisons import (
     compare_all,
     flip_claims,
     judge,
-    number_of_pairs,
 )
-from oodometer.protocols.common.differences import FEWEST_FOR_T, paired_difference
+from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
-from oodometer.protocols.common.words import LEVEL, in_all, listing, never_otherwise
-from oodometer.stats.comparison import Difference, auroc_difference
+from oodometer.protocols.common.words import in_all, listing, never_otherwise
+from oodometer.stats.comparison import Difference
+from oodometer.stats.pairwise import Pairwise, Sources, difference, from_scores
 from oodometer.stats.ranks import rank_matrix
 
 MOST_CLAIMS = 2  # about single factors of a results table; more become one sentence
 _PAIRS_OF = "pairs of {}s that differ in nothing else"
+NEVER = ", too few to say that it never does"
 PAIRS = 200_000  # of runs, compared per factor: no reader tells more apart
 
 
@@ -52,56 +51,78 @@ class _Change:
     doubt: str = ""  # why the factor may not be to blame
 
 
-def score_factor_claims(field: ScoreCases, decided: bool) -> list[Claim]:
-    """How often does one factor change the winner by mean AUROC? See `_changes`."""
+class FactorClaims(NamedTuple):
+    """Which conditions significantly change the best detector, and what else factors change."""
+
+    flips: Sequence[Claim]
+    others: Sequence[Claim]
+
+
+def score_factor_claims(field: ScoreCases, decided: bool) -> FactorClaims:
+    """How often does one factor change the winner by mean AUROC? See `_changes`.
+
+    Few runs under a level decide with the variance that detectors share, as in the order itself.
+    """
     if len(field.detectors) < 2:
-        return []
+        return FactorClaims((), ())
 
     def value(name: str, own: Sequence[int]) -> float:
         return -float(field.overall[name].values[list(own)].mean())
-
-    def compare(own: Sequence[int], other: str, first: str) -> Difference:
-        return auroc_difference(field.at(other, own), field.at(first, own), LEVEL)
 
     runs = {run: field.table.runs[run] for run in field.runs}
     places = _conditions(runs, field.factors, fewest=2)
     values = {
         place: {name: value(name, own) for name in field.detectors} for place, own in places.items()
     }
-    found = compare_all(
-        values, lambda place, *pair: compare(places[place], *pair), lambda place: place.level
-    )
-    by_level = _by_factor(field.factors, values, found)
+    by_place = {
+        place: from_scores(
+            [field.at(name, own) for name in field.detectors],
+            retraining=True,
+            sources=[_sources_at(field.sources[name], own) for name in field.detectors],
+        )
+        for place, own in places.items()
+    }
+    by_level = _by_factor(field.factors, by_place, field.detectors, values)
     winners = field.run_order.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
-    return [*flip_claims(by_level), *_claims(changes, decided, field.run_word)]
+    lasts = decided or _is_decided_everywhere(by_level)
+    return FactorClaims(flip_claims(by_level), _claims(changes, lasts, field.run_word))
 
 
-def value_factor_claims(field: Cases, decided: bool, rng: np.random.Generator) -> list[Claim]:
-    """How often does one factor change the winner by mean value? See `_changes`."""
+def value_factor_claims(field: Cases, decided: bool) -> FactorClaims:
+    """How often does one factor change the winner by mean value? See `_changes`.
+
+    Few runs decide as above.
+    """
     if not field.are_runs or len(field.detectors) < 2:
-        return []
+        return FactorClaims((), ())
     runs = field.cells.runs
     places = _conditions(runs, field.factors, fewest=FEWEST_FOR_T)
     values = {
         place: dict(zip(field.detectors, _costs(field, own), strict=True))
         for place, own in places.items()
     }
-    many = number_of_pairs(values)
-
-    def compare(place: _Condition, other: str, first: str) -> Difference:
-        rows = [field.detectors.index(name) for name in (other, first)]
-        one, two = (field.oriented(row)[places[place]] for row in rows)
-        return paired_difference(one, two, many, rng)
-
-    by_level = _by_factor(field.factors, values, compare_all(values, compare, lambda p: p.level))
+    by_place = {
+        place: compare_values(field, field.values[:, own], over_runs=True)
+        for place, own in places.items()
+    }
+    by_level = _by_factor(field.factors, by_place, field.detectors, values)
     ranks = rank_matrix(field.run_values, higher_is_better=field.results.higher_is_better)
     winners = ranks.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
-    claims = _claims(changes, decided, "run")
+    lasts = decided or _is_decided_everywhere(by_level)
+    claims = _claims(changes, lasts, "run")
     if len(changes) > MOST_CLAIMS:
-        claims = [_joint_claim(changes, decided, "run")]
-    return [*flip_claims(by_level), *claims]
+        claims = [_joint_claim(changes, lasts, "run")]
+    return FactorClaims(flip_claims(by_level), claims)
+
+
+def _is_decided_everywhere(by_level: Mapping[str, Sequence[Comparison]]) -> bool:
+    """Whether each level of some condition has a winner that is significantly ahead of all."""
+    return any(
+        own and all(comparison.leads and not comparison.tied for comparison in own)
+        for own in by_level.values()
+    )
 
 
 def _costs(field: Cases, own: Sequence[int]) -> list[float]:
@@ -124,14 +145,30 @@ def _conditions(
     return {condition: own for condition, own in found.items() if len(own) >= fewest}
 
 
+def _sources_at(sources: Sources, own: Sequence[int]) -> Sources:
+    """The same of some training runs only.
+
+    >>> _sources_at((0, 1, 0, 3), [1, 2, 3]), _sources_at((0, 0, 0, 3), [1, 2])
+    ((0, 1, 2), (0, 0))
+    """
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(sources[run], place) for place, run in enumerate(own))
+
+
 def _by_factor(
     factors: Sequence[Factor],
-    places: Mapping[_Condition, object],
-    comparisons: Sequence[Comparison],
+    by_place: Mapping[_Condition, Pairwise],
+    detectors: Sequence[str],
+    values: Mapping[_Condition, Mapping[str, float]],
 ) -> dict[str, list[Comparison]]:
     """Who is best under each level of each condition; p-values are adjusted for all of them."""
+
+    def compare(place: _Condition, other: str, first: str) -> Difference:
+        return difference(by_place[place], *(detectors.index(name) for name in (other, first)))
+
+    comparisons = compare_all(values, compare, lambda place: place.level)
     by_factor: dict[str, list[Comparison]] = {name: [] for name in names(factors, "condition")}
-    for condition, comparison in zip(places, comparisons, strict=True):
+    for condition, comparison in zip(values, comparisons, strict=True):
         by_factor[condition.factor].append(comparison)
     return by_factor
 
@@ -145,7 +182,8 @@ def _changes(
     """How often does the winner change if one factor changes and nothing else does?
 
     Pairs of the same runs are not independent: n training runs that agree in everything else count
-    for n - 1, and all re-evaluations of a training run for one. Under another condition the network
+    for n - 1, or for n repeats if the same detector wins all of them, and all re-evaluations of a
+    training run for one. Under another condition the network
     was trained again, which changes the winner by itself: the condition is to blame only if the
     lead changes significantly.
     """
@@ -165,7 +203,8 @@ def _claims(changes: Sequence[_Change], decided: bool, word: str) -> list[Claim]
     pairs = sum(change.pairs for change in idle)
     often = in_all(0, pairs, f"pair of {word}s", f"pairs of {word}s")
     claim = Claim(
-        f"Changing only the {named} changes the overall winner {often}.",
+        f"Changing only the {named} changes the overall winner {often}"
+        f"{NEVER if decided else ', but no lead is significant'}.",
         "undecided",
         "; ".join(f"{change.factor}: {change.levels} levels" for change in idle)
         + f"; {_PAIRS_OF.format(word)}",
@@ -186,6 +225,8 @@ def _claim(change: _Change, decided: bool, word: str) -> Claim:
     if change.pairs == 1 and not change.changed:
         text = f"Changing only the {change.factor} does not change the overall winner in the only "
         text += f"pair of {word}s"
+    if not change.changed and verdict == "undecided":
+        text += NEVER if decided else ", but no lead is significant"
     return Claim(
         f"{text}{change.doubt}.",
         "undecided" if change.doubt else verdict,
@@ -233,6 +274,9 @@ def _change(
     winner = dict(zip(runs, winners, strict=True))
     changed = sum(winner[one] != winner[other] for one, other in pairs)
     several = {run: runs[run] for own in groups.values() if len(own) > 1 for run in own}
+    cases = independent_changes(several, factor, factors)
+    if factor in names(factors, "repeat") and len(set(winners)) == 1:
+        cases = len(TrainingRuns.of(several, factors))  # each was won by the same detector
     doubt = ""
     if changed and by_level is not None and judge(by_level) != "flips":
         doubt = NOT_SIGNIFICANT if len(by_level) > 1 else NO_REPEATS
@@ -240,7 +284,7 @@ def _change(
         factor,
         changed,
         len(pairs),
-        independent_changes(several, factor, factors),
+        cases,
         len({levels[factor] for levels in several.values()}),
         doubt,
     )

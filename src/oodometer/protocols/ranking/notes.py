@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oodometer.factors import names
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases
@@ -20,7 +21,9 @@ from oodometer.protocols.ranking.value_views import one_of
 
 ADJUSTED = (
     "P-values and intervals of differences allow for all comparisons of a detector and for having "
-    f"picked the leader from the same data; p-values are judged at {SIGNIFICANT:.0%}."
+    f"picked the leader from the same data; p-values are judged at {SIGNIFICANT:.0%}. The leader's "
+    "lead over a single other detector, without the word 'adjusted', is a pair by itself: the "
+    "leader is the best if each of its leads is significant."
 )
 MOST_NAMED = 20  # detectors that a caveat names
 
@@ -135,6 +138,11 @@ def _about_cases(field: Cases) -> list[str]:
         f"Each run is one case: a detector's value is its mean over the run's {field.set_word}s. "
         "Intervals and tests are about further runs drawn like these."
     ]
+    if conditions := names(field.factors, "condition"):
+        caveats.append(
+            f"Conclusions are about the levels of {listing(conditions)} in this table, which count "
+            "as many times as they have runs, and not about other levels."
+        )
     if len(field.names) < FEW_RUNS:
         caveats.append(UNSEEN)
     if field.folds > 1:

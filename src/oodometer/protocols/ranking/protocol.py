@@ -9,6 +9,7 @@ import numpy as np
 from oodometer.errors import unknown
 from oodometer.finding import Claim, Finding, Table, folded, themed
 from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
+from oodometer.protocols.common.differences import has_shares
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.sources import with_fewer_cases
 from oodometer.protocols.common.words import count, missing_lines
@@ -30,6 +31,7 @@ from oodometer.protocols.ranking.sets import (
     baseline_claims,
     chance_claims,
     left_out_claims,
+    lost_sets,
     on_each_set,
     set_claims,
     set_table,
@@ -46,7 +48,6 @@ from oodometer.protocols.ranking.standing import (
     Contest,
     contest_of_scores,
     contest_of_values,
-    has_shares,
 )
 from oodometer.protocols.ranking.unpaired import spread_claims
 from oodometer.results import Results, results
@@ -69,6 +70,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
     tied, fewer = _tied(contest), with_fewer_cases(field.sources)  # more runs are no more of these
     needed = runs_for_best(values, () if {contest.leader, *tied} & {*fewer} else tied)
     claims, tables = _explained(values, shares, needed, rng)
+    factors = score_factor_claims(field, contest.is_decided)
     many = len(field.training_runs) > 1
     return Finding(
         protocol="ranking",
@@ -81,7 +83,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             *order_claims(contest, runs_for_ours(values, contest.ours)),
             *themed("missing", retraining_claim(contest)),
             *_set_claims(contest, on_sets, without),
-            *themed("changes", score_factor_claims(field, decided=contest.is_decided)),
+            *themed("changes", [*factors.flips, *factors.others]),
             *claims,
         ),
         tables=_present(
@@ -111,7 +113,7 @@ def ranking(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Find
             len(table.runs),
         ),
         facts=notes.score_facts(field, ours),
-        answer=answer(contest, on_sets, without, needed, is_trained_once=not many),
+        answer=answer(contest, on_sets, without, needed, factors.flips, is_trained_once=not many),
     )
 
 
@@ -123,7 +125,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
     contest = contest_of_values(scopes, ours)
     on_sets, without = on_each_set(contest), without_each_set(contest)
     shares = shares_of(field, rng)
-    by_factor = value_factor_claims(field, contest.is_decided, rng)
+    factors = value_factor_claims(field, contest.is_decided)
     needed = runs_for_best(field, _tied(contest))
     claims, tables = _explained(field, shares, needed, rng)
     return Finding(
@@ -134,7 +136,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             contest,
             *order_claims(contest, runs_for_ours(field, contest.ours)),
             *_set_claims(contest, on_sets, without),
-            *themed("changes", by_factor),
+            *themed("changes", [*factors.flips, *factors.others]),
             *claims,
             *themed("missing", spread_claims(table)),
         ),
@@ -157,7 +159,7 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),
         facts=notes.value_facts(field, ours),
-        answer=answer(contest, on_sets, without, needed),
+        answer=answer(contest, on_sets, without, needed, factors.flips),
     )
 
 
@@ -191,7 +193,7 @@ def _set_claims(contest: Contest, on_sets: OnSets, without: Without) -> list[Cla
         *first_claims(contest),
         *set_claims(contest, on_sets),
         *left_out_claims(contest, without),
-        *chance_claims(contest),
+        *chance_claims(contest, lost_sets(contest)),
     ]
     return [*baseline_claims(contest, on_sets), *themed("changes", changes)]
 

@@ -11,9 +11,11 @@ from oodometer.finding import Claim, Table, TableCell, Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.words import (
+    LEVEL,
     SHOWN,
     SIGNIFICANT,
     between,
+    count,
     in_all,
     listing,
     number,
@@ -25,6 +27,7 @@ from oodometer.stats.leaderboard import leaderboard
 
 BASELINE = "max_softmax"  # what the leader is compared with on each outlier set, where it is there
 CHANCE = 0.5  # AUROC of a detector that guesses
+NEAR_CHANCE = 0.6  # a better mean does not look like guessing, whatever few runs can show
 FEWEST_SETS = 3  # of which one can be left out
 
 OnSets = Mapping[str, Mapping[str, Difference]]  # set -> every other detector less the leader
@@ -53,11 +56,12 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     if not ahead:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
-        text = f"No detector has a better mean {metric} than {leader} on any {word}."
+        text = f"No detector has a better mean {metric} than {leader} on any {word}"
         evidence = f"{sure} of {len(every)} differences are significant"
         leaves_open = f"whether another detector is better on some {word} (here none is)"
         verdict: Verdict = "holds" if sure == len(every) else "undecided"
-        return [Claim(text, verdict, evidence, leaves_open=leaves_open)]
+        text += "" if verdict == "holds" else ", but not every lead is significant"
+        return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
     evidence = "; ".join(
         f"{other} − {leader} on {name}: {contest.subject.said(on_sets[name][other])}"
         for name, other in list((beaten or ahead).items())[:SHOWN]
@@ -89,7 +93,7 @@ def farthest_ahead(on_sets: OnSets, *, significant: bool) -> dict[str, str]:
 def few(parts: Sequence[str], word: str, joined: str = "and") -> str:
     """List some, and say how many more there are."""
     more = len(parts) - SHOWN
-    shown = [*parts[:SHOWN], f"{more} more {word}s"] if more > 0 else list(parts)
+    shown = [*parts[:SHOWN], count(more, f"more {word}")] if more > 0 else list(parts)
     return listing(shown, joined)
 
 
@@ -240,25 +244,44 @@ def _same_leader(contest: Contest) -> Claim:
     boards = (leaderboard(contest.without(name)) for name in contest.set_means)
     sure = all(board.is_decided and board.order[0] == 0 for board in boards)
     size = points(leads[weakest]) if contest.subject.are_shares else f"{leads[weakest]:.3g}"
+    text = f"{contest.leader} leads whichever {contest.set_word} is left out"
     return Claim(
-        f"{contest.leader} leads whichever {contest.set_word} is left out.",
+        f"{text}." if sure else f"{text}, but not each time significantly.",
         "holds" if sure else "undecided",
         f"its smallest lead is {size}, without {list(contest.set_means)[weakest]}; "
         + ("all leads are significant" if sure else "not all leads are significant"),
     )
 
 
-def chance_claims(contest: Contest) -> list[Claim]:
-    """On which sets does no detector beat chance, and which detectors are worse than chance?"""
-    if contest.subject.metric != "AUROC":
-        return []
-    many = len(contest.detectors)
-    worse, lost = [], {}
+def _has_chance(contest: Contest) -> bool:
+    """Whether it is known what a detector that guesses would have."""
+    return contest.subject.metric == "AUROC" and contest.subject.sign > 0
+
+
+def lost_sets(contest: Contest) -> dict[str, Estimate]:
+    """The sets on which no detector is significantly better than chance, with the best there.
+
+    Where the best has an interval above chance, or a mean far above it that too few runs leave
+    without one, the table says so, and nothing is claimed.
+    """
+    if not _has_chance(contest):
+        return {}
+    many, lost = len(contest.detectors), {}
     for name, pairwise in contest.on_sets.items():
-        found = pairwise.intervals(1.0 - SIGNIFICANT / many)
-        best = found[int(np.argmax(pairwise.means))]
-        if max(own.low for own in found) <= CHANCE:
-            lost[name] = best
+        row = int(np.argmax(pairwise.means))
+        best, strict = pairwise.intervals(LEVEL)[row], pairwise.intervals(1.0 - SIGNIFICANT / many)
+        looks_better = best.low > CHANCE and best.value > NEAR_CHANCE
+        if not looks_better and max(own.low for own in strict) <= CHANCE:
+            lost[name] = strict[row]
+    return lost
+
+
+def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]:
+    """On which sets does no detector beat chance, and which detectors are worse than chance?"""
+    if not _has_chance(contest):
+        return []
+    many, worse = len(contest.detectors), []
+    for name, pairwise in contest.on_sets.items():
         strict = pairwise.intervals(1.0 - SIGNIFICANT / (many * len(contest.on_sets)))
         below = [d for d, own in zip(contest.detectors, strict, strict=True) if own.high < CHANCE]
         if below:
@@ -274,12 +297,16 @@ def chance_claims(contest: Contest) -> list[Claim]:
 
 
 def _lost(lost: Mapping[str, Estimate], contest: Contest) -> Claim:
+    """Nobody beats chance if all are worse: each must be, which allows for their number."""
+    level = 1.0 - SIGNIFICANT / len(contest.on_sets)
+    are_below = all(
+        own.high < CHANCE for name in lost for own in contest.on_sets[name].intervals(level)
+    )
     parts = [f"{name} {number(e.value)} [{between(e.low, e.high)}]" for name, e in lost.items()]
-    below = all(estimate.high < CHANCE for estimate in lost.values())
-    beats = "No detector beats" if below else "No detector is significantly better than"
+    beats = "No detector beats" if are_below else "No detector is significantly better than"
     return Claim(
         f"{beats} chance on {few(list(lost), contest.set_word)}.",
-        "holds" if below else "undecided",
+        "holds" if are_below else "undecided",
         f"AUROC of the best there, with an interval that allows for {len(contest.detectors)} "
         f"detectors: {'; '.join(parts[:SHOWN])}",
     )

@@ -28,6 +28,7 @@ from oodometer.stats.variance import (
     variance_shares,
 )
 
+BOTH = "their combination"  # what single runs do on single sets
 HALF = 0.5  # of the variance: a lower end above it explains most
 DRAWS = 2  # of shares beyond each end of an interval, at least: they take their time
 
@@ -119,20 +120,19 @@ def set_share_claims(field: Cases) -> list[Claim]:
     found = crossed_shares(np.array(own).T, level=LEVEL)
     if found is None:
         return []
-    named = {f"the {field.set_word}": found[0], "the run": found[1], "both together": found[2]}
+    named = {f"the {field.set_word}": found[0], "the run": found[1], BOTH: found[2]}
     first, second, third = sorted(named, key=lambda name: -named[name].value)
     share, low, high = named[first]
-    verb = "explain" if first == "both together" else "explains"
     text = (
         f"Of the variance of {field.detectors[0]}'s {field.metric} over runs and "
-        f"{field.set_word}s, {first} {verb} {share:.0%}, {second} {named[second].value:.0%}, "
+        f"{field.set_word}s, {first} explains {share:.0%}, {second} {named[second].value:.0%}, "
         f"{third} {named[third].value:.0%}."
     )
     evidence = (
         f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other runs and these "
         "sets"
     )
-    decided = low > HALF and first != "both together"  # which includes chance
+    decided = low > HALF and first != BOTH  # which includes chance
     return [Claim(text, "holds" if decided else "undecided", evidence)]
 
 

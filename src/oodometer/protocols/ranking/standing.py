@@ -10,27 +10,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import compare_values, has_shares
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
-from oodometer.results import Results
 from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import Difference
 from oodometer.stats.leaderboard import (
     Leaderboard,
     Pairwise,
     from_scores,
-    from_values,
     leaderboard,
-    over_folds,
 )
+from oodometer.stats.pairwise import difference
 from oodometer.stats.ranks import rank_matrix
-from oodometer.stats.summary import UNBOUNDED
 
 AFTER_RETRAINING = "after retraining"
 
@@ -109,11 +105,7 @@ class Standing:
         The leader is the best if this is significant for each of the others (`leaderboard`).
         """
         first, other = (self.board.order[self.detectors.index(n)] for n in (self.leader, name))
-        error, df = (float(part[first, other]) for part in (self.pairwise.error, self.pairwise.df))
-        value = float(self.pairwise.means[first] - self.pairwise.means[other])
-        reach = -float(stdtrit(df, 0.5 - 0.5 * LEVEL)) * error
-        p_value = 2.0 * float(stdtr(df, -value / error)) if error > 0.0 else 1.0
-        return Difference(value, value - reach, value + reach, p_value)
+        return difference(self.pairwise, first, other, LEVEL)
 
 
 def turned(estimate: Estimate, sign: int) -> Estimate:
@@ -187,11 +179,6 @@ class Contest:
         }
 
 
-def has_shares(results: Results) -> bool:
-    """Whether values are shares of 1, whose differences are written in points."""
-    return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
-
-
 def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     """Compare by AUROC: after retraining, if there are several training runs, and on these models.
 
@@ -237,24 +224,6 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         on_sets=on_sets,
         without=without,
     )
-
-
-def compare_values(field: Cases, values: Floats, *, over_runs: bool) -> Pairwise:
-    """Means of values (detectors x cases) of a results table, higher is better, and their errors.
-
-    `over_runs`: cases are training runs, whose noise detectors share.
-    """
-    bounds = UNBOUNDED
-    if has_shares(field.results):
-        bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
-    pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
-    if over_runs and field.folds > 1:
-        pairwise = over_folds(pairwise, values.shape[1], field.folds)
-    if values.shape[1] >= FEWEST_FOR_T:
-        return pairwise
-    bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())
-    error = np.full_like(pairwise.error, np.inf)  # or rounding would decide
-    return pairwise._replace(error=error, intervals=lambda level: bare)
 
 
 def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:

@@ -12,9 +12,9 @@ from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Table, TableCell
 from oodometer.protocols.common.cases import cases_of
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import FEWEST_FOR_T, has_shares
 from oodometer.protocols.common.views import span
-from oodometer.protocols.common.words import count, listing
+from oodometer.protocols.common.words import count, in_all, listing
 from oodometer.protocols.ranking.answer import choice
 from oodometer.protocols.ranking.claims import lead_claims, ours_claims
 from oodometer.protocols.ranking.notes import ADJUSTED
@@ -28,7 +28,6 @@ from oodometer.protocols.ranking.standing import (
     AFTER_RETRAINING,
     Standing,
     Subject,
-    has_shares,
     standing_of,
 )
 from oodometer.results import Results
@@ -89,10 +88,17 @@ def over_separate_repeats(table: Results) -> Results:
     )
 
 
-def separate_runs(table: Results, ours: str = "") -> Finding:
-    """Compare detectors by Welch's t test over the runs that each of them has."""
-    frame = _with_sets(table)
-    cells = frame.pivot_table(
+class _Own(NamedTuple):
+    """Mean of every detector over the runs of its own that have all common sets."""
+
+    summaries: Mapping[str, Summary]
+    sets: int  # that every detector has in some run
+    runs: int  # that have a value at all, of all detectors
+    used: int
+
+
+def _own_runs(table: Results) -> _Own:
+    cells = _with_sets(table).pivot_table(
         index=["detector", *table.factor_names], columns="set", values="value", sort=False
     )
     # Every detector by the same outlier sets: those that each has in some run.
@@ -102,11 +108,29 @@ def separate_runs(table: Results, ours: str = "") -> Finding:
         raise UserError("No outlier set has a value for every detector, in runs of its own.")
     values = whole.mean(axis=1).groupby(level="detector", sort=False)
     known = {str(name): Summary.of(own.to_numpy(dtype=float)) for name, own in values}
+    return _Own(known, int(common.sum()), len(cells), len(whole))
+
+
+def own_runs_compared(table: Results) -> str:
+    """Say which runs detectors that share none are compared by, if not by all."""
+    try:
+        own = _own_runs(table)
+    except UserError:
+        return ""
+    if own.used == own.runs:
+        return ""
+    sets = in_all(own.sets, own.sets, _set_word(table), preposition="on")
+    return f"each detector by its own runs {sets}: {own.used} of {own.runs} runs of detectors"
+
+
+def separate_runs(table: Results, ours: str = "") -> Finding:
+    """Compare detectors by Welch's t test over the runs that each of them has."""
+    known, sets, *_ = _own_runs(table)
     return _finding(
         table,
         ours,
         known,
-        int(common.sum()),
+        sets,
         (
             "Detectors share too few runs to be compared run by run: each is judged by its own "
             "runs, assumed to be independent and trained under the same conditions. Differences "

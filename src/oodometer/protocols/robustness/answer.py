@@ -37,8 +37,10 @@ def _least(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
             return f"Which detector varies {over} depends on the set: {who_where(comparisons)}."
         several = firsts(comparisons)
         named = listing(several) if len(several) <= SHOWN else f"{len(several)} detectors"
-        unsure = doubt(comparisons, verdict).removeprefix(", but ")
-        return f"No detector varies {over} on every set: {named} take turns, but {unsure}."
+        unsure = doubt(comparisons, verdict)
+        if all(comparison.tied for comparison in comparisons):
+            return f"Which detector varies {over} is not settled on any set (here {named})."
+        return f"No detector varies {over} on every set: {named} take turns{unsure}."
     text = f"{listing(winners)} {'varies' if len(winners) == 1 else 'vary'} {over} "
     text += f"{on_all(comparisons)}{doubt(comparisons, verdict)}"
     if verdict == "holds":

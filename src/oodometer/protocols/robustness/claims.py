@@ -124,7 +124,7 @@ def doubt(comparisons: Sequence[Comparison], verdict: Verdict, near: str = "on")
         return ", but it is not significantly ahead of those that win elsewhere"
     where = f" ({near} {unsure} of {len(comparisons)})" if len(comparisons) > 1 else ""
     if len(firsts(comparisons)) > 1:
-        return f", but the lead is not significant{where}"
+        return f", but these differences are not significant{where}"
     winners = common(comparisons)
     tied = list(
         dict.fromkeys(n for comparison in comparisons for n in comparison.tied if n not in winners)
