@@ -71,7 +71,7 @@ def _timed(kind: Kind, task: Task, batch: int) -> Pace:
 
 
 def _answer(kind: Kind, model: nn.Module, samples: Samples) -> object:
-    """Ask as often as a search or an extraction asks about so many samples."""
+    """Ask as often as a search or an extraction asks about this number of samples."""
     if not kind.model:
         with torch.inference_mode():
             return [model.eval()(torch.from_numpy(values)) for values, _ in samples.batches()]
