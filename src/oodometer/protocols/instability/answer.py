@@ -33,7 +33,8 @@ def _order(effect: FactorEffect) -> str:
     if verdict == "flips":
         return f"Another {factor} changes the best detector{order.where}; {pairs} change places."
     if order.winners:
-        why = "retraining alone may explain" if doubt == NO_REPEATS else "is not significant"
+        why = "is not significant" if len(order.parts) == 1 else "is not significant on any of them"
+        why = "retraining alone may explain" if doubt == NO_REPEATS else why
         return f"With another {factor} another detector is best{order.where}, which {why}."
     best = f"leaves {order.best} the best" if order.best else "leaves the best detector the best"
     text = f"Another {factor} {best}{on_mean(order.parts)}"

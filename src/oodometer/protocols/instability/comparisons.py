@@ -16,6 +16,7 @@ from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
 from oodometer.stats.leaderboard import Leaderboard, from_values, leaderboard
+from oodometer.stats.pairwise import difference
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -60,7 +61,8 @@ def _board(part: Spread, runs: NDArray[np.intp]) -> Leaderboard | None:
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
     """Comparisons at each level with repeats: a list for each outlier set.
 
-    Runs are blocked by the other conditions, and re-evaluations of a training run averaged. Where
+    Runs are blocked by the other conditions, and re-evaluations of a training run averaged; where
+    there are none to block by, few runs decide with the variance that detectors share. Where
     some level lacks runs under some context, there is a list for each context, too.
     """
     strata = {
@@ -75,8 +77,12 @@ def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
         means = sign * np.mean([runs.mean(axis=1) for runs in own], axis=0)
         values[place] = dict(zip(part.detectors, means.tolist(), strict=True))
 
+    shared = {place: from_values(own[0]) for place, own in strata.items() if len(own) == 1}
+
     def compare(place: Place, other: str, first: str) -> Difference:
         rows = [parts[place.part].detectors.index(name) for name in (other, first)]
+        if place in shared:
+            return difference(shared[place], *rows)
         pairs = [Stratum(runs[rows[0]], runs[rows[1]], paired=True) for runs in strata[place]]
         return stratified_difference(pairs, LEVEL)
 
