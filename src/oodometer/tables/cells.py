@@ -29,7 +29,7 @@ _DECORATION = re.compile(
     r"(?:\[[^]]*\])?\{[^}]*\}"
     rf"|{_MARK}"
     r"|\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?"  # \textbf and whatever else a paper defines; not \pm
-    r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff]"
+    r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]"
     r"|\\(?=%)|^[~≈]|\*+(?=\s|$)|^[*_]+|(?<=\d)_$|^['\"]|['\"]$"
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.

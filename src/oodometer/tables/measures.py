@@ -130,6 +130,11 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
+_BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
+# Words of prose that name a metric, and more often something else.
+_OTHER_SENSE = re.compile(
+    r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
+)
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
 _NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
 
@@ -147,7 +152,7 @@ def metric_named(title: str) -> str | None:
     >>> metric_named("Test Accuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
-    if len(title) > _LONGEST:
+    if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
     text = _joined(title)
     for known in _KNOWN:
@@ -173,7 +178,7 @@ def metrics_in(text: str) -> set[str]:
     >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
     (['fpr95'], {'accuracy'})
     """
-    words = _joined(text)
+    words = _OTHER_SENSE.sub("", _joined(text))
     found = {known.measure.name for known in _KNOWN if known.pattern.search(words)} - {""}
     return found - GENERAL or found
 

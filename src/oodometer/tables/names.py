@@ -51,6 +51,12 @@ DATA_WORDS = frozenset(
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
      "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks"}
 )  # fmt: skip
+# Words of titles that say nothing about a model.
+INCIDENTAL = frozenset(
+    {"date", "time", "timestamp", "commit", "host", "hostname", "user", "path", "log", "url",
+     "link", "paper", "venue", "reference", "notes", "note", "description", "comment", "hash",
+     "created", "source", "code", "citation", "info"}
+)  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
     {"acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "valaccuracy", "valacc",
@@ -146,22 +152,23 @@ _OTHER_SETS = frozenset(
     {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
      "boolq", "boston", "bottle", "breastw", "brightness", "btad", "cable", "caltech101",
      "capsule", "cardio", "carpet", "cifar100c", "cifar10c", "citeseer", "cola", "collab",
-     "coloredmnist", "concrete", "contrast", "cora", "covertype", "dd", "defocusblur", "domainnet",
-     "ecg", "elastictransform", "electricity", "enzymes", "etth1", "etth2", "ettm1", "ettm2",
-     "exchange", "fgvcaircraft", "flowers102", "fog", "frost", "glass", "glassblur", "grid",
-     "gsm8k", "hazelnut", "hellaswag", "higgs", "humaneval", "ili", "imageneta", "imagenetsketch",
-     "imagenetv2", "imdb", "imdbbinary", "imdbmulti", "impulsenoise", "ionosphere", "iris",
-     "jpegcompression", "kin8nm", "kinetics400", "leather", "letter", "lympho", "mammography",
-     "mbpp", "metalnut", "mmlu", "mnli", "motionblur", "mrpc", "msl", "musk", "mutag", "mvtec",
-     "nab", "naval", "nci1", "nci109", "objectnet", "office31", "officehome", "ogbgmolhiv",
-     "ogbnarxiv", "optdigits", "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam",
-     "pendigits", "pill", "pima", "piqa", "pixelate", "powerplant", "proteins", "ptcfm", "ptcmr",
+     "coloredmnist", "concrete", "contrast", "cora", "covertype", "daphnet", "dd", "defocusblur",
+     "domainnet", "ecg", "elastictransform", "electricity", "enzymes", "etth1", "etth2", "ettm1",
+     "ettm2", "exathlon", "exchange", "fgvcaircraft", "flowers102", "fog", "frost", "gecco",
+     "glass", "glassblur", "grid", "gsm8k", "hazelnut", "hellaswag", "higgs", "humaneval", "ili",
+     "imageneta", "imagenetsketch", "imagenetv2", "imdb", "imdbbinary", "imdbmulti",
+     "impulsenoise", "ionosphere", "iops", "iris", "jpegcompression", "kin8nm", "kinetics400",
+     "leather", "letter", "ltdb", "lympho", "mammography", "mbpp", "metalnut", "mgab", "mitdb",
+     "mmlu", "mnli", "motionblur", "mrpc", "msl", "musk", "mutag", "mvtec", "nab", "naval", "nci1",
+     "nci109", "objectnet", "office31", "officehome", "ogbgmolhiv", "ogbnarxiv", "opportunity",
+     "optdigits", "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam", "pendigits",
+     "pill", "pima", "piqa", "pixelate", "powerplant", "proteins", "psm", "ptcfm", "ptcmr",
      "pubmed", "qnli", "qqp", "redditbinary", "redditmulti12k", "redditmulti5k", "resisc45",
      "rotatedmnist", "rte", "satellite", "satimage2", "screw", "shotnoise", "shuttle", "smap",
-     "smd", "snow", "speech", "squad", "squadv2", "sst2", "stanfordcars", "stsb", "sun397", "swat",
-     "terraincognita", "thyroid", "tile", "toothbrush", "traffic", "transistor", "trec",
-     "truthfulqa", "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc", "weather",
-     "wine", "winogrande", "wood", "yacht", "yelp", "zipper", "zoomblur"}
+     "smd", "snow", "speech", "squad", "squadv2", "sst2", "stanfordcars", "stsb", "sun397", "svdb",
+     "swat", "terraincognita", "thyroid", "tile", "tods", "toothbrush", "traffic", "transistor",
+     "trec", "truthfulqa", "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc",
+     "weather", "wine", "winogrande", "wood", "wsd", "yacht", "yelp", "zipper", "zoomblur"}
 )  # fmt: skip
 # Words that say which of several metrics, not on which data set.
 _SPLITS = frozenset(
@@ -172,7 +179,9 @@ _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
      "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
-     "weighted", "nominal", "benign", "adv"}
+     "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
+     "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
+     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced"}
 )  # fmt: skip
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(
@@ -194,7 +203,10 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"ranking|tasks?|\d+)*"
 )
 MEANS = frozenset({"mean", "avg", "average", "mu"})
-SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
+SPREADS = frozenset(
+    {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desviopadrão",
+     "desviaciónestándar", "écarttype", "standardabweichung", "标准差", "標準偏差", "표준편차"}
+)  # fmt: skip
 OTHER_STATISTICS = frozenset(
     {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
      "high", "lo", "hi", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
@@ -206,6 +218,7 @@ NO_RESULTS = frozenset(
      "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
      "citations"}
 )  # fmt: skip
+_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what a method costs, which is neither a result nor a setting.
 _COSTS = frozenset(
     {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
@@ -261,6 +274,7 @@ def is_average(title: str) -> bool:
     >>> is_average("Near-OOD"), is_average("Far-OOD Avg."), is_average("SVHN")
     (True, True, False)
     """
+    title = re.sub(r"\s*(?:±|\+/-).*", "", title)  # mean ± 95% CI
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
     if plain(title) in AVERAGES or plain(last) in (
         "avg", "average", "mean", "moyenne", "macro", "overall"
@@ -286,6 +300,16 @@ def is_statistic(title: str) -> bool:
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
+
+
+def is_test(title: str) -> bool:
+    """Whether a title is that of the outcome of a statistical test.
+
+    >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
+    (True, True, False)
+    """
+    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    return len(words) > 1 and not _TESTS.isdisjoint(words)
 
 
 def repeat_name(title: str) -> str | None:

@@ -57,6 +57,7 @@ def titled_results(
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
+    _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
     _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
@@ -168,6 +169,24 @@ def _choose_means(roles: Roles, means: _Named) -> None:
             roles.ignored[column] = MEAN_OF_OTHERS
 
 
+def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
+    """Take SVHN clean and SVHN robust accuracy for two metrics on SVHN, not for one on two sets."""
+    parts: dict[tuple[str, str], tuple[str, str]] = {}
+    for metric, what in (key for key in roles.measured.values() if key[0] in GENERAL):
+        words = what.split()
+        form = " ".join(word for word in words if is_qualifier(word)).casefold()
+        rest = " ".join(word for word in words if not is_qualifier(word))
+        if form and rest:
+            parts[metric, what] = f"{form} {metric}", rest
+    forms = Counter(rest for _, rest in parts.values())
+    if max(forms.values(), default=0) < 2:
+        return
+    for (metric, _), (name, _) in parts.items():
+        roles.own[name] = MEASURES[metric]._replace(name=name)
+    for columns in (roles.measured, spreads):
+        columns |= {c: parts[key] for c, key in columns.items() if key in parts}
+
+
 def _name_qualified(roles: Roles, spreads: _Named) -> None:
     """Take clean and robust accuracy for two metrics, not for one on two data sets."""
     known = {key for key in roles.measured.values() if key[0] not in roles.own}
@@ -193,6 +212,8 @@ def _are_forms(whats: Sequence[str]) -> bool:
     said = [what for what in whats if what]
     pair = len(whats) == 2 and len(said) == 1 and "+" in said[0]
     words = [re.split(r"[\W_]+", what) for what in said]
+    common = set.intersection(*map(set, words)) if len(words) > 1 else set()
+    words = [[word for word in parts if word not in common] for parts in words]
     qualified = sum(any(is_qualifier(w) for w in parts if w) for parts in words)
     return pair or (len(said) > 1 and 2 * qualified > len(said))
 

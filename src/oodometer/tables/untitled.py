@@ -32,6 +32,7 @@ from oodometer.tables.names import (
     is_set,
     is_setting,
     is_surely_detector,
+    mentions_setting,
 )
 from oodometer.tables.roles import (
     ALL,
@@ -75,6 +76,8 @@ def untitled_results(
     measured = _without_statistics(measured, roles)
     _require_one_split(measured, roles)
     measured = _of_one_size(_alike(measured, roles, asked=asked), cells, roles, bounded)
+    if bounded and not asked:
+        _require_one_form(measured, cells, roles)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
@@ -142,6 +145,20 @@ def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
             f"{roles.option(lower=measured[0])}."
         )
     return measured
+
+
+def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> None:
+    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps."""
+    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    small = [c for c in measured if all(cell.value <= 1 and not cell.percent for cell in cells[c])]
+    if len(signed) + len(small) < len(measured) or not signed or not small:
+        return
+    others = [roles.option(ignore=", ignore=".join(group)) for group in (signed, small)]
+    raise UserError(
+        f"'{small[0]}' holds fractions and '{signed[0]}' percentages, and no title names a metric: "
+        f"if the fractions are the results, use {others[0]}; if the percentages are, use "
+        f"{others[1]}."
+    )
 
 
 def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
@@ -254,8 +271,10 @@ def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest:
 
 def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
     """Whether a column of numbers holds measurements rather than settings."""
-    if any(cell.spread is not None or cell.percent for cell in cells):
+    if any(cell.spread is not None for cell in cells):
         return True
+    if any(cell.percent for cell in cells):
+        return not mentions_setting(column)
     if _repeats(cells):
         return False
     fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
@@ -274,7 +293,8 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    return within and not (known or gains or words & NO_RESULTS or is_setting(column))
+    other = known or gains or bool(words & NO_RESULTS) or is_setting(column)
+    return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 
 def _lowest(cells: Sequence[Cell]) -> float:
