@@ -15,6 +15,7 @@ from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors, are_runs
+from oodometer.tables.crossed import uncrossed
 from oodometer.tables.differences import DIFFERENCES, without_differences
 from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.formats.files import Table, texts
@@ -75,7 +76,7 @@ def read_results(
     notes: list[str] = []
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
-    frame = without_differences(unfolded(frame, notes), notes)
+    frame = uncrossed(without_differences(unfolded(frame, notes), notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)

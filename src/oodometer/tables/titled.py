@@ -154,7 +154,7 @@ def _choose_bests(roles: Roles, bests: _Named) -> None:
 def _choose_means(roles: Roles, means: _Named) -> None:
     """Take means over other columns for results only where there are no such columns."""
     named = {metric for metric, _ in roles.measured.values()}
-    of_sets = {metric for metric, what in roles.measured.values() if what}
+    of_sets = {m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)}
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
         if metric in of_sets and not what and metric not in GENERAL:
