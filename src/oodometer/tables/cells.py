@@ -20,6 +20,7 @@ _GAPS = frozenset(
      "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
+_EXPLAINED = re.compile(r"(?:n/?a|nan|[-–—])\s*\([^()\d]*\)", re.IGNORECASE)  # N/A (no labels)
 _NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)
 _NO_SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\(\s*±?)\s*(?:n/?a|nan|[-–—?])\s*\)?$", re.IGNORECASE)
 # A footnote's mark in superscript.
@@ -76,7 +77,7 @@ def is_gap(text: str) -> bool:
         return True
     spaceless = bare.casefold().replace(" ", "")
     known = spaceless in _GAPS or _FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare)
-    return bool(known)
+    return bool(known or _EXPLAINED.fullmatch(bare))
 
 
 @lru_cache(maxsize=_REMEMBERED)

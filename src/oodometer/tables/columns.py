@@ -227,8 +227,8 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
-        elif title in REPEAT_TITLES:
-            roles.factors.append(column)
+        elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
+            roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
             roles.ignored[column] = "row names"
         elif role := _role_named(frame[column], column, all_titles, numeric, roles):

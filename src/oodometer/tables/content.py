@@ -38,6 +38,7 @@ _ONLY_OOD = frozenset(
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
+_MOST_SPACES = 5  # in the name of a metric; more is a heading
 _CANDIDATES = 3  # readings that a question names
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 _REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
@@ -189,6 +190,8 @@ def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | Non
 
 
 def _is_metric(text: str) -> bool:
+    if text.count(" ") > _MOST_SPACES:
+        return False
     stated = _STATED.match(text)
     metric = metric_named(stated[1] if stated else text)
     if stated and metric:

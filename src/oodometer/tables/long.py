@@ -200,7 +200,8 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
     other = {"ood": "OOD", "id": ""}.get(wide, NOT_GIVEN)
-    return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
+    alone = len(labels) == 1 and (wide != "ood" or is_data(labels[0]))
+    return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
 
 def _spread(cell: Cell | None, stated: bool) -> float:

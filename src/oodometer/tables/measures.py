@@ -108,7 +108,8 @@ _GENERAL = (
     (r"crps", Measure("CRPS", higher=False, is_share=False)),
     (r"wql", Measure("WQL", higher=False, is_share=False)),
     (r"ppl|perplexity", Measure("perplexity", higher=False, is_share=False)),
-    (r"(?:e_)?aurc|ausc", Measure("AURC", higher=False, is_share=False)),
+    (r"e_aurc|eaurc|excess_aurc", Measure("E-AURC", higher=False, is_share=False)),
+    (r"aurc|ausc", Measure("AURC", higher=False, is_share=False)),
     (r"fid|kid", Measure("FID", higher=False, is_share=False)),
     (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
                                                 is_share=False)),
@@ -136,7 +137,9 @@ _OTHER_SENSE = re.compile(
     r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
 )
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
-_NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
+_NO_NAME = re.compile(
+    r"(?:[\d.%]+|e(?=$)|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE
+)
 
 
 def _joined(text: str) -> str:

@@ -118,6 +118,7 @@ def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> 
     ordered = main_first(results)
     if roles.main:
         return sorted(ordered, key=lambda metric: metric != roles.main[0])
+    ordered.sort(key=lambda metric: results[metric].frame["value"].nunique() < 2)  # tells nothing
     counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}
     first, most = ordered[0], max(counts.values())
     if counts[first] < most:

@@ -50,6 +50,8 @@ def titled_results(
     if "auroc" in named.values():  # beside it, AP is that of the same curves
         named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
+        named = {}
     named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)

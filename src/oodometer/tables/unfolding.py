@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
+_PROSE = 8  # spaces: a sentence with "vs" in it
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
@@ -106,6 +107,8 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if any(len(re.findall(r"→|->|⇒", text)) > 1 for text in frame[title]):
             continue  # steps of something
         parts = frame[title].str.extract(_ARROW)
+        if any(text.count(" ") >= _PROSE for text in frame[title].unique()):
+            continue
         if parts.notna().all(axis=None) and not {"id", "ood"} & set(frame.columns):
             frame = frame.drop(columns=title).assign(id=parts[0], ood=parts[1])
             notes.append(f"column {title} was split into the ID set and the outlier set")

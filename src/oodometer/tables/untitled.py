@@ -12,7 +12,7 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.content import detector_names
+from oodometer.tables.content import are_runs, detector_names
 from oodometer.tables.measures import Measure, metric_named
 from oodometer.tables.names import (
     MEANS,
@@ -284,7 +284,12 @@ def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
 def _repeats(cells: Sequence[Cell]) -> bool:
     """Whether numbers are levels of a setting: few, and each of them equally often."""
     times = Counter(cell.value for cell in cells)
-    return 1 < len(times) <= len(cells) / 2 and len(set(times.values())) == 1
+    exact = sum(len(f"{value:g}".replace(".", "").strip("0-")) > 3 for value in times)
+    return (
+        2 * exact <= len(times)
+        and 1 < len(times) <= len(cells) / 2
+        and len(set(times.values())) == 1
+    )
 
 
 def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
@@ -311,7 +316,10 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
     transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
     sure = sum(map(is_surely_detector, names))
-    known = of_outliers or (sure > 0 and not transfers)
+    titles = [roles.measured[c][1] or c for c in columns]
+    wide = len(columns) > 1 and not are_runs(titles)
+    unknown = wide and not any(_is_known(part) for title in titles for part in _ends(title))
+    known = of_outliers or (sure > 0 and not transfers and not unknown)
     if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
         roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
         notes.append(
@@ -327,6 +335,13 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
         f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
         f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
     )
+
+
+def _ends(title: str) -> list[str]:
+    """Return the first and the last words of a title: what either of two lines may say."""
+    words = title.split()
+    cuts = range(len(words))
+    return [" ".join(part) for n in cuts for part in (words[n:], words[: n + 1])]
 
 
 def require_metric_of_text(metric: str | None, roles: Roles) -> None:
