@@ -17,7 +17,9 @@ _GAPS = frozenset(
      "n.r.", "nr", "not reported", "✗", "✘", "×", "∅", "…", "...", ".", "*", "n/d", "n.d.",
      "k.a.", "s.o.", "dnf", "unknown", "not run", "running", "pending", "skipped", "crashed",
      "killed", "not applicable", "todo", "wip", "coming soon", "did not finish", "out of memory",
-     "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
+     "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.",
+     "no disponible", "non disponible", "nicht verfügbar", "keine angabe", "not disclosed", "⨯",
+     "❌", ":x:"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
 _EXPLAINED = re.compile(r"(?:n/?a|nan|[-–—])\s*\([^()\d]*\)", re.IGNORECASE)  # N/A (no labels)
@@ -35,8 +37,9 @@ _DECORATION = re.compile(
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
-    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
-    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d*[\s-]?[a-z][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
+    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$",
+    re.IGNORECASE,
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"

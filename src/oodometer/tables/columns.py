@@ -12,6 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
+from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.differences import DIFFERENCES, is_difference
 from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
@@ -25,8 +26,6 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
-    is_data,
-    is_set,
     names_costs,
 )
 from oodometer.tables.roles import (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, TITLES, plain
 from oodometer.tables.cells import is_gap
+from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.names import (
     ARCHITECTURE_TITLES,
@@ -19,11 +20,9 @@ from oodometer.tables.names import (
     REPEAT_WORD,
     SET_TITLES,
     WEAK_SET_TITLES,
-    is_data,
     is_detector,
     is_model,
     is_posthoc,
-    is_set,
     is_surely_detector,
     mentions_setting,
     names_costs,

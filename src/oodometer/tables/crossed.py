@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.data_names import is_data
 from oodometer.tables.measures import metric_named
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     MODEL_TITLES,
     is_average,
-    is_data,
     is_detector,
     is_model,
     is_statistic,

@@ -16,6 +16,7 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
+from oodometer.tables.data_names import is_corruption, is_data
 from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.measures import (
     GENERAL,
@@ -25,15 +26,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import (
-    DATA_WORDS,
-    ID_TITLES,
-    OOD_TITLES,
-    REPEAT_WORD,
-    is_corruption,
-    is_data,
-    is_qualifier,
-)
+from oodometer.tables.names import DATA_WORDS, ID_TITLES, OOD_TITLES, REPEAT_WORD, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.names import (
     DETECTOR_TITLES,
@@ -22,7 +23,6 @@ from oodometer.tables.names import (
     REPEAT_WORD,
     is_detector,
     is_model,
-    is_set,
     is_surely_detector,
 )
 

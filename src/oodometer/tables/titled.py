@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
@@ -21,7 +22,6 @@ from oodometer.tables.names import (
     is_average,
     is_detector,
     is_qualifier,
-    is_set,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 

@@ -13,6 +13,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
 from oodometer.tables.content import are_runs, detector_names
+from oodometer.tables.data_names import is_data, is_outlier_set, is_set
 from oodometer.tables.measures import Measure, metric_named
 from oodometer.tables.names import (
     MEANS,
@@ -25,11 +26,8 @@ from oodometer.tables.names import (
     SPREADS,
     SUMMARIES,
     is_average,
-    is_data,
     is_detector,
     is_model,
-    is_outlier_set,
-    is_set,
     is_setting,
     is_surely_detector,
     mentions_setting,

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, grid_of
 from oodometer.tables.measures import metric_named, metrics_in
-from oodometer.tables.names import is_detector, is_set
+from oodometer.tables.names import is_detector
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.titles import undressed
