@@ -20,6 +20,7 @@ from oodometer.tables.names import (
     REPEAT_WORD,
     SET_TITLES,
     WEAK_SET_TITLES,
+    is_average,
     is_detector,
     is_model,
     is_posthoc,
@@ -100,7 +101,8 @@ def _may_name(texts: pd.Series[str]) -> bool:
     """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = _share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
-    return filled and worded and _share(texts, _is_metric) < 0.5
+    named = max(_share(texts, _is_metric), _share(texts, is_average))  # near, far
+    return filled and worded and named < 0.5
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:

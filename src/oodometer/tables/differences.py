@@ -17,7 +17,7 @@ DIFFERENCES = "differences to others"  # why a column is not used
 _SIGN = re.compile(r"[Δ∆]")  # the Greek letter and the sign
 _WORDS = frozenset(
     {"delta", "diff", "difference", "gain", "improvement", "improv", "increase", "decrease", "drop",
-     "degradation", "uplift"}
+     "degradation", "uplift", "gap"}
 )  # fmt: skip
 _SIGNED = re.compile(r"[*_\\a-z{$\s]*[+−\-]\s?\.?\d")  # +1.3, **+1.3**
 _DESCRIBED = frozenset({"count", "mean", "std", "min", "25%", "50%", "75%", "max"})  # by pandas
@@ -30,7 +30,7 @@ def is_difference(title: str) -> bool:
     (True, True, False)
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
-    versus = bool(words & {"vs", "over", "versus", "rate"}) or metric_named(title) is not None
+    versus = bool(words & {"vs", "over", "versus", "rate", "to"}) or metric_named(title) is not None
     return bool(_SIGN.search(title)) or (bool(words & _WORDS) and versus)
 
 

@@ -50,6 +50,7 @@ _VARIANTS = frozenset(
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
+_SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
 _RUN_OF = re.compile(
     rf"(.*\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
     re.IGNORECASE,
@@ -220,7 +221,8 @@ def _what_is_wide(roles: Roles) -> str:
     if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
         return _CORRUPTION
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
-    means_data = level is None or plain(level) in OOD_TITLES | DATA_WORDS | ID_TITLES
+    short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
+    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
     are_sets = means_data or any(map(is_data, titles))
     if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
         return _VARIANT if _are_variants(titles, roles) else roles.sets

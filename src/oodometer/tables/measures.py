@@ -144,7 +144,7 @@ _NO_NAME = re.compile(
 
 
 def _joined(text: str) -> str:
-    words = re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+    words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
     return re.sub(r"_(?:percent|pct|percentage)(?=_|$)", "", words)
 
 

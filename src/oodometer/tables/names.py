@@ -159,7 +159,7 @@ SUMMARIES = frozenset(
 AVERAGES = frozenset(
     {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
      "all", "averageood", "total",
-     "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
+     "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
@@ -170,8 +170,9 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
 )
 MEANS = frozenset({"mean", "avg", "average", "mu"})
 SPREADS = frozenset(
-    {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desviopadrão",
-     "desviaciónestándar", "écarttype", "standardabweichung", "标准差", "標準偏差", "표준편차"}
+    {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desvio",
+     "desviopadrão", "desviaciónestándar", "écarttype", "standardabweichung", "标准差",
+     "標準偏差", "표준편차"}
 )  # fmt: skip
 OTHER_STATISTICS = frozenset(
     {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
@@ -201,6 +202,8 @@ def is_average(title: str) -> bool:
     """
     title = re.sub(r"\s*(?:±|\+/-).*", "", title)  # mean ± 95% CI
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
+    if title.endswith(("平均", "平均值", "均值", "평균")):
+        return True
     if plain(title) in AVERAGES or plain(last) in (
         "avg", "average", "mean", "moyenne", "macro", "overall"
     ):  # fmt: skip

@@ -31,13 +31,13 @@ from oodometer.tables.measures import (
 )
 from oodometer.tables.names import is_statistic, is_test
 from oodometer.tables.paths import gather
-from oodometer.tables.roles import ALL, Roles, parse_columns, with_joined
+from oodometer.tables.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
 from oodometer.tables.splits import on_test_data
 from oodometer.tables.titled import OTHER_METRIC
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
-from oodometer.tables.untitled import require_metric_of_text, settle_metric
+from oodometer.tables.unnamed import require_metric_of_text, settle_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,6 +278,16 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
 
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
+    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
+    if len(gains) > len(frame):
+        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
+    statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
+    if statistics:
+        column = statistics[0]
+        return (
+            f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
+            f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."
+        )
     differences = [c for c, why in roles.ignored.items() if why == DIFFERENCES]
     if differences:
         return (
@@ -303,9 +313,6 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
             f"Column '{other[0]}' holds another kind of metric: {roles.option(higher=other[0])} or "
             f"{roles.option(lower=other[0])} says which is better."
         )
-    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
-    if len(gains) > len(frame):
-        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
     return (
         f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
         "--columns auroc=COLUMN."
