@@ -168,7 +168,7 @@ def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> N
     small = [c for c in measured if all(cell.value <= 1 and not cell.percent for cell in cells[c])]
     if len(signed) + len(small) < len(measured) or not signed or not small:
         return
-    others = [roles.option(ignore=", ignore=".join(group)) for group in (signed, small)]
+    others = [roles.option(ignore=", ignore=".join(group), higher=ALL) for group in (signed, small)]
     raise UserError(
         f"'{small[0]}' holds fractions and '{signed[0]}' percentages, and no title names a metric: "
         f"if the fractions are the results, use {others[0]}; if the percentages are, use "
