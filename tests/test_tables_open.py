@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from oodometer.analysis import analyze
 from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.cells import is_gap, read_cell
@@ -132,6 +133,20 @@ def test_the_name_of_a_file_is_no_detector_beside_models(tmp_path):
     assert read(tmp_path, text, name="tcn_vae.csv").results[0].detectors == ("TCN-VAE", "Mamba-VAE")
     backbones = "Model,ood,AUROC\nResNet-18,svhn,.94\nViT-B,svhn,.95\n"
     assert read(tmp_path, backbones, name="msp.csv").results[0].detectors == ("msp",)
+
+
+def test_equal_single_values_share_the_first_place(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("Model,recall\nA,.81\nB,.79\nC,.81\n")
+    finding = analyze(path)[0]
+    assert finding.answer.startswith("A and C share the best recall")
+    assert finding.claims[0].text.startswith("A and C share the highest recall, 0.81")
+
+
+def test_shares_of_the_samples_are_no_runs(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("method,top-50%,top-20%,top-10%,top-5%\nMSP,81,72,66,61\nKNN,91,82,76,71\n")
+    assert not any(c.verdict == "holds" for c in analyze(path, columns="auroc=*")[0].claims)
 
 
 def test_the_metric_that_most_detectors_have_decides(tmp_path):
