@@ -72,6 +72,14 @@ def test_differences_are_no_results(tmp_path):
     asked(tmp_path, "variant,Accuracy Δ\nno A,-3.2pp\nno B,-1.1pp\n", "differences")
 
 
+def test_numbers_with_a_sign_are_results_if_the_user_says_so(tmp_path):
+    text = (
+        "Method,In-dist,mid shift,far shift\nA,+0.1,-0.1,+0.2\nB,+0.8,+0.6,+0.4\nC,+1.5,-0.9,+0.6\n"
+    )
+    found = read(tmp_path, text, "higher=*").results[0]
+    assert len(found.frame) == 9 and found.frame["value"].max() == 1.5
+
+
 def test_rows_that_describe_others_are_no_detectors(tmp_path):
     head, rows = "name,test_acc\n", "a,.91\nb,.93\n"
     statistics = "count,2\nmean,.92\nstd,.01\nmin,.91\n25%,.91\n50%,.92\n75%,.93\nmax,.93\n"

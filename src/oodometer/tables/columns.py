@@ -249,7 +249,7 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
 
 
 def _role_named(
-    texts: Iterable[str], column: str, titles: AbstractSet[str], numeric: bool, roles: Roles
+    texts: pd.Series[str], column: str, titles: AbstractSet[str], numeric: bool, roles: Roles
 ) -> str | None:
     """Return the role that the title of a column names, if no other column has it."""
     title = plain(column)
@@ -267,6 +267,9 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    if role in ("id", "ood") and 2 * decimals >= len(texts):
+        return None  # results on such data
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None

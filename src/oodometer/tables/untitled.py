@@ -62,6 +62,8 @@ def untitled_results(
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
     asked = ALL in roles.chosen
+    if asked:  # numbers with a sign are results if the user says so
+        frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
     measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
     if not measured and not paired:
         measured = _any_numbers(frame, cells, roles)
