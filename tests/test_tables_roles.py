@@ -136,6 +136,25 @@ ASKED = {  # table -> words of the question
     "a setting is what varies": (
         "λ (weight),Best AUROC,Δ vs baseline\n0.0,.81,—\n0.01,.98,+17%\n0.1,.97,+16%\n",
         "No column names the detector"),
+    "titles that may be detectors": (
+        "Budget,Frozen AUPRC,Tuned AUPRC\n100%,.94,.95\n10%,.90,.87\n", "titles of columns"),
+    "rows or titles that may be detectors": (
+        "era,period,V1 F1,V2 F1\nold,day 1,.45,.98\nnew,day 2,.35,.97\nlast,day 3,.28,.96\n",
+        "or the titles of columns"),
+    "titles of two lines": (
+        "class,Easy X,Easy Y,Hard X,Hard Y\n"
+        "car,.84,.97,.78,.88\nbike,.74,.78,.49,.68\n", "'subheader'"),
+    "forms of a metric on several sets": (
+        "method,S1 PA-F1,S1 raw F1,S2 PA-F1,S2 raw F1\nA,.8,.1,.7,.2\nB,.6,.3,.9,.1\n",
+        "different metrics"),
+    "fractions beside percentages": (
+        "score,new A,flag A,new B,flag B\nMSP,.90,13%,.87,38%\nKNN,.77,41%,.71,59%\n",
+        "percentages"),
+    "subsets of something": (
+        "method,subset,family,AUPR\n" + "".join(
+            f"{m},{s},{f},0.{n}{k}\n" for m in ("MSP", "KNN") for n, s in enumerate("pq", 4)
+            for k, f in enumerate("wxyz")), "names the data sets"),
+    "ranks alone": ("model,average rank\na,1.5\nb,2.5\nc,2.0\n", "such as a rank"),
     "kinds of data and no detector": (
         "sample_type,num_samples,error_rate\nclean,1990,.141\nlens dust,58,.396\n",
         "No column names the detector"),

@@ -65,7 +65,10 @@ def _titles() -> Mapping[str, Title]:
         Title("repeat"): "weights",  # the checkpoint files of `oodometer evaluate --weights`
         Title("repeat", "run", is_job=True): "job jobid jobnumber slurmjob slurmjobid slurmid "
         "taskid experimentid expid uid uuid hash runname runhash wandbid mlflowid mlflowrunid",
-        Title("re_evaluation"): "epoch step checkpoint bestby features fittedon testsize",
+        Title(
+            "re_evaluation"
+        ): "epoch step checkpoint bestby features fittedon testsize top coverage "
+        "threshold cutoff percentile quantile operatingpoint",
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
         "subject subjectid patient patientid participant instance instanceid recording recordingid "

@@ -17,9 +17,12 @@ _GAPS = frozenset(
      "n.r.", "nr", "not reported", "✗", "✘", "×", "∅", "…", "...", ".", "*", "n/d", "n.d.",
      "k.a.", "s.o.", "dnf", "unknown", "not run", "running", "pending", "skipped", "crashed",
      "killed", "not applicable", "todo", "wip", "coming soon", "did not finish", "out of memory",
-     "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.", "⨯", "❌", ":x:"}
+     "-/-", "-(-)", "-±-", "\\textemdash", "not tested", "not evaluated", "n.f.",
+     "no disponible", "non disponible", "nicht verfügbar", "keine angabe", "not disclosed", "⨯",
+     "❌", ":x:"}
 )  # fmt: skip
 _FORMULA_ERROR = re.compile(r"#[A-ZÄÖÜ][A-ZÄÖÜ0-9/]*[!?]?")  # #N/A, #NV, #DIV/0!, #VALEUR!
+_EXPLAINED = re.compile(r"(?:n/?a|nan|[-–—])\s*\([^()\d]*\)", re.IGNORECASE)  # N/A (no labels)
 _NO_MEAN = re.compile(r"nan\s*(?:±|\+/-|\()\s*nan\)?", re.IGNORECASE)
 _NO_SPREAD = re.compile(r"\s*(?:±|\+/-|\+-|\(\s*±?)\s*(?:n/?a|nan|[-–—?])\s*\)?$", re.IGNORECASE)
 # A footnote's mark in superscript.
@@ -29,13 +32,14 @@ _DECORATION = re.compile(
     r"(?:\[[^]]*\])?\{[^}]*\}"
     rf"|{_MARK}"
     r"|\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?"  # \textbf and whatever else a paper defines; not \pm
-    r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff]"
+    r"|<sup>[^<]*</sup>|<[/a-z][^<>]*>|[*_]{2}|\\[,;!]|[{}$~†‡§¹²³⁺↑↓`★☆⭐✓✔\U0001f300-\U0001faff\u2600-\u27bf\ufe0f]"
     r"|\\(?=%)|^[~≈]|\*+(?=\s|$)|^[*_]+|(?<=\d)_$|^['\"]|['\"]$"
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
-    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
-    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$"
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d*[\s-]?[a-z][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
+    r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$",
+    re.IGNORECASE,
 )
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
@@ -76,7 +80,7 @@ def is_gap(text: str) -> bool:
         return True
     spaceless = bare.casefold().replace(" ", "")
     known = spaceless in _GAPS or _FORMULA_ERROR.fullmatch(bare) or _NO_MEAN.fullmatch(bare)
-    return bool(known)
+    return bool(known or _EXPLAINED.fullmatch(bare))
 
 
 @lru_cache(maxsize=_REMEMBERED)

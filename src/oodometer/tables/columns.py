@@ -12,6 +12,8 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
+from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.differences import DIFFERENCES, is_difference
 from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
@@ -24,11 +26,11 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
-    is_set,
     names_costs,
 )
 from oodometer.tables.roles import (
     ALL,
+    COLUMNS,
     KINDS,
     MEAN_OF_OTHERS,
     OTHER_STATISTIC,
@@ -104,7 +106,9 @@ def guess(
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     roles = Roles(chosen=set(chosen))
     for column, role in chosen.items():
-        if role in SINGLE:
+        if column == COLUMNS:
+            roles.wide = role
+        elif role in SINGLE:
             setattr(roles, role, column)
         elif role in ("higher", "lower"):
             name = UNNAMED if column == ALL else column
@@ -159,7 +163,7 @@ def _require_one_each(roles: Roles) -> None:
 
 
 def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
-    """Leave out columns that can tell nothing: empty or running numbers."""
+    """Leave out columns that can tell nothing: empty, running numbers or differences."""
     kept = []
     for column in columns:
         texts = frame[column]
@@ -167,6 +171,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = "empty"
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
+        elif is_difference(column):
+            roles.ignored[column] = DIFFERENCES
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):
@@ -220,8 +226,8 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = OTHER_STATISTIC
         elif title in COVARIATE_TITLES and numeric:
             roles.covariates.append(column)
-        elif title in REPEAT_TITLES:
-            roles.factors.append(column)
+        elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
+            roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
             roles.ignored[column] = "row names"
         elif role := _role_named(frame[column], column, all_titles, numeric, roles):
@@ -243,11 +249,13 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
 
 
 def _role_named(
-    texts: Iterable[str], column: str, titles: AbstractSet[str], numeric: bool, roles: Roles
+    texts: pd.Series[str], column: str, titles: AbstractSet[str], numeric: bool, roles: Roles
 ) -> str | None:
     """Return the role that the title of a column names, if no other column has it."""
     title = plain(column)
+    bare = plain(re.sub(r"\(.*?\)", "", column))  # Metric (mean)
     named = [role for role, known in _TITLES.items() if title in known]
+    named = named or ["metric"] * (bare in _TITLES["metric"])
     if not named and _names_data_sets(column) and not numeric and titles.isdisjoint(OOD_TITLES):
         named = ["ood"]
     role = next((role for role in named if getattr(roles, role) is None), None)
@@ -257,6 +265,11 @@ def _role_named(
         return role if 2 * known >= len(names) or known > 2 else None
     if role is None:
         return role
+    if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
+        return None  # where numbers are from
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    if role in ("id", "ood") and 2 * decimals >= len(texts):
+        return None  # results on such data
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None

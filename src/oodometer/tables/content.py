@@ -7,22 +7,25 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import LABELS, TITLES, plain
 from oodometer.tables.cells import is_gap
+from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.names import (
     ARCHITECTURE_TITLES,
     DATA_WORDS,
+    INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
+    REPEAT_WORD,
     SET_TITLES,
     WEAK_SET_TITLES,
-    is_data,
+    is_average,
     is_detector,
     is_model,
     is_posthoc,
-    is_set,
     is_surely_detector,
+    mentions_setting,
     names_costs,
 )
 from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles
@@ -35,7 +38,10 @@ _ONLY_OOD = frozenset(
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
+_MOST_SPACES = 5  # in the name of a metric; more is a heading
 _CANDIDATES = 3  # readings that a question names
+_STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
+_REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
 
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
@@ -52,20 +58,24 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
     free = [column for column in free if _may_name(frame[column])]
+    free = [c for c in free if not _words(c) & INCIDENTAL] or free
+    if roles.wide == "detector":
+        return None
     known = _known_detectors(frame, free)
     if known is not None:
         return known
     wide = _wide(roles)
-    if are_numbers(wide):
+    if are_runs(wide):
         return _beside_numbers(frame, free, roles)
     if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
         return None
     named = _by_model_title(frame, free, roles)
-    if _are_data(wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
+    if (_are_data(wide) or roles.wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     about = [column for column in free if _is_about_data(frame, column)]
     free = [column for column in free if column not in about]
     if named is not None or not free:
+        roles.are_titles = named is None and not about and _only_titles(wide, roles)
         return named
     about += [c for c in (roles.ood, roles.id) if c is not None]
     if len(wide) > 1 and not _are_data(wide):
@@ -76,6 +86,12 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     return _only_one(frame, free, roles)
 
 
+def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
+    """Whether nothing but titles can name what is compared: rows name metrics, and nothing else."""
+    beside = roles.id is None and roles.ood is None
+    return roles.metric is not None and beside and len(wide) > 1 and not _are_data(wide)
+
+
 def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
     """Whether a column names every line, and the others merely say of what kind it is."""
     return frame[column].is_unique and all(2 * frame[c].nunique() <= len(frame) for c in others)
@@ -84,7 +100,9 @@ def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> boo
 def _may_name(texts: pd.Series[str]) -> bool:
     """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
-    return filled and _share(texts, _is_metric) < 0.5
+    worded = _share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
+    named = max(_share(texts, _is_metric), _share(texts, is_average))  # near, far
+    return filled and worded and named < 0.5
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
@@ -103,7 +121,7 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
         return untitled[0]
     if len(free) > 1:
         raise _which_column(frame, free, roles)
-    if len(wide) > 1 and not _are_data(wide):
+    if len(wide) > 1 and not _are_data(wide) and not roles.wide:
         raise _which_axis(frame, free[0], roles)
     return free[0]
 
@@ -124,7 +142,7 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
 
 def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column whose title says that it names models, where none names detectors."""
-    wide = _wide(roles)
+    wide = [] if are_runs(_wide(roles)) else _wide(roles)
     titles = {plain(column): column for column in (*roles.factors, *free)}
     titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
     allowed = (*MODEL_TITLES, *(() if wide and not _are_data(wide) else ARCHITECTURE_TITLES))
@@ -138,8 +156,12 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
 
 def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> UserError:
     """Ask which of several columns names what is compared."""
-    shown = free[:_CANDIDATES]
+    shown = list(free[:_CANDIDATES])
     counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
+    wide = _wide(roles)
+    if len(wide) > 1 and not _are_data(wide) and not roles.wide:
+        counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
+        shown.append(ALL)
     options = " or ".join(roles.option(detector=c, **_unnamed(roles)) for c in shown)
     return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
 
@@ -169,7 +191,12 @@ def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | Non
 
 
 def _is_metric(text: str) -> bool:
-    metric = metric_named(text)
+    if text.count(" ") > _MOST_SPACES:
+        return False
+    stated = _STATED.match(text)
+    metric = metric_named(stated[1] if stated else text)
+    if stated and metric:
+        return True
     return bool(metric) and (metric not in GENERAL or not without_metric(text))
 
 
@@ -177,7 +204,7 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
     wide = _wide(roles)
-    if are_numbers(wide):
+    if are_runs(wide):
         wide = []
         _sets_beside_numbers(free, roles)
     if wide and _mostly(wide, is_set):  # the titles name the outlier sets
@@ -205,10 +232,36 @@ def _about_data(
     """Return the column that says of which data lines are, by a weak title or as the only one."""
     free = [column for column in free if not _is_property(frame, column, roles)]
     weak = {plain(column): column for column in free}
-    named = [weak[title] for title in WEAK_SET_TITLES if title in weak]
+    named = [c for c in free if _knows_data(frame[c])]
+    if not named and roles.detector is not None:
+        _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
+    named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
     untitled = [column for column in free if _is_untitled(column)]
     about = [column for column in free if is_wide and _is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
+
+
+def _require_one_set(
+    frame: pd.DataFrame, weak: Sequence[str], free: Sequence[str], roles: Roles
+) -> None:
+    """Ask which column names the data sets, where a subset may be a part of those in another."""
+    known = {*TITLES, *LABELS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
+    others = [c for c in free if c not in weak and plain(c) not in known]
+    finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
+    finer = [c for c in finer if not mentions_setting(c) and not _words(c) & INCIDENTAL]
+    if finer:
+        first, second = finer[0], weak[0]
+        raise UserError(
+            f"Which column names the data sets: '{first}' ({frame[first].nunique()} names, "
+            f"{roles.option(id=first)}) or '{second}' ({frame[second].nunique()} names, "
+            f"{roles.option(id=second)})?"
+        )
+
+
+def _knows_data(texts: pd.Series[str]) -> bool:
+    """Whether several names of a column are known as data sets, and none as a detector."""
+    names = texts.unique()
+    return sum(map(is_data, names)) >= _BENCHMARK > 4 * sum(map(is_detector, names))
 
 
 def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
@@ -216,7 +269,9 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     if roles.id is not None:
         return
     wide = _wide(roles)
-    if roles.ood is None and roles.detector is not None and wide and not are_numbers(wide):
+    if roles.wide in ("id", "ood"):
+        roles.sets = "id" if roles.wide == "id" else "ood"
+    elif roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
         roles.sets = "id" if _are_trained_on(frame, roles, wide) else "ood"
     elif (
         roles.ood is None
@@ -267,10 +322,13 @@ def _is_untitled(column: str) -> bool:
     return bool(re.fullmatch(r"column \d+|unnamed: ?\d+|", column.lower()))
 
 
+def _words(title: str) -> set[str]:
+    return {plain(word) for word in re.split(r"[\W_]+", title)}
+
+
 def _is_about_data(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column says of which data the numbers are, by its title or by known names."""
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
-    return not words.isdisjoint(DATA_WORDS) or _share(frame[column], is_data) >= 0.5
+    return not _words(column).isdisjoint(DATA_WORDS) or _share(frame[column], is_data) >= 0.5
 
 
 def _are_data(names: Sequence[str]) -> bool:
@@ -299,11 +357,23 @@ def are_numbers(titles: Sequence[str]) -> bool:
     return len(titles) > 1 and list(titles) in first
 
 
+def are_runs(titles: Sequence[str]) -> bool:
+    """Whether titles number runs.
+
+    >>> are_runs(["seed 42", "seed 123"]), are_runs(["0", "1"]), are_runs(["SVHN", "LSUN"])
+    (True, True, False)
+    """
+    kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
+    return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)
+
+
 def are_detectors(roles: Roles) -> bool:
     """Whether the titles of wide columns name detectors: known ones, or nothing else does."""
     titles = _wide(roles)
-    if roles.detector is not None or not titles or are_numbers(titles):
+    if roles.detector is not None or not titles or are_runs(titles):
         return False
+    if roles.wide:
+        return roles.wide == "detector"
     if roles.are_titles or _mostly(titles, is_detector) or _mostly(titles, is_model):
         return True
     return (roles.ood is not None or roles.id is not None) and len(titles) > 1

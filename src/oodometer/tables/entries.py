@@ -9,6 +9,7 @@ from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.measures import metrics_in, without_metric
+from oodometer.tables.names import INCIDENTAL
 from oodometer.tables.roles import Roles, joined_column
 
 if TYPE_CHECKING:
@@ -20,12 +21,6 @@ _VARIANTS = frozenset(
     {"pretrained", "pretraining", "training", "train", "weights", "data", "backbone", "arch",
      "architecture", "variant", "version", "resolution", "config", "configuration", "loss",
      "augmentation", "size", "initialization", "samples"}
-)  # fmt: skip
-# Words of titles that say nothing about a model.
-INCIDENTAL = frozenset(
-    {"date", "time", "timestamp", "commit", "host", "hostname", "user", "path", "log", "url",
-     "link", "paper", "venue", "reference", "notes", "note", "description", "comment", "hash",
-     "created", "source", "code", "citation", "info"}
 )  # fmt: skip
 
 

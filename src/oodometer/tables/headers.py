@@ -8,16 +8,11 @@ from collections.abc import Collection, Sequence
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
+from oodometer.tables.data_names import is_corruption, is_set
 from oodometer.tables.measures import metric_named, without_metric
-from oodometer.tables.names import (
-    DETECTOR_TITLES,
-    ID_TITLES,
-    OOD_TITLES,
-    REPEAT_TITLES,
-    is_corruption,
-    is_set,
-)
+from oodometer.tables.names import DETECTOR_TITLES, ID_TITLES, OOD_TITLES, REPEAT_TITLES
 
+_DASHES = ("-", "--", "–", "—")  # gaps
 _HEADER_LINES = 3  # at most: groups of groups of columns
 KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
 # What a line of numbers in a header may count.
@@ -71,6 +66,7 @@ def header_depth(rows: Rows, numeric: Collection[int]) -> int:
     depth = 1
     while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
         cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
+        cells = [cell for cell in cells if cell not in _DASHES]
         words = [cell for cell in cells if cell and not holds_numbers(cell)]
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
         if not named and not _numbers_groups(rows, depth, numeric):

@@ -16,6 +16,7 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.content import are_detectors, are_numbers
+from oodometer.tables.data_names import is_corruption, is_data
 from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.measures import (
     GENERAL,
@@ -25,7 +26,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import REPEAT_WORD, is_corruption, is_qualifier
+from oodometer.tables.names import DATA_WORDS, ID_TITLES, OOD_TITLES, REPEAT_WORD, is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
@@ -41,9 +42,15 @@ _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
 _NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
 _CORRUPTION = "corruption"  # of one test set: a condition, no data set
+_VARIANT = "variant"  # of a detector: a condition, no data set
+_VARIANTS = frozenset(
+    {"baseline", "with", "without", "wo", "before", "after", "only", "original", "vanilla", "ours",
+     "calibrated", "uncalibrated", "finetuned", "scratch", "full"}
+)  # fmt: skip
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
-_LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)")  # epoch 10
+_LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
+_SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
 _RUN_OF = re.compile(
     rf"(.*\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
     re.IGNORECASE,
@@ -110,7 +117,7 @@ def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
             return {wide: what}
         return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
     numbered = _REPEAT if _REPEAT.fullmatch(what) else _LEVEL
-    return {wide: what if wide == "condition" else numbered.sub(r"\2", what)}
+    return {wide: what if wide in ("condition", _VARIANT) else numbered.sub(r"\2", what)}
 
 
 def _measured(
@@ -187,7 +194,8 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
     other = {"ood": "OOD", "id": ""}.get(wide, NOT_GIVEN)
-    return long.assign(**{wide: long[wide].fillna(labels[0] if len(labels) == 1 else other)})
+    alone = len(labels) == 1 and (wide != "ood" or is_data(labels[0]))
+    return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
 
 def _spread(cell: Cell | None, stated: bool) -> float:
@@ -198,6 +206,8 @@ def _spread(cell: Cell | None, stated: bool) -> float:
 
 def _what_is_wide(roles: Roles) -> str:
     """Say what the titles of several columns of one metric tell apart."""
+    if roles.wide:
+        return "run" if roles.wide == "repeat" else roles.wide
     titles = [what for _, what in roles.measured.values() if what]
     repeat = _common_word(_REPEAT, titles)
     if repeat is not None:
@@ -210,11 +220,21 @@ def _what_is_wide(roles: Roles) -> str:
     bare = [_RUN_OF.sub(r"\1", title) for title in titles]
     if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
         return _CORRUPTION
-    if roles.ood is None and (roles.id is None or roles.sets == "ood"):
-        return roles.sets
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
+    short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
+    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
+    are_sets = means_data or any(map(is_data, titles))
+    if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
+        return _VARIANT if _are_variants(titles, roles) else roles.sets
     used = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
     return "condition" if level is None or level in used else level
+
+
+def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
+    """Whether titles beside detectors tell variants of them apart: baseline, with and without."""
+    words = [{plain(word) for word in re.split(r"[\W_]+", title)} for title in titles]
+    known = any(is_data(title) for title in titles)
+    return roles.detector is not None and not known and any(w & _VARIANTS for w in words)
 
 
 def _common_word(pattern: re.Pattern[str], titles: Iterable[str]) -> str | None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from oodometer.factors import plain
-from oodometer.tables.names import is_detector, is_set
+from oodometer.tables.data_names import is_set
+from oodometer.tables.names import is_detector
 
 
 class Measure(NamedTuple):
@@ -108,7 +109,8 @@ _GENERAL = (
     (r"crps", Measure("CRPS", higher=False, is_share=False)),
     (r"wql", Measure("WQL", higher=False, is_share=False)),
     (r"ppl|perplexity", Measure("perplexity", higher=False, is_share=False)),
-    (r"(?:e_)?aurc|ausc", Measure("AURC", higher=False, is_share=False)),
+    (r"e_aurc|eaurc|excess_aurc", Measure("E-AURC", higher=False, is_share=False)),
+    (r"aurc|ausc", Measure("AURC", higher=False, is_share=False)),
     (r"fid|kid", Measure("FID", higher=False, is_share=False)),
     (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
                                                 is_share=False)),
@@ -130,12 +132,19 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
+_BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
+# Words of prose that name a metric, and more often something else.
+_OTHER_SENSE = re.compile(
+    r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
+)
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
-_NO_NAME = re.compile(r"(?:[\d.%]+|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE)
+_NO_NAME = re.compile(
+    r"(?:[\d.%]+|e(?=$)|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE
+)
 
 
 def _joined(text: str) -> str:
-    words = re.sub(r"[\W_]+", "_", text.casefold()).strip("_")
+    words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
     return re.sub(r"_(?:percent|pct|percentage)(?=_|$)", "", words)
 
 
@@ -147,7 +156,7 @@ def metric_named(title: str) -> str | None:
     >>> metric_named("Test Accuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
-    if len(title) > _LONGEST:
+    if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
     text = _joined(title)
     for known in _KNOWN:
@@ -173,7 +182,7 @@ def metrics_in(text: str) -> set[str]:
     >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
     (['fpr95'], {'accuracy'})
     """
-    words = _joined(text)
+    words = _OTHER_SENSE.sub("", _joined(text))
     found = {known.measure.name for known in _KNOWN if known.pattern.search(words)} - {""}
     return found - GENERAL or found
 

@@ -36,6 +36,7 @@ MODEL_TITLES = (
     "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
     "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset",
+    "modelo", "modèle", "modell", "模型", "モデル", "모델",
 )  # fmt: skip
 ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
@@ -50,6 +51,12 @@ DATA_WORDS = frozenset(
      "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
      "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks"}
+)  # fmt: skip
+# Words of titles that say nothing about a model.
+INCIDENTAL = frozenset(
+    {"date", "time", "timestamp", "commit", "host", "hostname", "user", "path", "log", "url",
+     "link", "paper", "venue", "reference", "notes", "note", "description", "comment", "hash",
+     "created", "source", "code", "citation", "info", "license", "licencia", "备注", "说明", "비고"}
 )  # fmt: skip
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
@@ -110,12 +117,6 @@ _GENERIC = frozenset(
      "cosine", "margin", "relation", "ml", "line", "gen", "scale", "deepensemble", "pixmix",
      "conf", "residual", "entropy", "ae", "vae", "gmm", "knn", "mcdropout", "gaussianmixture"}
 )  # fmt: skip
-# Data sets that are used as outliers, and hardly for anything else.
-_OUTLIER_SETS = frozenset(
-    {"isun", "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "ninco", "ssbhard", "imageneto",
-     "openimageo", "textures", "texture", "inaturalist", "places365", "notmnist", "dtd", "uniform",
-     "gaussian", "gaussiannoise", "uniformnoise", "noise"}
-)  # fmt: skip
 # Words of titles that name some quantity; columns of several such are nothing to average.
 QUANTITIES = frozenset(
     {"median", "iqr", "quantile", "percentile", "variance", "confidence", "uncertainty", "entropy",
@@ -135,34 +136,6 @@ _SETTING_WORDS = frozenset(
      "bits", "degree", "strength", "stage", "length", "classes", "neighbors", "clusters",
      "components"}
 )  # fmt: skip
-_CORRUPTIONS = frozenset(
-    {"brightness", "contrast", "defocusblur", "elastictransform", "elastic", "fog", "frost",
-     "gaussianblur", "gaussiannoise", "glassblur", "impulsenoise", "jpegcompression", "jpeg",
-     "motionblur", "pixelate", "saturate", "shotnoise", "snow", "spatter", "specklenoise",
-     "zoomblur"}
-)  # fmt: skip
-# Data sets of other fields, known by name: they tell which axis of a table holds data.
-_OTHER_SETS = frozenset(
-    {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
-     "boolq", "boston", "bottle", "breastw", "brightness", "btad", "cable", "caltech101",
-     "capsule", "cardio", "carpet", "cifar100c", "cifar10c", "citeseer", "cola", "collab",
-     "coloredmnist", "concrete", "contrast", "cora", "covertype", "dd", "defocusblur", "domainnet",
-     "ecg", "elastictransform", "electricity", "enzymes", "etth1", "etth2", "ettm1", "ettm2",
-     "exchange", "fgvcaircraft", "flowers102", "fog", "frost", "glass", "glassblur", "grid",
-     "gsm8k", "hazelnut", "hellaswag", "higgs", "humaneval", "ili", "imageneta", "imagenetsketch",
-     "imagenetv2", "imdb", "imdbbinary", "imdbmulti", "impulsenoise", "ionosphere", "iris",
-     "jpegcompression", "kin8nm", "kinetics400", "leather", "letter", "lympho", "mammography",
-     "mbpp", "metalnut", "mmlu", "mnli", "motionblur", "mrpc", "msl", "musk", "mutag", "mvtec",
-     "nab", "naval", "nci1", "nci109", "objectnet", "office31", "officehome", "ogbgmolhiv",
-     "ogbnarxiv", "optdigits", "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam",
-     "pendigits", "pill", "pima", "piqa", "pixelate", "powerplant", "proteins", "ptcfm", "ptcmr",
-     "pubmed", "qnli", "qqp", "redditbinary", "redditmulti12k", "redditmulti5k", "resisc45",
-     "rotatedmnist", "rte", "satellite", "satimage2", "screw", "shotnoise", "shuttle", "smap",
-     "smd", "snow", "speech", "squad", "squadv2", "sst2", "stanfordcars", "stsb", "sun397", "swat",
-     "terraincognita", "thyroid", "tile", "toothbrush", "traffic", "transistor", "trec",
-     "truthfulqa", "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc", "weather",
-     "wine", "winogrande", "wood", "yacht", "yelp", "zipper", "zoomblur"}
-)  # fmt: skip
 # Words that say which of several metrics, not on which data set.
 _SPLITS = frozenset(
     {"train", "training", "val", "valid", "validation", "dev", "testing", "image", "pixel", "i",
@@ -172,7 +145,9 @@ _QUALIFIERS = _SPLITS | frozenset(
     {"clean", "robust", "standard", "natural", "adversarial", "certified", "segmentation",
      "localization", "sample", "instance", "classification", "zero", "shot", "zeroshot", "fewshot",
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
-     "weighted", "nominal", "benign", "adv"}
+     "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
+     "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
+     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced"}
 )  # fmt: skip
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(
@@ -184,7 +159,7 @@ SUMMARIES = frozenset(
 AVERAGES = frozenset(
     {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
      "all", "averageood", "total",
-     "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "promedio",
+     "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
@@ -194,7 +169,11 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"ranking|tasks?|\d+)*"
 )
 MEANS = frozenset({"mean", "avg", "average", "mu"})
-SPREADS = frozenset({"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma"})
+SPREADS = frozenset(
+    {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desvio",
+     "desviopadrão", "desviaciónestándar", "écarttype", "standardabweichung", "标准差",
+     "標準偏差", "표준편차"}
+)  # fmt: skip
 OTHER_STATISTICS = frozenset(
     {"min", "max", "median", "range", "delta", "rank", "sem", "stderr", "se", "ci", "ci95", "low",
      "high", "lo", "hi", "lower", "upper", "variance", "var", "count", "best", "worst", "gain"}
@@ -206,53 +185,13 @@ NO_RESULTS = frozenset(
      "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
      "citations"}
 )  # fmt: skip
+_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what a method costs, which is neither a result nor a setting.
 _COSTS = frozenset(
     {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
      "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
      "duration", "elapsed", "speedup"}
 )  # fmt: skip
-# Names of data sets that people take for ID or for outliers.
-KNOWN_SETS = frozenset(
-    {"cifar", "cifar10", "cifar100", "cub", "dtd", "eurosat", "fashionmnist", "fmnist", "fer2013",
-     "food101", "gaussian", "gaussiannoise", "gtsrb", "imagenet", "imagenet1k", "imagenet200",
-     "imageneto", "imagenetr", "imagenetc", "inaturalist", "isun", "kmnist", "kuzushijimnist",
-     "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "mnist", "ninco", "noise", "notmnist",
-     "omniglot", "openimage", "openimageo", "openimages", "place365", "places", "places365",
-     "ssbhard", "stl10", "sun", "svhn", "texture", "textures", "tin", "tinyimagenet", "tinyimages",
-     "uniform", "uniformnoise", "usps", "clothing1m", "imagenet21k", "celeba", "coco", "voc"}
-)  # fmt: skip
-
-
-def is_set(name: str) -> bool:
-    """Whether a name is that of a data set that people use.
-
-    >>> is_set("CIFAR-10"), is_set("Places365"), is_set("MSP")
-    (True, True, False)
-    """
-    return plain(name) in KNOWN_SETS
-
-
-def is_corruption(name: str) -> bool:
-    """Whether a name is that of a corruption of images, which have severities.
-
-    >>> is_corruption("shot_noise"), is_corruption("Motion Blur"), is_corruption("SVHN")
-    (True, True, False)
-    """
-    return plain(name) in _CORRUPTIONS
-
-
-def is_data(name: str) -> bool:
-    """Whether a name is that of a data set of any field, or of a corruption.
-
-    >>> is_data("CIFAR-10"), is_data("MUTAG"), is_data("shot_noise 3"), is_data("MSP")
-    (True, True, True, False)
-    """
-    bare = re.sub(r"\s+(?:[a-z]+\s+)?\d$", "", name[:100], flags=re.IGNORECASE)
-    if is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS:
-        return True
-    parts = re.split(r"\s+(?:vs\.?\s+|[→/|]\s*)?|\s*→\s*", name[:100].strip())
-    return len(parts) > 1 and all(map(is_set, parts))  # an ID set with an outlier set
 
 
 def is_average(title: str) -> bool:
@@ -261,7 +200,10 @@ def is_average(title: str) -> bool:
     >>> is_average("Near-OOD"), is_average("Far-OOD Avg."), is_average("SVHN")
     (True, True, False)
     """
+    title = re.sub(r"\s*(?:±|\+/-).*", "", title)  # mean ± 95% CI
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
+    if title.endswith(("平均", "平均值", "均值", "평균")):
+        return True
     if plain(title) in AVERAGES or plain(last) in (
         "avg", "average", "mean", "moyenne", "macro", "overall"
     ):  # fmt: skip
@@ -286,6 +228,16 @@ def is_statistic(title: str) -> bool:
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
+
+
+def is_test(title: str) -> bool:
+    """Whether a title is that of the outcome of a statistical test.
+
+    >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
+    (True, True, False)
+    """
+    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    return len(words) > 1 and not _TESTS.isdisjoint(words)
 
 
 def repeat_name(title: str) -> str | None:
@@ -364,12 +316,3 @@ def is_surely_detector(name: str) -> bool:
     (True, False)
     """
     return is_detector(name) and plain(re.sub(r"[(\[].*", "", name)) not in _GENERIC
-
-
-def is_outlier_set(name: str) -> bool:
-    """Whether a data set is known as outliers, and hardly for anything else.
-
-    >>> is_outlier_set("LSUN-C"), is_outlier_set("CIFAR-10")
-    (True, False)
-    """
-    return plain(name) in _OUTLIER_SETS

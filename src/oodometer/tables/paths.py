@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.names import (
     DETECTOR_TITLES,
     ID_TITLES,
+    MODEL_TITLES,
     OOD_TITLES,
     REPEAT_TITLES,
     REPEAT_WORD,
     is_detector,
-    is_set,
+    is_model,
+    is_surely_detector,
 )
 
 if TYPE_CHECKING:
@@ -67,8 +70,10 @@ def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:
     """Add the detector that a file is named after, if its table names none."""
     folder = file.parent.name if is_detector(file.parent.name) else ""
     detector = _detector_in(Path(file.name)) or folder  # other folders say where somebody works
-    if not detector or _tells_detectors(table.frame):
+    if not detector or _tells_detectors(table.frame) or _tells_models(table.frame):
         return table
+    if plain(detector) != plain(file.stem) and not is_surely_detector(detector) and not folder:
+        return table  # vae is hardly what a file called vae_results.csv is all about
     notes.append(f"the detector, {detector}, is taken from the file name")
     return replace(table, frame=table.frame.assign(detector=detector))
 
@@ -186,6 +191,16 @@ def _tells_detectors(frame: pd.DataFrame) -> bool:
         if plain(column) in DETECTOR_TITLES or 2 * named >= len(frame):
             return True
     return False
+
+
+def _tells_models(frame: pd.DataFrame) -> bool:
+    """Whether a column names several models that are not mere architectures below a detector."""
+    return any(
+        plain(column) in MODEL_TITLES
+        and len(names := frame[column].unique()) > 1
+        and 2 * sum(map(is_model, names)) <= len(names)
+        for column in frame.columns
+    )
 
 
 def _named_in_paths(files: Sequence[Path]) -> dict[Path, dict[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,9 @@ from oodometer.factors import Factor, by_title
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
-from oodometer.tables.content import are_detectors
+from oodometer.tables.content import are_detectors, are_runs
+from oodometer.tables.crossed import uncrossed
+from oodometer.tables.differences import DIFFERENCES, without_differences
 from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
@@ -27,15 +29,15 @@ from oodometer.tables.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.names import is_statistic
+from oodometer.tables.names import is_statistic, is_test
 from oodometer.tables.paths import gather
-from oodometer.tables.roles import Roles, parse_columns, with_joined
+from oodometer.tables.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
 from oodometer.tables.splits import on_test_data
 from oodometer.tables.titled import OTHER_METRIC
 from oodometer.tables.titles import tidied
 from oodometer.tables.unfolding import unfolded
-from oodometer.tables.untitled import require_metric_of_text, settle_metric
+from oodometer.tables.unnamed import require_metric_of_text, settle_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +76,7 @@ def read_results(
     notes: list[str] = []
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
-    frame = unfolded(frame, notes)
+    frame = uncrossed(without_differences(unfolded(frame, notes), notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -89,7 +91,8 @@ def read_results(
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
         require_metric_of_text(default, roles)
-    if default is not None and not any(map(metric_named, roles.measured)) and not chosen:
+    unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
+    if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
@@ -97,31 +100,71 @@ def read_results(
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
+    ordered = _ordered(results, roles, notes)
+    _require_several(results[ordered[0]], frame, roles)
     return Reading(
-        tuple(results[metric] for metric in _ordered(list(results), roles)),
+        tuple(results[metric] for metric in ordered),
         _listing(roles, measured),
         tuple(dict.fromkeys(notes)),
         table.found,
     )
 
 
-def _ordered(metrics: list[str], roles: Roles) -> list[str]:
-    """Put the main metric first: the one that the user names, else AUROC or accuracy; or ask."""
-    ordered = main_first(metrics)
+def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> list[str]:
+    """Put the main metric first: the one that the user names, else AUROC or accuracy; or ask.
+
+    Of metrics of the same kind, one that most detectors have goes before one that few have.
+    """
+    ordered = main_first(results)
     if roles.main:
         return sorted(ordered, key=lambda metric: metric != roles.main[0])
+    ordered.sort(key=lambda metric: results[metric].frame["value"].nunique() < 2)  # tells nothing
+    counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}
+    first, most = ordered[0], max(counts.values())
+    if counts[first] < most:
+        alike = [
+            m for m in ordered if (base_metric(m) in GENERAL) == (base_metric(first) in GENERAL)
+        ]
+        best = max(alike, key=lambda metric: counts[metric])
+        ordered.sort(key=lambda metric: metric != best)
+        notes.append(
+            f"{first} is given for {counts[first]} of {most} detectors"
+            + (f": {best} decides, which {counts[best]} have" if best != first else "")
+        )
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
-        options = " or ".join(
-            roles.option(**{"higher" if roles.measure(metric).higher else "lower": column})
-            for column, metric in list(rivals.items())[:_SHOWN]
-        )
+        forms = list(dict.fromkeys(rivals.values()))[:_SHOWN]
+        options = " or ".join(_option_of_form(form, rivals, roles) for form in forms)
         raise UserError(
             f"{' and '.join(repr(c) for c in rivals)} are different metrics: say which decides, "
             f"with {options}."
         )
     return ordered
+
+
+def _option_of_form(form: str, rivals: Mapping[str, str], roles: Roles) -> str:
+    """Return the option with which one of several forms of a metric decides."""
+    own = [column for column, metric in rivals.items() if metric == form]
+    if len(own) == 1:
+        return roles.option(**{"higher" if roles.measure(form).higher else "lower": own[0]})
+    others = ", ignore=".join(column for column, metric in rivals.items() if metric != form)
+    return roles.option(ignore=others)
+
+
+def _require_several(main: Results, frame: pd.DataFrame, roles: Roles) -> None:
+    """Refuse a column of detectors of which the main metric is given for one alone."""
+    column = roles.detector
+    if column is None or column in roles.chosen or column not in frame.columns:
+        return
+    named = [str(name) for name in main.frame["detector"].unique()]
+    several = frame[column].nunique()
+    if len(named) == 1 and several > 2 and roles.metric is not None:
+        raise UserError(
+            f"{main.metric} is given for {named[0]} alone, one of {several} names in column "
+            f"'{column}': if another column names what is compared, say which with --columns "
+            f"detector=COLUMN; if the titles of columns do, use {roles.option(detector=ALL)}."
+        )
 
 
 def _table(
@@ -211,8 +254,15 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if numeric_share(frame[c]) <= 0.5] or [
-        c for c in free if not is_statistic(c)
+        c for c in free if not is_statistic(c) and not is_test(c)
     ]
+    titles = [what for _, what in roles.measured.values() if what]
+    if len(titles) > 1 and not roles.wide and not are_runs(titles):
+        return (
+            f"Do the titles of columns ({', '.join(titles[:2])}, …) name what is compared "
+            f"({roles.option(detector=ALL)}), or are they data sets of one detector or model, so "
+            "that there is nothing to compare?"
+        )
     if not free:
         return (
             "No column names what is compared, such as detectors or models: add one, or say which "
@@ -228,6 +278,22 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
 
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
+    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
+    if len(gains) > len(frame):
+        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
+    statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
+    if statistics:
+        column = statistics[0]
+        return (
+            f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
+            f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."
+        )
+    differences = [c for c, why in roles.ignored.items() if why == DIFFERENCES]
+    if differences:
+        return (
+            f"Column '{differences[0]}' holds differences to other numbers: give a table with the "
+            "numbers themselves."
+        )
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
         if wrong:

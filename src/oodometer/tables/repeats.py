@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.entries import INCIDENTAL
 from oodometer.tables.long import ROW, Long
-from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting
+from oodometer.tables.names import INCIDENTAL, JOB_TITLES, REPEAT_TITLES, mentions_setting
 from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ SECTION = "section"  # title of a column for headings between the lines
 KINDS: tuple[Kind, ...] = ("repeat", "condition", "re_evaluation", "part")
 MANY = ("factor", *KINDS, "covariate", "ignore", "higher", "lower")  # roles that several may have
 ALL = "*"  # instead of a column: all columns of numbers whose titles name no metric
+WIDE = ("detector", "id", "ood", "condition", "repeat")  # what titles of several columns may name
+COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
@@ -43,6 +45,7 @@ class Roles:
     kinds: dict[str, Kind] = field(default_factory=dict)  # of factors, as the user says
     sets: Literal["ood", "id"] = "ood"  # what data sets in the titles of wide columns are
     are_titles: bool = False  # titles of wide columns name what is compared
+    wide: str = ""  # what titles of wide columns name, as the user says
     own: dict[str, Measure] = field(default_factory=dict)  # metrics that no table of names knows
     said: str = ""  # the roles that the user says, as given
 
@@ -91,6 +94,9 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise _unknown_role(role, allowed)
         column = titles.get(column, column)
         is_metric = measure is not None or role in ("higher", "lower")
+        if column == ALL and role in WIDE and ALL not in frame.columns:
+            chosen[COLUMNS] = role
+            continue
         if column not in frame.columns and not (column == ALL and is_metric):
             raise unknown("column", column, frame.columns)
         if role in SINGLE and role in chosen.values():
@@ -134,12 +140,15 @@ def option(said: str = "", /, **chosen: str) -> str:
 
     >>> option(detector="Model ID", higher="acc"), option("id=a, higher=*", lower="*", part="b")
     ('--columns "detector=Model ID, higher=acc"', '--columns "id=a, lower=*, part=b"')
+    >>> option("higher=*", detector="*"), option("detector=*", id="*")
+    ('--columns "higher=*, detector=*"', '--columns "id=*"')
     """
+    taken = {(column, column == ALL and role in WIDE) for role, column in chosen.items()}
     kept = [
         part.strip()
         for part in _PARTS.split(said)
         if (pair := [piece.strip() for piece in part.partition("=")])[2]
-        and pair[2] not in chosen.values()
+        and (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken
         and not (pair[0] in SINGLE and pair[0] in chosen)
     ]
     parts = kept + [f"{role}={column}" for role, column in chosen.items()]

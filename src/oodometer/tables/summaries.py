@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.factors import plain
-from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model, is_set
+from oodometer.tables.data_names import is_set
+from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model
 
 if TYPE_CHECKING:
     import pandas as pd

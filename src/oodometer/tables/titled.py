@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
@@ -21,7 +22,6 @@ from oodometer.tables.names import (
     is_average,
     is_detector,
     is_qualifier,
-    is_set,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 
@@ -50,6 +50,8 @@ def titled_results(
     if "auroc" in named.values():  # beside it, AP is that of the same curves
         named |= {c: "aupr_out" for c in columns if c not in named and _AP.search(c.casefold())}
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
+    if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
+        named = {}
     named = _without_names(frame, columns, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
@@ -57,6 +59,7 @@ def titled_results(
     roles.measured |= kinds["value"]
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
+    _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
     _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
@@ -153,7 +156,7 @@ def _choose_bests(roles: Roles, bests: _Named) -> None:
 def _choose_means(roles: Roles, means: _Named) -> None:
     """Take means over other columns for results only where there are no such columns."""
     named = {metric for metric, _ in roles.measured.values()}
-    of_sets = {metric for metric, what in roles.measured.values() if what}
+    of_sets = {m for m, w in roles.measured.values() if w and not is_qualifier(w, of_sets=True)}
     groups = {metric for metric, what in means.values() if is_average(what)}
     for column, (metric, what) in list(roles.measured.items()):
         if metric in of_sets and not what and metric not in GENERAL:
@@ -166,6 +169,24 @@ def _choose_means(roles: Roles, means: _Named) -> None:
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
+    """Take SVHN clean and SVHN robust accuracy for two metrics on SVHN, not for one on two sets."""
+    parts: dict[tuple[str, str], tuple[str, str]] = {}
+    for metric, what in (key for key in roles.measured.values() if key[0] in GENERAL):
+        words = what.split()
+        form = " ".join(word for word in words if is_qualifier(word)).casefold()
+        rest = " ".join(word for word in words if not is_qualifier(word))
+        if form and rest:
+            parts[metric, what] = f"{form} {metric}", rest
+    forms = Counter(rest for _, rest in parts.values())
+    if max(forms.values(), default=0) < 2:
+        return
+    for (metric, _), (name, _) in parts.items():
+        roles.own[name] = MEASURES[metric]._replace(name=name)
+    for columns in (roles.measured, spreads):
+        columns |= {c: parts[key] for c, key in columns.items() if key in parts}
 
 
 def _name_qualified(roles: Roles, spreads: _Named) -> None:
@@ -193,6 +214,8 @@ def _are_forms(whats: Sequence[str]) -> bool:
     said = [what for what in whats if what]
     pair = len(whats) == 2 and len(said) == 1 and "+" in said[0]
     words = [re.split(r"[\W_]+", what) for what in said]
+    common = set.intersection(*map(set, words)) if len(words) > 1 else set()
+    words = [[word for word in parts if word not in common] for parts in words]
     qualified = sum(any(is_qualifier(w) for w in parts if w) for parts in words)
     return pair or (len(said) > 1 and 2 * qualified > len(said))
 

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
+_MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
+_PROSE = 8  # spaces: a sentence with "vs" in it
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
 def unfolded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread."""
     frame = _split_tuples(_split_pairs(frame, notes), notes)
-    return _join_statistics(_split_arrows(frame, notes), notes)
+    return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -106,11 +108,37 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         if any(len(re.findall(r"→|->|⇒", text)) > 1 for text in frame[title]):
             continue  # steps of something
         parts = frame[title].str.extract(_ARROW)
+        if any(text.count(" ") >= _PROSE for text in frame[title].unique()):
+            continue
         if parts.notna().all(axis=None) and not {"id", "ood"} & set(frame.columns):
             frame = frame.drop(columns=title).assign(id=parts[0], ood=parts[1])
             notes.append(f"column {title} was split into the ID set and the outlier set")
             break
     return frame
+
+
+def _name_by_marks(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Name the rows of an ablation after the columns that they mark, if nothing else names them."""
+    labels = [c for c in map(str, frame.columns) if numeric_share(frame[c]) <= 0.5]
+    marked = [c for c in labels if _has_marks(frame[c])]
+    if len(marked) < 2 or len(marked) < len(labels) or frame.duplicated(marked).any():
+        return frame
+    names = [
+        " + ".join(c for c, text in zip(marked, row, strict=True) if _is_mark(text)) or "none"
+        for row in frame[marked].to_numpy().tolist()
+    ]
+    notes.append(f"rows are named after the columns that they mark: {', '.join(marked)}")
+    rest = frame.drop(columns=marked)
+    rest.insert(0, "variant", names)
+    return rest
+
+
+def _has_marks(texts: pd.Series[str]) -> bool:
+    return any(map(_is_mark, texts)) and all(_is_mark(t) or is_gap(t) for t in texts)
+
+
+def _is_mark(text: str) -> bool:
+    return text.strip("\\${} ").casefold() in _MARKS
 
 
 def _join_statistics(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

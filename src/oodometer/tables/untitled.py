@@ -12,8 +12,8 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.content import detector_names
-from oodometer.tables.measures import Measure, metric_named
+from oodometer.tables.content import are_runs
+from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.names import (
     MEANS,
     NO_RESULTS,
@@ -21,17 +21,13 @@ from oodometer.tables.names import (
     OTHER_STATISTICS,
     QUANTITIES,
     REPEAT_TITLES,
-    SET_TITLES,
     SPREADS,
     SUMMARIES,
     is_average,
-    is_data,
     is_detector,
     is_model,
-    is_outlier_set,
-    is_set,
     is_setting,
-    is_surely_detector,
+    mentions_setting,
 )
 from oodometer.tables.roles import (
     ALL,
@@ -47,14 +43,11 @@ if TYPE_CHECKING:
 _SPLIT = re.compile(
     r"(?<![^\W_])(?:train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?)(?![^\W_])", re.I
 )
-_MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
+MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
 _REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)paper)+")
-_TRANSFER = re.compile(r"→|->|⇒")  # from one domain to another
-_PERFORMANCE = frozenset({"perf", "performance", "performances"})
-_GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
 _OTHER_QUANTITY = "another quantity"
-_CLEAR = 0.5  # correlation of ranks with means that settles which is better
 _SHOWN = 4  # columns that a question names
+_FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 
 
@@ -69,17 +62,21 @@ def untitled_results(
     paired = _paired(cells)
     of_pairs = {*paired, *(spread for _, spread in paired.values())}
     asked = ALL in roles.chosen
+    if asked:  # numbers with a sign are results if the user says so
+        frame = frame.assign(**{c: frame[c].str.lstrip("+") for c in numeric})
     measured = [c for c in _measurements(frame, cells, bounded) if c not in of_pairs]
     if not measured and not paired:
         measured = _any_numbers(frame, cells, roles)
-    measured = _without_statistics(measured, roles)
+    measured = _of_runs(_without_statistics(measured, roles), frame, roles)
     _require_one_split(measured, roles)
     measured = _of_one_size(_alike(measured, roles, asked=asked), cells, roles, bounded)
+    if bounded and not asked:
+        _require_one_form(measured, cells, roles)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
     for column in measured:
-        bare = _MEAN_AND_SPREAD.sub("", column).strip(" ↑↓")
+        bare = MEAN_AND_SPREAD.sub("", column).strip(" ↑↓")
         what = "" if alone or plain(column) == "value" else bare
         roles.measured[column] = (metric, what)
     for column, spread in pairs.items():
@@ -106,6 +103,29 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     return [column for column in measured if column not in means]
 
 
+def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str]:
+    """Leave out what is the mean or the spread of runs beside it, whatever it is called."""
+    others = [c for c in measured if not are_runs([c, c])]
+    runs = [c for c in measured if c not in others]
+    if len(runs) < _FEWEST_RUNS or not others:
+        return measured
+    table = np.array([[_value(text) for text in frame[c]] for c in runs])
+    statistics = {MEAN_OF_OTHERS: [table.mean(axis=0)], OTHER_STATISTIC: [
+        table.std(axis=0), table.std(axis=0, ddof=1), np.ptp(table, axis=0)
+    ]}  # fmt: skip
+    for column in others:
+        own = np.array([_value(text) for text in frame[column]])
+        for why, known in statistics.items():
+            if any(np.allclose(own, numbers, rtol=0.02, equal_nan=True) for numbers in known):
+                roles.ignored[column] = why
+    return [column for column in measured if column not in roles.ignored]
+
+
+def _value(text: str) -> float:
+    cell = read_cell(text)
+    return float("nan") if cell is None else cell.value
+
+
 def _numbers(texts: pd.Series[str]) -> list[Cell]:
     return [cell for text in texts if (cell := read_cell(text)) is not None]
 
@@ -129,7 +149,7 @@ def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
 def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
     other = [column for column in measured if is_quantity(column)]
-    names = sum(map(_is_known, measured))
+    names = sum(map(is_known, measured))
     if other and names >= 2:
         roles.ignored |= dict.fromkeys(other, _OTHER_QUANTITY)
         return [column for column in measured if column not in set(other)]
@@ -144,15 +164,30 @@ def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
     return measured
 
 
+def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> None:
+    """Ask where some columns are percentages and others fractions: unlike quantities, perhaps."""
+    signed = [c for c in measured if all(cell.percent for cell in cells[c])]
+    small = [c for c in measured if all(cell.value <= 1 and not cell.percent for cell in cells[c])]
+    if len(signed) + len(small) < len(measured) or not signed or not small:
+        return
+    others = [roles.option(ignore=", ignore=".join(group), higher=ALL) for group in (signed, small)]
+    raise UserError(
+        f"'{small[0]}' holds fractions and '{signed[0]}' percentages, and no title names a metric: "
+        f"if the fractions are the results, use {others[0]}; if the percentages are, use "
+        f"{others[1]}."
+    )
+
+
 def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     """Return all columns that may be results if the user says so; else ask what they are."""
     free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
-    raise _what_are(free, roles)
+    raise what_are(free, roles)
 
 
-def _what_are(columns: Sequence[str], roles: Roles) -> UserError:
+def what_are(columns: Sequence[str], roles: Roles) -> UserError:
+    """Ask what numbers are that nothing names."""
     shown = ", ".join(f"'{column}'" for column in columns[:2])
     return UserError(
         f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
@@ -165,7 +200,7 @@ def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool
     """Leave out numbers above 1, such as a share of outliers in percent, among many fractions."""
     small = [c for c in measured if max(cell.value for cell in cells[c]) <= 1]
     large = [c for c in measured if np.median([cell.value for cell in cells[c]]) > 1]
-    if not bounded or len(small) < max(_SHOWN, 2 * len(large)) or any(map(_is_known, large)):
+    if not bounded or len(small) < max(_SHOWN, 2 * len(large)) or any(map(is_known, large)):
         return measured
     roles.ignored |= dict.fromkeys(large, _OTHER_QUANTITY)
     return [column for column in measured if column not in large]
@@ -190,7 +225,7 @@ def is_quantity(title: str) -> bool:
     >>> is_quantity("id_median"), is_quantity("edl_rejection_rate_0.5"), is_quantity("SVHN")
     (True, True, False)
     """
-    bare = _MEAN_AND_SPREAD.sub("", title[:200])
+    bare = MEAN_AND_SPREAD.sub("", title[:200])
     words = {plain(word) for word in re.split(r"[\W_]+", bare)}
     named = is_detector(title) or is_set(title) or plain(title) in MEANS
     return not named and not words.isdisjoint(QUANTITIES)
@@ -213,7 +248,7 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
     may = {c for c in cells if _may_measure(frame, c, cells[c], bounded)}
     measured = {c for c in cells if _measures(c, cells[c], c in may)}
     sizes = [cell.value for column in measured for cell in cells[column]]
-    whole = {c: cells[c] for c in may - measured if not _is_flag(frame[c], sizes) or _is_known(c)}
+    whole = {c: cells[c] for c in may - measured if not _is_flag(frame[c], sizes) or is_known(c)}
     found = measured | _whole_numbers(whole, sizes, len(measured))
     if measured:  # negative ones, which will be asked about
         largest = max(sizes)
@@ -254,8 +289,10 @@ def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest:
 
 def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
     """Whether a column of numbers holds measurements rather than settings."""
-    if any(cell.spread is not None or cell.percent for cell in cells):
+    if any(cell.spread is not None for cell in cells):
         return True
+    if any(cell.percent for cell in cells):
+        return not mentions_setting(column)
     if _repeats(cells):
         return False
     fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
@@ -265,7 +302,12 @@ def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
 def _repeats(cells: Sequence[Cell]) -> bool:
     """Whether numbers are levels of a setting: few, and each of them equally often."""
     times = Counter(cell.value for cell in cells)
-    return 1 < len(times) <= len(cells) / 2 and len(set(times.values())) == 1
+    exact = sum(len(f"{value:g}".replace(".", "").strip("0-")) > 3 for value in times)
+    return (
+        2 * exact <= len(times)
+        and 1 < len(times) <= len(cells) / 2
+        and len(set(times.values())) == 1
+    )
 
 
 def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:
@@ -274,86 +316,14 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    return within and not (known or gains or words & NO_RESULTS or is_setting(column))
+    other = known or gains or bool(words & NO_RESULTS) or is_setting(column)
+    return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 
 def _lowest(cells: Sequence[Cell]) -> float:
     return min(cell.value for cell in cells)
 
 
-def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
-    """Say what the numbers are that no title, caption or file name explains, or ask."""
-    columns = [c for c, (metric, _) in roles.measured.items() if metric == UNNAMED]
-    if not columns or UNNAMED in roles.own or roles.metric is not None:
-        return
-    names, sets = detector_names(frame, roles), _sets(frame, roles)
-    by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
-    of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
-    transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
-    sure = sum(map(is_surely_detector, names))
-    known = of_outliers or (sure > 0 and not transfers)
-    if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
-        roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
-        notes.append(
-            "no column names a metric: numbers are read as auroc, higher is better; "
-            f"{roles.option(fpr95=ALL)} says otherwise"
-        )
-        return
-    higher = _direction(frame, columns, roles)
-    if higher is None:
-        raise _what_are(columns, roles)
-    roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
-    notes.append(
-        f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
-        f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
-    )
-
-
-def require_metric_of_text(metric: str | None, roles: Roles) -> None:
-    """Ask where the text around a table names a metric, but the titles of its columns another."""
-    columns = [c for c, (m, _) in roles.measured.items() if m == metric]
-    named = any(_is_known(c) or _MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
-    if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
-        return
-    shown = ", ".join(map(repr, columns))
-    raise UserError(
-        f"The text above the table says {metric}, but {shown} may be something else: use "
-        f"{roles.option(**{metric.replace(' ', '_'): ALL})}, {roles.option(higher=columns[0])} or "
-        f"{roles.option(lower=columns[0])}."
-    )
-
-
-def _is_known(title: str) -> bool:
+def is_known(title: str) -> bool:
+    """Whether a title is the name of a data set, a detector or a model, or says average."""
     return is_data(title) or is_detector(title) or is_model(title) or is_average(title)
-
-
-def _sets(frame: pd.DataFrame, roles: Roles) -> list[str]:
-    column = roles.ood or roles.id
-    named = [] if column is None else [str(name) for name in frame[column].unique()]
-    return named or [what for _, what in roles.measured.values() if what]
-
-
-def _direction(frame: pd.DataFrame, columns: Sequence[str], roles: Roles) -> bool | None:
-    """Return whether higher is better, as arrows, titles or ranks say, else None."""
-    for arrow, higher in (("↑", True), ("↓", False)):
-        if all(arrow in column for column in columns):
-            return higher
-    words = {plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column)}
-    return True if words & _PERFORMANCE else _by_ranks(frame, columns, roles.id or roles.ood)
-
-
-def _by_ranks(frame: pd.DataFrame, columns: Sequence[str], names: str | None) -> bool | None:
-    """Return whether higher is better, as a row of ranks says: those with low ranks are best."""
-    if names is None or len(columns) < _SHOWN:
-        return None
-    ranked = frame[names].map(lambda name: "rank" in plain(name)[-5:])
-    if ranked.sum() != 1:
-        return None
-    ranks = [_mean(frame.loc[ranked, column]) for column in columns]
-    means = [_mean(frame.loc[~ranked, column]) for column in columns]
-    together = float(np.corrcoef(ranks, means)[0, 1])
-    return together < 0 if abs(together) > _CLEAR else None
-
-
-def _mean(texts: pd.Series[str]) -> float:
-    return float(np.mean([cell.value for cell in _numbers(texts)] or [np.nan]))

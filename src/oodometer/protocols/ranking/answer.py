@@ -36,9 +36,14 @@ def answer(
     if len(contest.detectors) == 1:
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
     if contest.main is None:
+        have = (
+            f"{few(contest.equal, 'detector')} share"
+            if len(contest.equal) > 1
+            else f"{contest.leader} has"
+        )
         return (
-            f"{contest.leader} has the best {contest.subject.metric}, but a single value of each "
-            "detector cannot say how certain that is."
+            f"{have} the best {contest.subject.metric}, but a single value of each detector cannot "
+            "say how certain that is."
         )
     cases = contest.values.shape[1]
     tried = count(cases, contest.case) if cases > 1 else "these test samples"

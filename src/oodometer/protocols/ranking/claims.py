@@ -216,7 +216,8 @@ def _without_comparison(contest: Contest) -> Claim:
         mean = contest.main.means[leader]
         evidence = f"95% confidence interval {between(mean.low, mean.high)}"
     if len(contest.detectors) > 1:
-        text = f"{leader} has the {subject.extreme} {subject.metric}, {value}, {subject.over}."
+        have = f"{_named(contest.equal)} share" if len(contest.equal) > 1 else f"{leader} has"
+        text = f"{have} the {subject.extreme} {subject.metric}, {value}, {subject.over}."
         return Claim(text, "undecided", evidence)
     only = "here" if subject.is_whole else "with values that can be compared"
     text = f"{leader}, the only detector {only}, has a mean {subject.metric} of {value} "

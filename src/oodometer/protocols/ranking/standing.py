@@ -153,6 +153,12 @@ class Contest:
         return self.standings[0] if self.standings else None
 
     @property
+    def equal(self) -> list[str]:
+        """All that have the mean of the leader, which is among them."""
+        means = self.values.mean(axis=1)
+        return [name for name, own in zip(self.detectors, means, strict=True) if own == means[0]]
+
+    @property
     def is_decided(self) -> bool:
         """Whether only the leader can be the best, in the main scope."""
         return self.main is not None and self.main.board.is_decided

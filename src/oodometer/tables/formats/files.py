@@ -21,6 +21,8 @@ from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, read_grid
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
+from oodometer.tables.pages.logged import logged_tables
+from oodometer.tables.pages.stacked import stacked_tables
 from oodometer.tables.pages.text import is_page, text_tables
 
 if TYPE_CHECKING:
@@ -75,12 +77,15 @@ def read_file(path: Path) -> dict[str, Table]:
 
 def _of_text(text: str, file: Path, wanted: str) -> Table:
     """Read the tables of a page, or a text that is nothing but a table."""
-    tables = find_tables(text) or (text_tables(text) if is_page(text) else [])
+    tables = (
+        find_tables(text) or logged_tables(text) or (text_tables(text) if is_page(text) else [])
+    )
     if not tables and wanted in ("", "1"):
         try:
             return _framed(read_grid(text, f"'{file}'"))
         except UserError:
             tables = text_tables(text) if "\n\n" in text.strip() else []
+            tables = tables or stacked_tables(text)
             if not tables:
                 raise
     if not tables:

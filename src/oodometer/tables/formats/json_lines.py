@@ -8,6 +8,7 @@ from oodometer.tables.measures import metric_named
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip
+_WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
 Json = object  # whatever `json.loads` gives
 Line = dict[str, Json]
 
@@ -104,7 +105,7 @@ def _names_inside_names(content: Json) -> list[Line] | None:
     keys = dict.fromkeys(key for value in objects.values() for key in value)
     if all(map(str.isdigit, keys)):
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
-    return list(_nested(dict(objects), ())) or None
+    return list(_nested(dict(objects), (), {})) or None
 
 
 # In the order in which they are tried.
@@ -159,14 +160,19 @@ def _flat(entry: Line) -> Line:
     return flat
 
 
-def _nested(content: Line, names: tuple[str, ...]) -> Iterator[Line]:
-    """One line per innermost object, which holds the columns; the names outside it are labels."""
-    if any(isinstance(value, dict) for value in content.values()):
-        for name, value in content.items():
-            if isinstance(value, dict):
-                yield from _nested(value, (*names, name))
+def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]:
+    """One line per innermost object, which holds the columns; the names outside it are labels.
+
+    Texts beside inner objects, such as the name of a model, are `told` of all lines inside.
+    """
+    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
+    if inner:
+        told = told | {name: text for name, text in content.items() if isinstance(text, str)}
+        for name, value in inner.items():
+            says_nothing = len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS
+            yield from _nested(value, names if says_nothing else (*names, name), told)
         return
-    labels = {f"column {number}": name for number, name in enumerate(names, start=1)}
+    labels = {f"column {number}": name for number, name in enumerate(names, start=1)} | told
     lists = [value for value in content.values() if isinstance(value, list)]
     if len(lists) < len(content) or len({len(values) for values in lists}) != 1:
         yield {**labels, **content}

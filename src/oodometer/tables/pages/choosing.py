@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.found import Found
 from oodometer.tables.grid import Grid, grid_of
 from oodometer.tables.measures import metric_named, metrics_in
-from oodometer.tables.names import is_detector, is_set
+from oodometer.tables.names import is_detector
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.titles import undressed
 
 _LISTED = 6  # tables that a question names
+_EVERY = "tables"  # instead of the number of a table: list them
 _SHOWN = 60  # characters of the name of a table
 
 
@@ -130,6 +132,9 @@ def _wanted(candidates: Sequence[Candidate], file: str, wanted: str) -> list[Can
             raise UserError(f"'{file}' has no table {min(missing)}: its tables are {have}.")
         return [c for c in candidates if c.found.number in numbers]
     words = wanted.casefold()
+    if words == _EVERY:
+        every = "; ".join(f"#{c.found.label}" for c in candidates)
+        raise UserError(f"'{file}' holds {len(candidates)} tables: {every}.")
     picked = [c for c in candidates if words in _all_said(c.table).casefold()]
     if not picked:
         raise UserError(
@@ -181,7 +186,9 @@ def _key(titles: Sequence[str]) -> frozenset[str]:
 
 def _listed(candidates: Sequence[Candidate]) -> str:
     shown = [f"#{c.found.label}" for c in candidates[:_LISTED]]
-    return "; ".join(shown) + ("; …" if len(candidates) > _LISTED else "")
+    more = len(candidates) - _LISTED
+    rest = f"; and {more} more, which FILE#{_EVERY} lists" if more > 0 else ""
+    return "; ".join(shown) + rest
 
 
 def _question(

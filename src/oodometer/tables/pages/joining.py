@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, numeric_share
+from oodometer.tables.data_names import is_set
 from oodometer.tables.grid import Grid
 from oodometer.tables.headers import KNOWN_TITLES
 from oodometer.tables.measures import metric_named, metrics_in, without_metric
-from oodometer.tables.names import is_set
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.roles import SECTION
 from oodometer.tables.titles import undressed

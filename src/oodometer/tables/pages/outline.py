@@ -15,6 +15,7 @@ _NUMBERING = re.compile(  # 1. , 2.3 , (a) , Table 4: ; not the 10 of "10 classe
     re.IGNORECASE,
 )
 _LONGEST = 300  # characters of a text around a table
+_RULES = re.compile(r"^[=*~#_-]{3,}\s*|\s*[=*~#_-]{3,}$")  # ==== gptq ====
 _FACT = re.compile(r"[-*+•]\s+([^\W\d_][\w \-/]{0,39}?)\s*[:=]\s*(\S.{0,79})")
 
 
@@ -52,7 +53,7 @@ class Outline:
         fact = _FACT.fullmatch(line)
         if fact:
             self._facts.setdefault(max(self._levels, default=-1), {})[fact[1]] = fact[2].strip()
-        self._above, self._after_table = line, False
+        self._above, self._after_table = _RULES.sub("", line) or line, False
 
     @property
     def is_after_table(self) -> bool:

@@ -1,0 +1,93 @@
+"""Names of data sets that results tables hold: ID sets, outliers, corruptions, other fields."""
+
+from __future__ import annotations
+
+import re
+
+from oodometer.factors import plain
+
+# Names of data sets that people take for ID or for outliers.
+KNOWN_SETS = frozenset(
+    {"cifar", "cifar10", "cifar100", "cub", "dtd", "eurosat", "fashionmnist", "fmnist", "fer2013",
+     "food101", "gaussian", "gaussiannoise", "gtsrb", "imagenet", "imagenet1k", "imagenet200",
+     "imageneto", "imagenetr", "imagenetc", "inaturalist", "isun", "kmnist", "kuzushijimnist",
+     "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "mnist", "ninco", "noise", "notmnist",
+     "omniglot", "openimage", "openimageo", "openimages", "place365", "places", "places365",
+     "ssbhard", "stl10", "sun", "svhn", "texture", "textures", "tin", "tinyimagenet", "tinyimages",
+     "uniform", "uniformnoise", "usps", "clothing1m", "imagenet21k", "celeba", "coco", "voc"}
+)  # fmt: skip
+# Data sets that are used as outliers, and hardly for anything else.
+_OUTLIER_SETS = frozenset(
+    {"isun", "lsun", "lsunc", "lsuncrop", "lsunr", "lsunresize", "ninco", "ssbhard", "imageneto",
+     "openimageo", "textures", "texture", "inaturalist", "places365", "notmnist", "dtd", "uniform",
+     "gaussian", "gaussiannoise", "uniformnoise", "noise"}
+)  # fmt: skip
+_CORRUPTIONS = frozenset(
+    {"brightness", "contrast", "defocusblur", "elastictransform", "elastic", "fog", "frost",
+     "gaussianblur", "gaussiannoise", "glassblur", "impulsenoise", "jpegcompression", "jpeg",
+     "motionblur", "pixelate", "saturate", "shotnoise", "snow", "spatter", "specklenoise",
+     "zoomblur"}
+)  # fmt: skip
+# Data sets of other fields, known by name: they tell which axis of a table holds data.
+_OTHER_SETS = frozenset(
+    {"20news", "adult", "agnews", "aids", "annthyroid", "arc", "arcc", "arce", "arrhythmia", "bbh",
+     "boolq", "boston", "bottle", "breastw", "brightness", "btad", "cable", "caltech101",
+     "capsule", "cardio", "carpet", "cifar100c", "cifar10c", "citeseer", "cola", "collab",
+     "coloredmnist", "concrete", "contrast", "cora", "covertype", "daphnet", "dd", "defocusblur",
+     "domainnet", "ecg", "elastictransform", "electricity", "enzymes", "etth1", "etth2", "ettm1",
+     "ettm2", "exathlon", "exchange", "fgvcaircraft", "flowers102", "fog", "frost", "gecco",
+     "glass", "glassblur", "grid", "gsm8k", "hazelnut", "hellaswag", "higgs", "humaneval", "ili",
+     "imageneta", "imagenetsketch", "imagenetv2", "imdb", "imdbbinary", "imdbmulti",
+     "impulsenoise", "ionosphere", "iops", "iris", "jpegcompression", "kin8nm", "kinetics400",
+     "leather", "letter", "ltdb", "lympho", "mammography", "mbpp", "metalnut", "mgab", "mitdb",
+     "mmlu", "mnli", "motionblur", "mrpc", "msl", "musk", "mutag", "mvtec", "nab", "naval", "nci1",
+     "nci109", "objectnet", "office31", "officehome", "ogbgmolhiv", "ogbnarxiv", "opportunity",
+     "optdigits", "oxfordiiitpet", "oxfordpets", "pacs", "patchcamelyon", "pcam", "pendigits",
+     "pill", "pima", "piqa", "pixelate", "powerplant", "proteins", "psm", "ptcfm", "ptcmr",
+     "pubmed", "qnli", "qqp", "redditbinary", "redditmulti12k", "redditmulti5k", "resisc45",
+     "rotatedmnist", "rte", "satellite", "satimage2", "screw", "shotnoise", "shuttle", "smap",
+     "smd", "snow", "speech", "squad", "squadv2", "sst2", "stanfordcars", "stsb", "sun397", "svdb",
+     "swat", "terraincognita", "thyroid", "tile", "tods", "toothbrush", "traffic", "transistor",
+     "trec", "truthfulqa", "ucf101", "vertebral", "visa", "vlcs", "vowels", "wadi", "wbc",
+     "weather", "wine", "winogrande", "wood", "wsd", "yacht", "yelp", "zipper", "zoomblur"}
+)  # fmt: skip
+
+
+def is_set(name: str) -> bool:
+    """Whether a name is that of a data set that people use.
+
+    >>> is_set("CIFAR-10"), is_set("Places365"), is_set("MSP")
+    (True, True, False)
+    """
+    return plain(name) in KNOWN_SETS
+
+
+def is_corruption(name: str) -> bool:
+    """Whether a name is that of a corruption of images, which have severities.
+
+    >>> is_corruption("shot_noise"), is_corruption("Motion Blur"), is_corruption("SVHN")
+    (True, True, False)
+    """
+    return plain(name) in _CORRUPTIONS
+
+
+def is_data(name: str) -> bool:
+    """Whether a name is that of a data set of any field, or of a corruption.
+
+    >>> is_data("CIFAR-10"), is_data("MUTAG"), is_data("shot_noise 3"), is_data("MSP")
+    (True, True, True, False)
+    """
+    bare = re.sub(r"\s+(?:[a-z]+\s+)?\d$", "", name[:100], flags=re.IGNORECASE)
+    if is_set(name) or plain(name) in _OTHER_SETS or plain(bare) in _OTHER_SETS:
+        return True
+    parts = re.split(r"\s+(?:vs\.?\s+|[→/|]\s*)?|\s*→\s*", name[:100].strip())
+    return len(parts) > 1 and all(map(is_set, parts))  # an ID set with an outlier set
+
+
+def is_outlier_set(name: str) -> bool:
+    """Whether a data set is known as outliers, and hardly for anything else.
+
+    >>> is_outlier_set("LSUN-C"), is_outlier_set("CIFAR-10")
+    (True, False)
+    """
+    return plain(name) in _OUTLIER_SETS

@@ -1,0 +1,76 @@
+"""Rows and columns that are no results: differences to others, and statistics of all rows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.factors import plain
+from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.measures import metric_named
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DIFFERENCES = "differences to others"  # why a column is not used
+_SIGN = re.compile(r"[Δ∆]")  # the Greek letter and the sign
+_WORDS = frozenset(
+    {"delta", "diff", "difference", "gain", "improvement", "improv", "increase", "decrease", "drop",
+     "degradation", "uplift", "gap"}
+)  # fmt: skip
+_SIGNED = re.compile(r"[*_\\a-z{$\s]*[+−\-]\s?\.?\d")  # +1.3, **+1.3**
+_DESCRIBED = frozenset({"count", "mean", "std", "min", "25%", "50%", "75%", "max"})  # by pandas
+
+
+def is_difference(title: str) -> bool:
+    """Whether a title says that its numbers are differences to those of another line or column.
+
+    >>> is_difference("ΔAUROC vs MSP"), is_difference("Accuracy drop"), is_difference("delta")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    versus = bool(words & {"vs", "over", "versus", "rate", "to"}) or metric_named(title) is not None
+    return bool(_SIGN.search(title)) or (bool(words & _WORDS) and versus)
+
+
+def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out rows of gains over others, and those in which pandas describes the other rows."""
+    return _without_gains(_without_description(frame, notes), notes)
+
+
+def _without_description(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    for column in map(str, frame.columns):
+        names = frame[column].map(lambda text: text.strip().casefold())
+        if not {"min", "25%", "75%", "max"} <= set(names.unique()):
+            continue
+        described = names.isin(_DESCRIBED)
+        if described.all():
+            raise UserError(
+                f"The rows are statistics ({', '.join(frame[column].unique()[:4])}, …), as pandas "
+                "describes a table: give the table that they describe."
+            )
+        notes.append("rows that describe the others were left out: count, mean, …, max")
+        return frame[~described].reset_index(drop=True)
+    return frame
+
+
+def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out rows whose numbers all have a sign, such as +1.3, where most rows have none."""
+    numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
+    if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c]):
+        return frame
+    rows = frame[numeric].to_numpy().tolist()
+    gains = [_are_gains([text for text in row if not is_gap(text)]) for row in rows]
+    if not any(gains) or 2 * sum(gains) > len(rows):
+        return frame
+    names = [" ".join(filter(None, line)) for line in frame.drop(columns=numeric).to_numpy()]
+    shown = dict.fromkeys(name for name, gain in zip(names, gains, strict=True) if gain)
+    notes.append(f"rows of differences to others were left out: {', '.join(shown)}")
+    return frame[[not gain for gain in gains]].reset_index(drop=True)
+
+
+def _are_gains(texts: list[str]) -> bool:
+    numbers = [text for text in texts if read_cell(text) is not None]
+    signed = [text for text in numbers if _SIGNED.match(text)]
+    return len(numbers) > 1 and len(signed) == len(numbers) and any("+" in t for t in signed)

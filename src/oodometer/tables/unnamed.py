@@ -1,0 +1,112 @@
+"""What numbers are that no title names: AUROC, what the text above says, or a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oodometer.errors import UserError
+from oodometer.factors import plain
+from oodometer.tables.cells import read_cell
+from oodometer.tables.content import are_runs, detector_names
+from oodometer.tables.data_names import is_outlier_set
+from oodometer.tables.measures import Measure, metric_named
+from oodometer.tables.names import MEANS, OOD_TITLES, SET_TITLES, is_surely_detector
+from oodometer.tables.roles import ALL, UNNAMED, Roles
+from oodometer.tables.untitled import MEAN_AND_SPREAD, is_known, is_quantity, what_are
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TRANSFER = re.compile(r"→|->|⇒")  # from one domain to another
+_PERFORMANCE = frozenset({"perf", "performance", "performances"})
+_GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
+_CLEAR = 0.5  # correlation of ranks with means that settles which is better
+_SHOWN = 4  # columns of a text that may name another metric
+
+
+def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
+    """Say what the numbers are that no title, caption or file name explains, or ask."""
+    columns = [c for c, (metric, _) in roles.measured.items() if metric == UNNAMED]
+    if not columns or UNNAMED in roles.own or roles.metric is not None:
+        return
+    names, sets = detector_names(frame, roles), _sets(frame, roles)
+    by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
+    of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
+    transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
+    sure = sum(map(is_surely_detector, names))
+    titles = [roles.measured[c][1] or c for c in columns]
+    wide = len(columns) > 1 and not are_runs(titles)
+    unknown = wide and not any(is_known(part) for title in titles for part in _ends(title))
+    known = of_outliers or (sure > 0 and not transfers and not unknown)
+    if known and not any(is_quantity(roles.measured[c][1] or c) for c in columns):
+        roles.measured |= {c: ("auroc", what) for c, (_, what) in roles.measured.items()}
+        notes.append(
+            "no column names a metric: numbers are read as auroc, higher is better; "
+            f"{roles.option(fpr95=ALL)} says otherwise"
+        )
+        return
+    higher = _direction(frame, columns, roles)
+    if higher is None:
+        raise what_are(columns, roles)
+    roles.own[UNNAMED] = Measure(UNNAMED, higher, is_share=None)
+    notes.append(
+        f"no column names a metric: {'higher' if higher else 'lower'} is better, as other titles "
+        f"say; {roles.option(**{'lower' if higher else 'higher': ALL})} says otherwise"
+    )
+
+
+def _ends(title: str) -> list[str]:
+    """Return the first and the last words of a title: what either of two lines may say."""
+    words = title.split()
+    cuts = range(len(words))
+    return [" ".join(part) for n in cuts for part in (words[n:], words[: n + 1])]
+
+
+def require_metric_of_text(metric: str | None, roles: Roles) -> None:
+    """Ask where the text around a table names a metric, but the titles of its columns another."""
+    columns = [c for c, (m, _) in roles.measured.items() if m == metric]
+    named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
+        return
+    shown = ", ".join(map(repr, columns))
+    raise UserError(
+        f"The text above the table says {metric}, but {shown} may be something else: use "
+        f"{roles.option(**{metric.replace(' ', '_'): ALL})}, {roles.option(higher=columns[0])} or "
+        f"{roles.option(lower=columns[0])}."
+    )
+
+
+def _sets(frame: pd.DataFrame, roles: Roles) -> list[str]:
+    column = roles.ood or roles.id
+    named = [] if column is None else [str(name) for name in frame[column].unique()]
+    return named or [what for _, what in roles.measured.values() if what]
+
+
+def _direction(frame: pd.DataFrame, columns: Sequence[str], roles: Roles) -> bool | None:
+    """Return whether higher is better, as arrows, titles or ranks say, else None."""
+    for arrow, higher in (("↑", True), ("↓", False)):
+        if all(arrow in column for column in columns):
+            return higher
+    words = {plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column)}
+    return True if words & _PERFORMANCE else _by_ranks(frame, columns, roles.id or roles.ood)
+
+
+def _by_ranks(frame: pd.DataFrame, columns: Sequence[str], names: str | None) -> bool | None:
+    """Return whether higher is better, as a row of ranks says: those with low ranks are best."""
+    if names is None or len(columns) < _SHOWN:
+        return None
+    ranked = frame[names].map(lambda name: "rank" in plain(name)[-5:])
+    if ranked.sum() != 1:
+        return None
+    ranks = [_mean(frame.loc[ranked, column]) for column in columns]
+    means = [_mean(frame.loc[~ranked, column]) for column in columns]
+    together = float(np.corrcoef(ranks, means)[0, 1])
+    return together < 0 if abs(together) > _CLEAR else None
+
+
+def _mean(texts: pd.Series[str]) -> float:
+    return float(np.mean([cell.value for cell in map(read_cell, texts) if cell] or [np.nan]))
