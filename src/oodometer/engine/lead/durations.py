@@ -78,8 +78,8 @@ class Durations:
             sum(pace.waited for pace in paces.values()), sum(pace.spent for pace in paces.values())
         )
         for run, cost in networks:
-            if cost.kind in paces:
-                pace = paces[cost.kind]
+            pace = None if cost.kind is None else paces.get(cost.kind)
+            if pace is not None:
                 seconds = pace.training(run.last_epoch, cost.samples, run.spec.batch_size)
                 self.expect("train", run.network, cost.training, seconds)
                 self._open |= set() if pace.whole else {("train", run.network)}

@@ -18,6 +18,7 @@ from oodometer.lab.training.task import CLASSIFIER, Task
 from oodometer.lab.training.train import Training
 
 _SECONDS = 1.5  # of one measurement, about
+_DRAWING = 0.3  # seconds after which drawing images is given up
 _WORK = 1.5e10  # multiplications of one step: about a second
 
 
@@ -89,7 +90,7 @@ def _drawing(kind: Kind, model: nn.Module) -> tuple[float, bool]:
     began = time.process_time()
 
     def stop(*_: object) -> None:
-        if time.process_time() - began > _SECONDS:
+        if time.process_time() - began > _DRAWING:
             raise _TooLongError
 
     hooks = [module.register_forward_pre_hook(stop) for module in model.modules()]
