@@ -223,11 +223,18 @@ def test_timed_steps_tell_the_time_left_before_anything_is_done():
     assert task.arguments == (kind, ("max_softmax",)) and timing.times_steps
     assert timing.next_steps([]) is None, "each kind is timed once"
     assert not timing.take_steps(Ended(replace(task, name="other")))
-    pace = Pace(step=1.0, sample=0.1, finish=0.01, answer=0.02, timed=3, spent=2.0, waited=4.0)
+    pace = Pace(
+        step=1.0, sample=0.1, finish=0.01, answer=0.02, draw=0.3, whole=True, timed=3,
+        spent=2.0, waited=4.0,
+    )  # fmt: skip
     assert timing.take_steps(Ended(task, pace)) and not timing.times_steps
-    training = jobs[0].run.last_epoch * (2 * 1.0 + 50 * 0.1) + 50 * 0.01
+    training = jobs[0].run.last_epoch * (2 * 1.0 + 50 * 0.1) + 50 * 0.01 + 0.3
     idle = 2 * (training + 2.0) + 10.0
     assert timing.left(schedule) == (pytest.approx(2 * idle), False), "the machine is busy"
+    drawing = Timing(jobs)
+    drawing.take_steps(Ended(drawing.next_steps([]), pace._replace(whole=False)))
+    longer = drawing.left(Schedule(jobs, drawing.durations, slots=1))
+    assert longer == (pytest.approx(2 * idle), True)
     # An answer that takes longer in the search than alone: so do those to come.
     for each in jobs:
         each.trained = each.prepared = True

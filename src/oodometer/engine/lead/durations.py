@@ -46,6 +46,7 @@ class Durations:
     def __init__(self) -> None:
         self._done: _Known = {}
         self._expected: _Known = {}
+        self._open: set[tuple[Timed, str]] = set()  # of these, not all could be timed
         self._parts: dict[str, tuple[Timed, str, _Sum]] = {}  # of tasks under way
         self._busy = _NOTHING  # seconds waited for those of one core, while steps were timed
         self._rates: dict[tuple[Timed, str], Guess | None] = {}  # as they follow from the others
@@ -77,10 +78,11 @@ class Durations:
             sum(pace.waited for pace in paces.values()), sum(pace.spent for pace in paces.values())
         )
         for run, cost in networks:
-            if cost.kind in paces:
-                pace = paces[cost.kind]
+            pace = None if cost.kind is None else paces.get(cost.kind)
+            if pace is not None:
                 seconds = pace.training(run.last_epoch, cost.samples, run.spec.batch_size)
                 self.expect("train", run.network, cost.training, seconds)
+                self._open |= set() if pace.whole else {("train", run.network)}
                 self.expect("answer", run.network, cost.sample, pace.answer)
                 if not cost.probed:
                     self.expect("extract", run.network, cost.sample, pace.answer)
@@ -122,9 +124,10 @@ class Durations:
         for own, which, part in self._parts.values():
             seen[own, which] = seen.get((own, which), _NOTHING).plus(*part)
         slowness = self._slowness(seen, stage)
-        for sums, factor in ((seen, 1.0), (self._expected, slowness)):
-            if (rate := sums.get((stage, name), _NOTHING).rate) is not None:
-                return Guess(rate * factor, sure=True)
+        if (rate := seen.get((stage, name), _NOTHING).rate) is not None:
+            return Guess(rate, sure=True)
+        if (rate := self._expected.get((stage, name), _NOTHING).rate) is not None:
+            return Guess(rate * slowness, sure=(stage, name) not in self._open)
         for sums, factor in ((seen, 1.0), (self._expected, slowness)):
             if (rate := _pooled(sums, stage).rate) is not None:
                 return Guess(rate * factor, sure=stage == "score")

@@ -61,6 +61,8 @@ class Pace(NamedTuple):
     sample: float  # and for each sample of its batch
     finish: float  # to be finished after training, for each sample
     answer: float  # to answer one sample
+    draw: float  # to draw images for the report after training
+    whole: bool  # False: drawing them takes much longer
     timed: int  # steps
     spent: float  # on timing them, of one core
     waited: float  # by the clock, which tells how busy the machine is
@@ -68,7 +70,8 @@ class Pace(NamedTuple):
     def training(self, epochs: int, samples: int, batch: int) -> float:
         """Seconds of a whole training."""
         steps = -(-samples // batch)
-        return epochs * (steps * self.step + samples * self.sample) + samples * self.finish
+        trained = epochs * (steps * self.step + samples * self.sample)
+        return trained + samples * self.finish + self.draw
 
 
 @dataclass(frozen=True)

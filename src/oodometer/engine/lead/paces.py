@@ -11,12 +11,14 @@ import torch
 from torch import nn
 
 from oodometer.engine.lead.estimates import DataSize, Kind, Pace, estimate
+from oodometer.engine.work.model import SAMPLES_KEPT
 from oodometer.lab.data.samples import Images, Samples, Tokens
 from oodometer.lab.detector_models import answers_of, draw_samples, find_model
 from oodometer.lab.training.task import CLASSIFIER, Task
 from oodometer.lab.training.train import Training
 
 _SECONDS = 1.5  # of one measurement, about
+_DRAWING = 0.3  # seconds after which drawing images is given up
 _WORK = 1.5e10  # multiplications of one step: about a second
 
 
@@ -56,9 +58,12 @@ def _timed(kind: Kind, task: Task, batch: int) -> Pace:
     samples = _made_up(batch, kind.shape, kind.classes)
     auxiliary = replace(_made_up(batch, kind.shape, kind.classes, seed=1), name="auxiliary")
     training = Training(spec, samples, kind.classes, task=task, auxiliary=auxiliary)
-    steps: list[float] = []
-    while len(steps) < 3 and sum(steps) < _SECONDS:  # the first makes buffers and plans
+    # Some losses change on the way: if time allows, all epochs pass, of one step each.
+    wanted, steps = max(3, kind.spec.epochs), list[float]()
+    while len(steps) < wanted and (len(steps) < 2 or sum(steps) < _SECONDS):
         steps.append(_seconds(training.run_epoch))
+    usual = steps[1:]  # the first makes buffers and plans
+    step = sum(usual) / len(usual) if len(steps) == wanted else min(steps)
     weights = training.finished_weights()
     finish = _seconds(training.finished_weights) if task.finish is not None else 0.0
     model = task.fresh_network(spec, kind.shape, kind.classes)
@@ -66,8 +71,37 @@ def _timed(kind: Kind, task: Task, batch: int) -> Pace:
     try:
         answer = _seconds(lambda: _answer(kind, model, samples))
     except Exception:  # noqa: BLE001 - it has hardly learned, and its answers need not be finite
-        answer = min(steps) / 3  # a step goes back, too, which takes twice as long
-    return Pace(min(steps), 0.0, finish / batch, answer / batch, len(steps), 0.0, 0.0)
+        answer = step / 3  # a step goes back, too, which takes twice as long
+    draw, whole = _drawing(kind, model)
+    return Pace(
+        step, 0.0, finish / batch, answer / batch, draw, whole, len(steps), spent=0.0, waited=0.0
+    )
+
+
+class _TooLongError(Exception):
+    """It takes longer than there is time to measure it."""
+
+
+def _drawing(kind: Kind, model: nn.Module) -> tuple[float, bool]:
+    """Seconds to draw images for the report, and whether that is all: pixel by pixel takes long."""
+    card = find_model(kind.model) if kind.model else None
+    if card is None or card.samples is None or len(kind.shape) != 3:
+        return 0.0, True
+    began = time.process_time()
+
+    def stop(*_: object) -> None:
+        if time.process_time() - began > _DRAWING:
+            raise _TooLongError
+
+    hooks = [module.register_forward_pre_hook(stop) for module in model.modules()]
+    try:
+        draw_samples(card, model, SAMPLES_KEPT, seed=0)
+    except Exception:  # noqa: BLE001 - it takes too long, or it has hardly learned
+        return time.process_time() - began, False
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return time.process_time() - began, True
 
 
 def _answer(kind: Kind, model: nn.Module, samples: Samples) -> object:

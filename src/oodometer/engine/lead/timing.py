@@ -18,7 +18,7 @@ from oodometer.engine.stores import Kind as KindOfResult
 
 _RECORDS_TO_READ = 30  # of earlier training runs
 _PER_SECOND = 1.5e10  # multiplications of one core, about
-_LONGEST, _SHARE = 30.0, 0.1  # seconds, and the share of a study, that may be spent on timed steps
+_LONGEST, _SHARE = 30.0, 0.2  # seconds, and the share of a study, that may be spent on timed steps
 _SHORTEST = 1.5  # seconds for the steps of one kind of network, about
 
 

@@ -98,8 +98,9 @@ class Scorer:
         passing = {refusal.reason for refusal in read if not refusal.lasting}
         id = self._run.content.id
         for part in score_choice(choice, train, tests, id=id, grid=True, run=run):
-            tried_again = isinstance(part, Missing) and part.reason in passing
-            yield replace(part, lasting=False) if tried_again else part
+            if isinstance(part, Missing) and part.reason in passing:
+                part = replace(part, lasting=False)  # its model is trained again by the next run
+            yield part
 
 
 def _named(by_setting: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
