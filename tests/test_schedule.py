@@ -190,6 +190,11 @@ def test_what_was_done_counts_before_what_was_expected_and_corrects_it():
     assert durations.guess("train", "a", 50.0) == Guess(20.0, sure=True)
     assert durations.guess("train", "b", 2.0) == Guess(4 * 14.0, sure=True)
     assert durations.guess("search", "s", 1.0) == Guess(4 * 2.0, sure=True)
+    fast = Durations()
+    fast.expect("train", "a", 1.0, 10.0)
+    fast.expect("train", "b", 1.0, 10.0)
+    fast.note("train", "a", 1.0, 1.0)
+    assert fast.guess("train", "b", 1.0) == Guess(10.0, sure=True)
     durations.note("search", "other", 1.0, 100.0)  # nothing was expected of it
     assert durations.guess("search", "s", 1.0) == Guess(8.0, sure=True)
     durations.note_part("task", "train", "b", 1.0, 14.0)  # 2 s for each of 7

@@ -134,12 +134,15 @@ class Durations:
         return None
 
     def _slowness(self, seen: _Known, stage: Timed) -> float:
-        """Seconds taken for each that was expected: in this stage, else in all, else by steps."""
+        """Seconds taken for each that was expected: in this stage, else in all, else by steps.
+
+        Never less than 1: what was faster than its timed steps tells little about other networks.
+        """
         both = [key for key in seen if key in self._expected]
         for keys in ([key for key in both if key[0] == stage], both):
             expected = sum(seen[key].units * (self._expected[key].rate or 0.0) for key in keys)
             if expected > 0:
-                return sum(seen[key].seconds for key in keys) / expected
+                return max(1.0, sum(seen[key].seconds for key in keys) / expected)
         return max(1.0, self._busy.rate or 1.0)
 
 

@@ -105,7 +105,7 @@ def _drawing(kind: Kind, model: nn.Module) -> tuple[float, bool]:
 
 
 def _answer(kind: Kind, model: nn.Module, samples: Samples) -> object:
-    """Ask as often as a search or an extraction asks about this number of samples."""
+    """Ask about the samples as a search or an extraction does."""
     if not kind.model:
         with torch.inference_mode():
             return [model.eval()(torch.from_numpy(values)) for values, _ in samples.batches()]
