@@ -5,7 +5,8 @@
 Studies that share a store share trainings. The row of a study in docs/results/studies.csv is
 replaced, and the tables in docs/studies.md are made again; without names, that is all.
 CPU minutes are those of all processes of this call; --before adds those of calls that were
-interrupted, --again keeps those of the row: what is in the store is only concluded from again.
+interrupted. --again trains and scores nothing: conclusions are drawn again from the table of the
+study in the store, and the minutes of its row are kept.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from oodometer.cli.studies import STUDIES
+from oodometer.engine.lead.collect import conclude
 from oodometer.engine.lead.run import run_study
-from oodometer.engine.plan.study_index import Outcome
+from oodometer.engine.plan.study_index import Outcome, studies_in
 from oodometer.engine.stores import FolderStore
 from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.protocols.common.learned import accuracies
 from oodometer.reports.verdicts import BADGES
+from oodometer.scores import ScoreTable
 from oodometer.study import Study, load_study
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +50,18 @@ def measure(study: Study, store: FolderStore, workers: int, before: float) -> di
     started = cpu_minutes()
     outcome = run_study(study, store, workers=workers, tell=print)
     minutes = before + cpu_minutes() - started
-    table = bytes_to_table(store.load("tables", outcome.table_key))
+    return row_of(study, bytes_to_table(store.load("tables", outcome.table_key)), outcome, minutes)
+
+
+def conclude_again(study: Study, store: FolderStore, minutes: float) -> dict[str, str]:
+    """Return the row of a study that is in the store, with the conclusions of today."""
+    key = studies_in(store)[study.name].table_key
+    table = bytes_to_table(store.load("tables", key))
+    return row_of(study, table, conclude(study, key, table, store), minutes)
+
+
+def row_of(study: Study, table: ScoreTable, outcome: Outcome, minutes: float) -> dict[str, str]:
+    """Return what the docs tell of a study."""
     # Of each training run, the best evaluation: others may read it wrongly on purpose.
     best: dict[object, float] = {}
     again = {factor.name for factor in table.factors if factor.kind == "re_evaluation"}
@@ -143,12 +157,13 @@ def main() -> None:
         study = load_study(STUDIES / f"{name}.yaml").at_scale("small")
         whole = len(study.runs())
         study = _with_seeds(study, given.seeds) if given.seeds else study
-        row = measure(study, FolderStore(given.store), given.workers, given.before)
+        rows, store = read() if FILE.exists() else {}, FolderStore(given.store)
+        if given.again:
+            row = conclude_again(study, store, float(rows[study.name]["CPU minutes"]))
+        else:
+            row = measure(study, store, given.workers, given.before)
         if len(study.runs()) < whole:
             row["classifiers"] += f" ({given.seeds} seeds only)"
-        rows = read() if FILE.exists() else {}
-        if given.again:
-            row["CPU minutes"] = rows[study.name]["CPU minutes"]
         rows |= {study.name: row}
         with FILE.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
