@@ -397,7 +397,7 @@ def test_the_command_refuses_in_a_sentence(
     assert sentence in str(result.exception)
 
 
-def runs_table(worst: dict[str, list[float]], samples: int = 300) -> ScoreTable:
+def runs_table(worst: dict[str, list[float]], samples: int = 300, by: str = "affine") -> ScoreTable:
     """Several runs, each with its own separation of what was found against each detector."""
     rows, sets = [], {}
     runs = len(next(iter(worst.values())))
@@ -408,8 +408,8 @@ def runs_table(worst: dict[str, list[float]], samples: int = 300) -> ScoreTable:
             rows.append(ScoreRow(str(run), name, "", "test", known, True))
             rows.append(ScoreRow(str(run), name, "", "far", outliers + 3, True))
             for against, shifts in worst.items():
-                found = f"affine of far against {against}"
-                sets[found] = SetInfo("search", against=against, of="far", by="affine")
+                found = f"{by} of far against {against}"
+                sets[found] = SetInfo("search", against=against, of="far", by=by)
                 noise = 0.2 * random.normal(size=samples)
                 rows.append(ScoreRow(str(run), name, "", found, outliers + shifts[run] + noise))
     levels = {str(run): {"seed": run} for run in range(runs)}
@@ -463,6 +463,16 @@ def test_a_loss_that_every_run_shows_is_not_told_with_an_interval_that_doubts_it
     worst = {"a": [2.9, 2.8, 0.5], "b": [2.9, 2.8, 0.6]}
     claim = claim_about(worst, "The search")
     assert claim.verdict == "holds" and "points in single runs, significant" in claim.evidence
+
+
+def test_the_answer_names_who_keeps_the_most_over_all_searches() -> None:
+    one = runs_table({"a": [2.5] * 3, "b": [1.5] * 3})
+    two = runs_table({"a": [0.5] * 3, "b": [2.0] * 3}, by="color")
+    more = (row for row in two.rows if row.dataset.startswith("color"))
+    table = ScoreTable("test", (*one.rows, *more), one.runs, sets={**one.sets, **two.sets})
+    answer = worst_case(table, np.random.default_rng(0)).answer
+    assert answer.startswith("a falls from") and "under color of far. b keeps the most" in answer
+    assert answer.endswith(" under affine of far.")
 
 
 def test_equal_detectors_seldom_flip() -> None:

@@ -78,7 +78,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
             ("searches", str(sum(len(part.found) for part in searched))),
             ("training runs", str(runs)),
         ),
-        answer=_answer(searched[0]),
+        answer=_answer(searched),
     )
 
 
@@ -97,21 +97,41 @@ def _left_out(table: ScoreTable, searched: Sequence[Searched]) -> Iterator[str]:
             yield f"Not compared under {part.name}, because scores are missing: {listing(lacking)}."
 
 
-def _answer(part: Searched) -> str:
-    """Say which detector to use against the first search, and what it costs the weakest."""
-    most = max(part.losses, key=lambda name: part.losses[name].value)
+def _answer(searched: Sequence[Searched]) -> str:
+    """Say what the searches cost the weakest detector, and which one keeps the most."""
+    losses = {(part, name): part.losses[name].value for part in searched for name in part.found}
+    part, most = max(losses, key=lambda place: losses[place])
     loss = (
         f"{most} falls from an AUROC of {number(part.clean(most).value)} to "
         f"{number(part.worst(most).value)} under {part.name}."
     )
-    if len(part.found) < 2:
+    common = [name for name in part.detectors if all(name in other.found for other in searched)]
+    if len(common) < 2:
         return loss
+    if len(searched) > 1:
+        return f"{loss} {_keeps_most(searched, common)}"
     first, second = part.detectors[:2]
     if part.worst(first).low <= _CHANCE:
         return f"{loss} No detector is significantly better than chance under such a search."
     is_decided = part.lead(first, second).p_value < SIGNIFICANT
     use = first if is_decided else f"{first} or {second}, which are not separable there"
     return f"{loss} Against such a search, use {use}."
+
+
+def _keeps_most(searched: Sequence[Searched], names: Sequence[str]) -> str:
+    """Name the detector whose lowest AUROC over all searches is the highest."""
+    lowest = {name: min(searched, key=lambda part: part.worst(name).value) for name in names}
+    best = max(names, key=lambda name: lowest[name].worst(name).value)
+    part = lowest[best]
+    if part.worst(best).low <= _CHANCE:
+        return (
+            f"No detector is significantly better than chance in all {len(searched)} searches; "
+            f"{best} keeps the most, {number(part.worst(best).value)} under {part.name}."
+        )
+    return (
+        f"{best} keeps the most in its worst of {len(searched)} searches: "
+        f"{number(part.worst(best).value)} under {part.name}."
+    )
 
 
 def _scoped(claim: Claim, part: Searched) -> Claim:
