@@ -113,12 +113,13 @@ def test_files_that_do_not_fit_are_one_sentence(folder):
     arrays = safetensors.numpy.load(content)
     with safetensors.safe_open(file, framework="numpy") as opened:
         said = json.loads(opened.metadata()["oodometer"])
-    name = next(iter(arrays))
 
     def written(changes: dict[str, object], kept: dict[str, np.ndarray] = arrays) -> bytes:
         return safetensors.numpy.save(kept, {"oodometer": json.dumps(said | changes)})
 
-    lost = {key: value for key, value in arrays.items() if key != name}
+    weights, answers = ({k: v for k, v in arrays.items() if k.startswith("answers") != of_weights}
+                        for of_weights in (True, False))  # fmt: skip
+    assert weights and answers
     for bad, sentence in (
         (content[: len(content) // 2], "is damaged, or is not a file that save wrote"),
         (b"PK", "is damaged"),
@@ -132,7 +133,8 @@ def test_files_that_do_not_fit_are_one_sentence(folder):
         (written({"shape": [1, 5, 5]}), "does not fit the detector .*size mismatch"),
         (written({"models": {}}), "does not fit the detector"),
         (written({"settings": {"x": 1}}), "Unknown setting of 'outlier_aware' 'x'"),
-        (written({}, lost), "does not fit the detector .*Missing key"),
+        (written({}, weights), "does not fit the detector .*Missing key 'answers "),
+        (written({}, answers), "does not fit the detector .*Missing key"),
     ):
         Path("bad.safetensors").write_bytes(bad)
         with pytest.raises(UserError, match=sentence):

@@ -67,7 +67,7 @@ def read_file(path: Path, *kinds: str) -> tuple[dict[str, NDArray[Any]], dict[st
 
 def does_not_fit(path: Path, kind: str, said: Mapping[str, Any], why: Exception) -> UserError:
     """Return the error of a file whose content is not what this version would write."""
-    reason = " ".join(str(why).split())[:200]
+    reason = f"{'Missing key ' * isinstance(why, KeyError)}{' '.join(str(why).split())}"[:200]
     return UserError(
         f"'{path}' does not fit the {kind} '{said.get(kind)}' of this version of oodometer "
         f"({oodometer.__version__}; it was written by {said.get('version')}): {reason}."
