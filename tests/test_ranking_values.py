@@ -114,7 +114,7 @@ def test_a_difference_too_small_to_find_is_not_called_none():
     lines = [{"detector": name, "ood": "far", "seed": seed, "value": value}
              for name, own in values.items() for seed, value in enumerate(own)]  # fmt: skip
     said = [c.text for c in judged(Results(pd.DataFrame(lines), ("seed",))).claims]
-    assert any("would take more than 1,000,000 runs" in text for text in said)
+    assert any("would take more than 1,000 runs" in text for text in said)
     assert not any("do not differ" in text or "No number" in text for text in said)
 
 
@@ -420,11 +420,10 @@ def test_looks_do_not_make_two_trainings_many():
     assert any("2 runs cannot decide anything" in line for line in finding.caveats)
 
 
-def test_the_runs_that_are_said_to_be_needed_suffice():
-    """A gap of 0.8 standard deviations between two detectors: 15 runs do."""
-    rng = np.random.default_rng(6)
-    gap = rng.normal(size=8)
-    gap = 0.008 + 0.01 * (gap - gap.mean()) / gap.std(ddof=1)
+def runs_said(effect):
+    """The claim about two detectors whose difference is `effect` standard deviations."""
+    gap = np.random.default_rng(6).normal(size=8)
+    gap = 0.01 * (effect + (gap - gap.mean()) / gap.std(ddof=1))
     values = {"best": np.full(8, 0.9), "rival": 0.9 - gap}
     frame = pd.DataFrame(
         {"detector": name, "ood": "far", "seed": seed, "value": value}
@@ -432,8 +431,22 @@ def test_the_runs_that_are_said_to_be_needed_suffice():
         for seed, value in enumerate(own)
     )
     (claim,) = [c for c in judged(Results(frame, ("seed",))).claims if "would take" in c.text]
+    return claim
+
+
+def test_the_runs_that_are_said_to_be_needed_suffice():
+    """A gap of 0.8 standard deviations between two detectors: 15 runs do."""
+    claim = runs_said(0.8)
     assert "about 15 runs" in claim.text and "80% power" in claim.evidence
     assert t_test_power(15, 0.8) >= 0.8 > t_test_power(14, 0.8)
+
+
+def test_many_runs_are_not_counted_to_the_digit():
+    """Eight runs cannot tell 351 runs from 350, and nobody trains 19,625."""
+    assert t_test_power(351, 0.15) >= 0.8 > t_test_power(350, 0.15)
+    assert "about 350 runs" in runs_said(0.15).text
+    assert t_test_power(19_625, 0.02) >= 0.8 > t_test_power(19_624, 0.02)
+    assert "more than 1,000 runs" in runs_said(0.02).text
 
 
 def test_several_that_are_tied_take_more_runs_than_one():

@@ -11,9 +11,10 @@ from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import LEVEL, SHOWN, count
 from oodometer.stats.leaderboard import Pairwise, from_values
-from oodometer.stats.power import MOST_RUNS, RunsNeeded, runs_needed
+from oodometer.stats.power import RunsNeeded, runs_needed
 
 POWER = 0.8  # chance to find the observed difference with the runs that are said to be needed
+_MOST = 1000  # runs that are counted: nobody trains more to tell two detectors apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +113,15 @@ def in_short(found: Mapping[str, RunsNeeded], best: str, tied: Sequence[str]) ->
     name, needed = next(iter(found.items()))
     if needed.runs is None or not needed.spread:
         return ""
-    runs = _said(needed)
-    if len(tied) == 1:
-        return f"{runs[0].upper()}{runs[1:]} like these would separate them."
-    return f"{runs[0].upper()}{runs[1:]} like these would separate {best} from {name}."
+    pair = "them" if len(tied) == 1 else f"{best} from {name}"
+    return f"Separating {pair} would take {_said(needed)} like these."
 
 
 def _said(needed: RunsNeeded) -> str:
-    if needed.runs is None:
-        return f"more than {MOST_RUNS:,} runs"
-    return f"about {needed.runs:,} runs"
+    """Say about how many: a few runs tell their number to two digits at best."""
+    if needed.runs is None or needed.runs > _MOST:
+        return f"more than {_MOST:,} runs"
+    return f"about {float(f'{needed.runs:.2g}'):.0f} runs"
 
 
 def _range(needed: RunsNeeded) -> str:
