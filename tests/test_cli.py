@@ -288,6 +288,19 @@ def test_check_names_the_form_of_what_it_takes(here, detector, sentence):
     assert code == 2 and sentence in said and len(said.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "last_run"),
+    [((), "run seed=9\n  and 30 more (--verbose lists them)"), (("--verbose",), "run seed=39")],
+)
+def test_a_dry_run_of_many_runs_lists_the_first(here, monkeypatch, options, last_run):
+    study = STUDY | {"factors": [{"field": "seed", "levels": list(range(40))}]}
+    Path("study.yaml").write_text(yaml.safe_dump(study))
+    printed: list[str] = []
+    monkeypatch.setattr("typer.echo", printed.append)
+    assert here("run", "study.yaml", "--dry-run", *options) == (0, "")
+    assert f"{last_run}\nestimated time" in "\n".join(printed)
+
+
 def test_a_setting_out_of_range_is_refused_by_a_dry_run(here):
     Path("study.yaml").write_text(yaml.safe_dump(STUDY | {"detectors": ["energy", "knn(k=-3)"]}))
     code, said = here("run", "study.yaml", "--dry-run")

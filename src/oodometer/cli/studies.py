@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from oodometer.study import Study
 
 STUDIES = Path(__file__).parents[1] / "studies"
+_RUNS_SHOWN = 10  # by a dry run, of a study that has more
 PARTS_MISSING = 3  # exit code of a study that ended, but of which parts failed
 
 Cores = Annotated[
@@ -121,7 +122,7 @@ def run(
     if dry_run:
         check_device(device, here=cluster is None)
         with uncollected():
-            _print_plan(loaded, store, workers)
+            _print_plan(loaded, store, workers, verbose)
     else:
         _run(
             loaded, store, out, workers, cluster, settings,
@@ -305,7 +306,7 @@ def _write_report(
     )
 
 
-def _print_plan(study: Study, address: str, workers: int | None) -> None:
+def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) -> None:
     from oodometer.engine.lead.forecast import forecast
     from oodometer.engine.lead.run import (
         build_own_networks,
@@ -326,8 +327,11 @@ def _print_plan(study: Study, address: str, workers: int | None) -> None:
     )
     for stage, (done, wanted) in count_done(plan, store).items():
         typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
-    for run_plan in plan.trainings:
+    shown = plan.trainings if verbose else plan.trainings[:_RUNS_SHOWN]
+    for run_plan in shown:
         typer.echo(f"  run {run_plan.label}")
+    if len(shown) < len(plan.trainings):
+        typer.echo(f"  and {len(plan.trainings) - len(shown)} more (--verbose lists them)")
     expected = forecast(plan, costs_of(plan, sizes), store)
     typer.echo(_expected(expected, workers or os.cpu_count() or 1))
     if any(run_plan.spec.stopping != "none" for run_plan in plan.trainings):
