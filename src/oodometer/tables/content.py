@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
 from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
@@ -102,7 +102,7 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = _share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     named = max(_share(texts, _is_metric), _share(texts, is_average))  # near, far
-    return filled and worded and named < 0.5
+    return filled and worded and named < 0.5 and not are_checkpoints(texts.unique())
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:

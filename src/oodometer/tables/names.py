@@ -147,8 +147,11 @@ _QUALIFIERS = _SPLITS | frozenset(
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
      "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
-     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced"}
+     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced",
+     "corrupted", "perturbed"}
 )  # fmt: skip
+# Words for data like those of training, beside which "ood" says which of two metrics.
+INSIDE = frozenset({"id", "iid", "ind", "indomain", "indistribution", "insample"})
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(
     {"wins", "win", "losses", "ties", "rank", "ranks", "ranking", "delta", "diff", "difference",

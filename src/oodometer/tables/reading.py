@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import Factor, by_title
 from oodometer.results import Results
+from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors, are_runs
@@ -87,6 +88,7 @@ def read_results(
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
+    require_one_form(frame, roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:

@@ -9,7 +9,7 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, by_title, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.content import are_numbers
@@ -25,7 +25,9 @@ _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run,
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
+_TYPED = 3  # digits of a setting
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
+_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|", re.IGNORECASE)
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
@@ -59,6 +61,13 @@ def _require_known_kinds(long: Long, roles: Roles) -> None:
         if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
+        if _UNTITLED.fullmatch(title) and numeric_share(levels) == 0:
+            raise UserError(
+                f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
+                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
+                f"({roles.option(id=title)}) or the same results in other forms "
+                f"({roles.option(re_evaluation=title)})?"
+            )
         sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
         if sets is not None and not _is_decimal(levels):
             raise UserError(
@@ -170,6 +179,11 @@ def _set_aside_alone(
         elif column in wanted:
             continue
         elif several and _is_parameter(frame, column):
+            if reason := _reason_as_parameter(frame, column, long.factors):
+                reasons[column] = reason
+                continue
+            if plain(column) in _RUN_TITLES:
+                continue
             frame = _with_parameter(frame, column)
             notes.append(f"{column} is given for some detectors only: it became part of their name")
             reasons[column] = "part of the detector's name"
@@ -210,7 +224,8 @@ def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) 
         for c in others
         if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
     ]
-    same = [c for c in repeats if (frame[c] == frame[column]).all()]
+    files = are_checkpoints(frame[column].unique())  # the names of runs that are numbered, too
+    same = [c for c in repeats if files or (frame[c] == frame[column]).all()]
     for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
         finer = frame[other].nunique() >= frame[column].nunique()
         if finer and _determines(frame, other, column):
@@ -251,6 +266,20 @@ def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
 
 def _levels(frame: pd.DataFrame, column: str) -> int:
     return len(frame[column].unique())
+
+
+def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:
+    """Say that numbers were found in each run, such as an epoch by validation: no parameters.
+
+    Where seeds number runs, lines are told apart without them.
+    """
+    repeats = [name for name in factors if plain(name) in _RUN_TITLES]
+    if not repeats or column in repeats:
+        return ""
+    cell = [c for c in ("detector", "id", "ood", "metric") if c in frame.columns]
+    others = [c for c in factors if c != column and c not in repeats and _is_shared(frame, c)]
+    told = not frame.duplicated([*cell, *repeats, *others]).any()
+    return "found in each run" if told else ""
 
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
@@ -303,8 +332,15 @@ def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
 
 def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column holds numbers that hardly repeat, which no setting does."""
-    levels = frame[column].unique()
+    levels = [level for level in frame[column].unique() if level != NOT_GIVEN]
     fine = sum("." in level or "," in level for level in levels)
     many = len(levels) > 12 and 2 * fine > len(levels)
     exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)
-    return bool((many or exact) and numeric_share(levels) == 1.0)
+    computed = len(levels) > 2 and 3 * sum(map(_is_computed, levels)) > 2 * len(levels)
+    return bool((many or exact or computed) and numeric_share(levels) == 1.0)
+
+
+def _is_computed(level: str) -> bool:
+    """Whether a number has more digits than people type: 0.81653, but not 0.0001 or 1024."""
+    mantissa = level.casefold().partition("e")[0]
+    return "." in mantissa and len(mantissa.replace(".", "").strip("0-")) > _TYPED

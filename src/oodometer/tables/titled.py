@@ -15,6 +15,7 @@ from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, 
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     ID_TITLES,
+    INSIDE,
     MEANS,
     OOD_TITLES,
     OTHER_STATISTICS,
@@ -76,8 +77,9 @@ def _by_statistic(named: Mapping[str, str], roles: Roles, general: bool) -> dict
     """Tell values, means, spreads and best values apart; leave out what is not to be read."""
     kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
     chosen = {metric for metric, _ in roles.measured.values()}
+    inside = {metric for c, metric in named.items() if plain(_statistic_of(c)[1]) in INSIDE}
     for column, metric in named.items():
-        statistic, what = _statistic_of(column)
+        statistic, what = _statistic_of(column, beside_inside=metric in inside)
         if metric == "" or (metric in GENERAL and not general):
             if plain(column) not in COVARIATE_TITLES:
                 roles.ignored[column] = OTHER_METRIC
@@ -116,12 +118,16 @@ def _are_general(
 
 
 def _statistic_of(
-    column: str,
+    column: str, *, beside_inside: bool = False
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
-    """Return which statistic of a metric a title names, and what it is of."""
+    """Return which statistic of a metric a title names, and what it is of.
+
+    "ood" says nothing, unless other columns are about data like those of training.
+    """
     named = metric_named(column) is not None
     words = (without_metric(column) if named else _AP.sub(" ", column).replace("_", " ")).split()
-    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
+    left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
+    what = " ".join(w for w in words if plain(w) not in left_out)
     said = {plain(word) for word in words}
     if said & SPREADS:
         return "spread", what
