@@ -120,3 +120,104 @@ def test_unknown_names_beside_one_of_the_training_domain_are_data_sets(tmp_path)
     rows = "tree,.81,.43,.54,.46,.4767,.43\nforest,.84,.70,.70,.71,.7033,.70\n"
     found = read(tmp_path, head + rows).results[0]
     assert set(found.frame["id"]) == {"In-Domain", "Hungary", "Bern", "Long Beach"}
+
+
+def test_lines_inside_the_records_of_json_know_what_is_around_them(tmp_path):
+    models = [
+        {
+            "model": {"id": f"lab/{name}", "name": name, "provider": {"id": "lab"}},
+            "results": [
+                {"dataset": {"id": data, "name": data.title()}, "score": score + shift}
+                for data, score in (("law", 0.6), ("tax", 0.7), ("code", 0.8))
+            ],
+        }
+        for name, shift in (("small", 0.0), ("large", 0.05))
+    ]
+    text = "\n".join(map(json.dumps, models))
+    assert "'score'" in asked(tmp_path, text, "t.jsonl")
+    reading = read(tmp_path, text, "t.jsonl", "higher=score")
+    assert len(reading.results[0].detectors) == 2
+    assert reading.results[0].frame["id"].nunique() == 3
+
+
+def test_metrics_beside_lists_of_results_are_no_results(tmp_path):
+    content = [
+        {
+            "meta": {"n_samples": size, "imbalance": ratio},
+            "baselines": {"majority_accuracy": 0.63},
+            "results": [
+                {"dataset": data, "model": model, "test_accuracy": base + n / 50}
+                for n, model in enumerate(("tree", "forest", "boosting"))
+            ],
+        }
+        for data, size, ratio, base in (("x", 569, 1.6, 0.9), ("y", 178, None, 0.8))
+    ]
+    reading = read(tmp_path, content, "t.json")
+    assert means(reading) == {"tree": 0.85, "forest": 0.87, "boosting": 0.89}
+    assert kinds(reading) == {}
+
+
+def test_groups_of_models_in_json_are_one_table(tmp_path):
+    content = {
+        "quantum": [{"model": "vqc", "auc_mean": 0.97, "auc_std": 0.01, "n_qubits": 4}],
+        "classical": [{"model": "svm", "auc_mean": 0.99, "auc_std": 0.01},
+                      {"model": "knn", "auc_mean": 0.98, "auc_std": 0.02}],
+        "meta": {"cv_fold": 5},
+    }  # fmt: skip
+    assert means(read(tmp_path, content, "t.json")) == {"vqc": 0.97, "svm": 0.99, "knn": 0.98}
+
+
+def test_a_search_of_scikit_learn_has_a_row_per_configuration_and_fold(tmp_path):
+    head = "mean_fit_time,param_C,params,split0_test_score,split1_test_score,split2_test_score,"
+    head += "mean_test_score,std_test_score,rank_test_score\n"
+    rows = [f"2.7,{c},{{'C': {c}}},{a},{a + 0.02},{a + 0.04},{a + 0.02},0.016,{rank}"
+            for c, a, rank in ((0.8, 0.7, 2), (1.0, 0.75, 1))]  # fmt: skip
+    table = head + "\n".join(rows)
+    assert "accuracy=*" in asked(tmp_path, table)
+    reading = read(tmp_path, table, columns="accuracy=*")
+    assert means(reading) == {"{'C': 0.8}": 0.72, "{'C': 1.0}": 0.77}
+    assert kinds(reading) == {"fold": "repeat"}
+
+
+def test_the_metric_of_a_line_is_in_the_column_of_scores(tmp_path):
+    rows = [f"{data},{model},{metric},{score + n},{(score + n) / scale},0.8"
+            for data, metric, score, scale in (("churn", "auc", 0.7, 1), ("trees", "auc", 0.6, 1))
+            for n, model in ((0.01, "a"), (0.02, "b"))]  # fmt: skip
+    table = "\n".join(["dataset,model,metric_name,score_raw,score_normalized,secondary_r2", *rows])
+    question = asked(tmp_path, table)
+    assert "'score_raw' and 'score_normalized'" in question
+    assert '--columns "ignore=score_normalized"' in question
+    reading = read(tmp_path, table, columns="ignore=score_normalized")
+    assert reading.results[0].metric == "auroc" and means(reading) == {"a": 0.66, "b": 0.67}
+
+
+def test_levels_of_noise_alone_are_no_detectors(tmp_path):
+    table = "noise_level,n,accuracy,roc_auc\nclean,200,.97,.99\nchar,200,.96,.98\nword,200,.92,.97"
+    assert '"detector=noise_level"' in asked(tmp_path, table)
+
+
+def test_two_metrics_of_one_kind_beside_the_main_one_are_both_kept(tmp_path):
+    reading = read(tmp_path, "Model,Accuracy,ECE,MCE\na,.93,.02,.15\nb,.89,.03,.36\nc,.95,.01,.35")
+    assert [results.metric for results in reading.results][0] == "accuracy"
+    assert len(reading.results) == 3
+
+
+def test_drops_in_percent_are_no_results(tmp_path):
+    table = "Model,clean,blur,fog,blur_drop_pct,fog_drop_pct,avg_drop_pct\n"
+    table += "a,.93,.91,.77,2.1,17.2,9.6\nb,.89,.89,.90,-.03,-1.1,-.5\n"
+    found = read(tmp_path, table, columns="accuracy=*").results[0]
+    assert found.frame["value"].min() == 0.77 and len(found.frame) == 6
+
+
+def test_the_epoch_that_was_best_is_no_condition(tmp_path):
+    rows = [f"{m},{seed},{seed % 2 + 7},0.8{seed}" for m in ("a", "b") for seed in (1, 2, 3)]
+    table = "\n".join(["model,seed,best_epoch,test_accuracy", *rows])
+    assert kinds(read(tmp_path, table, columns="detector=model, repeat=seed")) == {"seed": "repeat"}
+
+
+def test_a_task_that_is_always_the_same_is_not_asked_about(tmp_path):
+    rows = [f"B1,{e},{h},{s},macro_auc,0.{6 + n}{s}" for n, e in enumerate(("mlp", "net"))
+            for h in ("softmax", "proto", "knn") for s in (1, 2)]  # fmt: skip
+    reading = read(tmp_path, "\n".join(["task,encoder,head,seed,metric,value", *rows]))
+    assert set(reading.results[0].detectors) == {"mlp", "net"}
+    assert kinds(reading) == {"seed": "repeat", "head": "condition"}

@@ -28,7 +28,8 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     Such are raw_ece and calibrated_ece beside columns of models and data sets, and frame_f1 and
     event_f1. Words that a person would take for data sets are read as such.
     """
-    if roles.wide or roles.main or roles.detector is None or roles.metric is not None:
+    settled = roles.wide or roles.main or ALL in roles.chosen or roles.metric is not None
+    if settled or roles.detector is None:
         return
     main = base_metric(main_first(metric for metric, _ in roles.measured.values())[0])
     forms = {

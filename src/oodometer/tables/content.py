@@ -74,6 +74,8 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     about = [column for column in free if _is_about_data(frame, column)]
     free = [column for column in free if column not in about]
+    if not wide and len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS):
+        free = []  # lines that differ in a setting alone may all be of one model
     if named is not None or not free:
         roles.are_titles = named is None and not about and _only_titles(wide, roles)
         return named
@@ -247,6 +249,7 @@ def _require_one_set(
     """Ask which column names the data sets, where a subset may be a part of those in another."""
     known = {*TITLES, *LABELS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
     others = [c for c in free if c not in weak and plain(c) not in known]
+    weak = [column for column in weak if frame[column].nunique() > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
     finer = [c for c in finer if not mentions_setting(c) and not _words(c) & INCIDENTAL]
     if finer:

@@ -196,6 +196,15 @@ _COSTS = frozenset(
      "duration", "elapsed", "speedup"}
 )  # fmt: skip
 
+# Words of titles of what was found in each run, and what it is that was.
+_FOUND = frozenset(
+    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "early", "ran", "converged"}
+)
+_FINDINGS = frozenset(
+    {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
+     "params", "parameters", "hyperparameters", "checkpoint"}
+)  # fmt: skip
+
 
 def is_average(title: str) -> bool:
     """Whether a title says that its numbers are means of others.
@@ -221,6 +230,16 @@ def names_costs(title: str) -> bool:
     (True, True, False)
     """
     return not _COSTS.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+
+
+def is_found(title: str) -> bool:
+    """Whether a title is that of what was found in each run: where it stopped, what it chose.
+
+    >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
 
 
 def is_statistic(title: str) -> bool:

@@ -178,7 +178,7 @@ def _set_aside_alone(
             reasons[column] = f"always {frame[column].iloc[0]}"
         elif column in wanted:
             continue
-        elif several and _is_parameter(frame, column):
+        elif several and not _tells_of_sets(frame, column) and _is_parameter(frame, column):
             if reason := _reason_as_parameter(frame, column, long.factors):
                 reasons[column] = reason
                 continue
@@ -280,6 +280,11 @@ def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str
     others = [c for c in factors if c != column and c not in repeats and _is_shared(frame, c)]
     told = not frame.duplicated([*cell, *repeats, *others]).any()
     return "found in each run" if told else ""
+
+
+def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column is a property of data sets, such as their size."""
+    return any(_determines(frame, name, column) for name in id_column(frame))
 
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
