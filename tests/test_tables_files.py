@@ -221,3 +221,28 @@ def test_a_task_that_is_always_the_same_is_not_asked_about(tmp_path):
     reading = read(tmp_path, "\n".join(["task,encoder,head,seed,metric,value", *rows]))
     assert set(reading.results[0].detectors) == {"mlp", "net"}
     assert kinds(reading) == {"seed": "repeat", "head": "condition"}
+
+
+def test_training_accuracy_never_comes_before_the_best_one_in_validation(tmp_path):
+    table = "name,best_val_acc,best_train_acc,final_train_acc\na,.92,.998,.996\nb,.90,.997,.995"
+    question = asked(tmp_path, table)
+    assert "'best_val_acc'" in question and '"higher=best_val_acc"' in question
+    found = read(tmp_path, table, columns="higher=best_val_acc").results[0]
+    assert set(found.frame["value"]) == {0.92, 0.90}
+
+
+def test_lists_among_the_settings_of_json_name_no_detectors(tmp_path):
+    content = {
+        "statistics": {"greedy": {"accuracy": 25.0}, "beam": {"accuracy": 30.0}},
+        "config": {"model": "llm", "methods": ["greedy", "beam"]},
+    }
+    found = read(tmp_path, content, "t.json", "detector=column 1").results[0]
+    assert set(found.detectors) == {"greedy", "beam"}
+
+
+def test_cutoffs_of_a_ranking_are_metrics_and_no_data_sets(tmp_path):
+    table = ",ndcg@5,recall@5,ndcg@10,recall@10\nA,.42,.41,.50,.64\nB,.40,.42,.51,.66\nC,.1,.2,.3,.4"
+    question = asked(tmp_path, table)
+    assert "'ndcg@5' and 'ndcg@10' are different metrics" in question
+    found = read(tmp_path, table, columns="higher=ndcg@10").results[0]
+    assert set(found.detectors) == {"A", "B", "C"} and found.frame["value"].max() == 0.51

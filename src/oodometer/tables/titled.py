@@ -36,6 +36,8 @@ _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
+_TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
+_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -58,6 +60,7 @@ def titled_results(
     kinds = _by_statistic(named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
+    _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
     _part_qualifiers(roles, kinds["spread"])
@@ -150,8 +153,8 @@ def _require_detection(named: _Named, roles: Roles) -> None:
 
 
 def _choose_bests(roles: Roles, bests: _Named) -> None:
-    """Take the best of several looks for a result only where nothing else is stated."""
-    named = {metric for metric, _ in roles.measured.values()}
+    """Take the best of several looks for a result only where no other is stated on such data."""
+    named = {m for m, what in roles.measured.values() if not _TRAINING.search(what)}
     for column, (metric, what) in bests.items():
         if metric in named:
             roles.ignored[column] = OTHER_STATISTIC
@@ -175,6 +178,16 @@ def _choose_means(roles: Roles, means: _Named) -> None:
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _name_cutoffs(roles: Roles) -> None:
+    """Take precision@5 and precision@10 for two metrics, not for one on two data sets."""
+    for column, (metric, what) in roles.measured.items():
+        cut = _CUTOFF.search(column)
+        if metric in GENERAL and cut is not None and what == cut[1]:
+            name = f"@{what} {metric}"
+            roles.own[name] = MEASURES[metric]._replace(name=name)
+            roles.measured[column] = (name, "")
 
 
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:

@@ -178,6 +178,7 @@ def _with_facts(content: Json, facts: Line) -> list[Line] | None:
     lines = json_lines(content)
     told = {name: value for name, value in facts.items() if not isinstance(value, list)}
     known = _flat({name: value for name, value in told.items() if _is_fact(name, value)})
+    known = {name: value for name, value in known.items() if not isinstance(value, list)}
     return None if lines is None else [{**known, **line} for line in lines]
 
 
