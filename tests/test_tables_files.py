@@ -198,7 +198,7 @@ def test_levels_of_noise_alone_are_no_detectors(tmp_path):
 
 def test_two_metrics_of_one_kind_beside_the_main_one_are_both_kept(tmp_path):
     reading = read(tmp_path, "Model,Accuracy,ECE,MCE\na,.93,.02,.15\nb,.89,.03,.36\nc,.95,.01,.35")
-    assert [results.metric for results in reading.results][0] == "accuracy"
+    assert reading.results[0].metric == "accuracy"
     assert len(reading.results) == 3
 
 
@@ -241,8 +241,48 @@ def test_lists_among_the_settings_of_json_name_no_detectors(tmp_path):
 
 
 def test_cutoffs_of_a_ranking_are_metrics_and_no_data_sets(tmp_path):
-    table = ",ndcg@5,recall@5,ndcg@10,recall@10\nA,.42,.41,.50,.64\nB,.40,.42,.51,.66\nC,.1,.2,.3,.4"
+    table = (
+        ",ndcg@5,recall@5,ndcg@10,recall@10\nA,.42,.41,.50,.64\nB,.40,.42,.51,.66\nC,.1,.2,.3,.4"
+    )
     question = asked(tmp_path, table)
     assert "'ndcg@5' and 'ndcg@10' are different metrics" in question
     found = read(tmp_path, table, columns="higher=ndcg@10").results[0]
     assert set(found.detectors) == {"A", "B", "C"} and found.frame["value"].max() == 0.51
+
+
+def test_stations_are_parts_of_a_city_and_aggregates_are_left_out(tmp_path):
+    rows = [
+        f"{city},{model},{seed},job_{city},{station},{10 + n + m + seed / 10}"
+        for city, stations in (("rome", "ab"), ("lima", "cd"))
+        for m, model in enumerate(("gcn", "gat"))
+        for seed in (1, 2)
+        for n, station in enumerate((*stations, "__aggregate__"))
+    ]
+    text = "\n".join(["city,model,seed,run_id,station,rmse", *rows])
+    reading = read(tmp_path, text)
+    assert kinds(reading) == {"seed": "repeat", "station": "part"}
+    assert set(reading.results[0].frame["id"]) == {"rome", "lima"}
+    assert means(reading) == {"gcn": 10.65, "gat": 11.65}
+    assert any("summaries over station" in note for note in reading.notes)
+
+
+def test_a_condition_called_mean_stays(tmp_path):
+    rows = [f"{model},{pool},{seed},0.{7 + seed}{n}" for n, model in enumerate(("gcn", "gat"))
+            for pool in ("mean", "max") for seed in (1, 2)]  # fmt: skip
+    reading = read(tmp_path, "\n".join(["model,pooling,seed,accuracy", *rows]))
+    assert kinds(reading) == {"pooling": "condition", "seed": "repeat"}
+
+
+def test_two_choices_in_titles_are_forms_of_a_metric(tmp_path):
+    table = "model,old_frame_f1,old_role_f1,fair_frame_f1,fair_role_f1\n"
+    table += "a,.11,.06,.11,.07\nb,.21,.14,.29,.20\n"
+    assert '"F1=fair_frame_f1"' in asked(tmp_path, table)
+
+
+def test_widths_without_names_are_offered_as_what_is_compared(tmp_path):
+    rows = [f"{h},{seed},{80 + h + seed},{h * 795},nets/h{h}_s{seed}.pt"
+            for h in (4, 8) for seed in (1, 2)]  # fmt: skip
+    text = "\n".join(["hidden_size,seed,test_accuracy,macs,checkpoint_path", *rows])
+    assert '"detector=hidden_size"' in asked(tmp_path, text)
+    found = read(tmp_path, text, columns="detector=hidden_size").results[0]
+    assert set(found.detectors) == {"4", "8"} and [f.name for f in found.factors] == ["seed"]

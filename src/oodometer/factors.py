@@ -72,7 +72,7 @@ def _titles() -> Mapping[str, Title]:
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
         "subject subjectid patient patientid participant instance instanceid recording recordingid "
-        "video videoid clip scene class classname classid",
+        "video videoid clip scene class classname classid station stationid sensor sensorid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}

@@ -57,11 +57,19 @@ def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> boo
     if any(is_data(text) or is_corruption(text) or _NUMBERED.fullmatch(text) for text in said):
         return False
     titled = [c for c in frame.columns if plain(c) in _SETS]
-    sets = [c for c in (roles.id, roles.ood, *titled) if c and frame[c].nunique() > 1]
+    sets = [c for c in (roles.id, roles.ood, *titled) if c and len(frame[c].unique()) > 1]
     words = [text.split() for text in said]
     common = set.intersection(*map(set, words))
     qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
-    return bool(sets) or 2 * sum(qualified) >= len(said)
+    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words)
+
+
+def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
+    """Whether two choices make the names: traditional or fair, of frames or of roles."""
+    firsts, lasts = {part[0] for part in words}, {part[-1] for part in words}
+    pairs = {tuple(part) for part in words}
+    crossed = len(pairs) == len(firsts) * len(lasts) and min(len(firsts), len(lasts)) > 1
+    return crossed and all(len(pair) == 2 for pair in pairs)
 
 
 def _is_form(word: str) -> bool:

@@ -249,7 +249,7 @@ def _require_one_set(
     """Ask which column names the data sets, where a subset may be a part of those in another."""
     known = {*TITLES, *LABELS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
     others = [c for c in free if c not in weak and plain(c) not in known]
-    weak = [column for column in weak if frame[column].nunique() > 1]
+    weak = [column for column in weak if len(frame[column].unique()) > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
     finer = [c for c in finer if not mentions_setting(c) and not _words(c) & INCIDENTAL]
     if finer:

@@ -43,7 +43,7 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset",
+    "scene", "object", "language", "game", "subset", "city", "country", "hospital",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -161,7 +161,7 @@ SUMMARIES = frozenset(
 # Lines of a table that are means of other lines.
 AVERAGES = frozenset(
     {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
-     "all", "averageood", "total",
+     "all", "averageood", "total", "aggregate", "aggregated",
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title
+from oodometer.factors import Factor, are_checkpoints, by_title
 from oodometer.results import Results
 from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
@@ -30,7 +30,7 @@ from oodometer.tables.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.names import is_statistic, is_test
+from oodometer.tables.names import is_statistic, is_test, names_costs
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
@@ -255,6 +255,7 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
+    free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
     free = [c for c in free if numeric_share(frame[c]) <= 0.5] or [
         c for c in free if not is_statistic(c) and not is_test(c)
     ]

@@ -218,7 +218,7 @@ def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
 def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -> str:
     """Say which other column determines a condition, if one does."""
     if plain(column) in _RUN_TITLES:
-        return ""
+        return _reason_as_label(frame, column, others)
     repeats = [
         c
         for c in others
@@ -231,6 +231,14 @@ def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) 
         if finer and _determines(frame, other, column):
             return f"determined by {other}"
     return ""
+
+
+def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which condition or data set the name of a run merely repeats, one name for each."""
+    is_name = repeat_name(column) in ("run", None) and not all(map(str.isdigit, frame[column]))
+    known = [c for c in others if plain(c) not in _RUN_TITLES] + id_column(frame)
+    twins = [c for c in known if is_name and _determine_each_other(frame, column, c)]
+    return f"determined by {twins[0]}" if twins else ""
 
 
 def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:

@@ -44,8 +44,8 @@ def _records(content: Json) -> list[Line] | None:
 
 def _list_inside(entry: Line) -> str | None:
     """Return the name of the only list of objects in one, such as the results of a model."""
-    lists = [name for name, value in entry.items() if isinstance(value, list) and value]
-    named = [name for name in lists if _are_objects(list(entry[name]))]  # type: ignore[call-overload]
+    lists = {name: value for name, value in entry.items() if isinstance(value, list) and value}
+    named = [name for name, value in lists.items() if _are_objects(value)]
     return named[0] if len(named) == 1 and len(entry) > 1 else None
 
 
