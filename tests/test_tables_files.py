@@ -204,9 +204,9 @@ def test_two_metrics_of_one_kind_beside_the_main_one_are_both_kept(tmp_path):
 
 def test_drops_in_percent_are_no_results(tmp_path):
     table = "Model,clean,blur,fog,blur_drop_pct,fog_drop_pct,avg_drop_pct\n"
-    table += "a,.93,.91,.77,2.1,17.2,9.6\nb,.89,.89,.90,-.03,-1.1,-.5\n"
+    table += "a,.93,.91,.87,.21,.72,.46\nb,.89,.89,.90,.03,.11,.05\n"
     found = read(tmp_path, table, columns="accuracy=*").results[0]
-    assert found.frame["value"].min() == 0.77 and len(found.frame) == 6
+    assert found.frame["value"].min() == 0.87 and len(found.frame) == 6
 
 
 def test_the_epoch_that_was_best_is_no_condition(tmp_path):
@@ -236,7 +236,7 @@ def test_lists_among_the_settings_of_json_name_no_detectors(tmp_path):
         "statistics": {"greedy": {"accuracy": 25.0}, "beam": {"accuracy": 30.0}},
         "config": {"model": "llm", "methods": ["greedy", "beam"]},
     }
-    found = read(tmp_path, content, "t.json", "detector=column 1").results[0]
+    found = read(tmp_path, content, "t.json").results[0]
     assert set(found.detectors) == {"greedy", "beam"}
 
 
@@ -286,3 +286,28 @@ def test_widths_without_names_are_offered_as_what_is_compared(tmp_path):
     assert '"detector=hidden_size"' in asked(tmp_path, text)
     found = read(tmp_path, text, columns="detector=hidden_size").results[0]
     assert set(found.detectors) == {"4", "8"} and [f.name for f in found.factors] == ["seed"]
+
+
+def test_points_of_a_grid_are_no_repeated_runs(tmp_path):
+    rows = [f"ridge,{a},0.74{n}" for n, a in enumerate((0.01, 0.28072, 13.7382, 385.662))]
+    rows += [f"lasso,{a},0.73{n}" for n, a in enumerate((1.0, 7.27895, 52.9831, 385.662))]
+    text = "\n".join(["model,alpha,test_r2", *rows])
+    question = asked(tmp_path, text)
+    assert "differ in 'alpha'" in question and '"detector=model+alpha"' in question
+    assert len(read(tmp_path, text, columns="detector=model+alpha").results[0].detectors) == 8
+    assert kinds(read(tmp_path, text, columns="condition=alpha")) == {"alpha": "condition"}
+
+
+def test_a_detector_without_a_name_beside_others_is_called_as_its_column(tmp_path):
+    table = "Dataset,Test Accuracy,Test Accuracy K = 10,Test Accuracy K = 100\n"
+    table += "Yoga,.62,.65,.69\nWorms,.51,.64,.68\nWine,.85,.66,.69\n"
+    found = read(tmp_path, table).results[0]
+    assert set(found.detectors) == {"Test Accuracy", "K 10", "K 100"}
+
+
+def test_where_each_data_set_has_its_metric_the_most_frequent_decides(tmp_path):
+    table = "Dataset,Without,With,Metric\nFactKG,57,65,Accuracy\n"
+    table += "Meta-1,73,74,Hits@1\nMeta-2,61,63,Hits@1\nMeta-3,73,75,Hits@1\n"
+    reading = read(tmp_path, table)
+    assert reading.results[0].metric == "Hits@1" and len(reading.results) == 2
+    assert any("Hits@1 decides" in note for note in reading.notes)

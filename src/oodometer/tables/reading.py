@@ -133,6 +133,8 @@ def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> 
             f"{first} is given for {counts[first]} of {most} detectors"
             + (f": {best} decides, which {counts[best]} have" if best != first else "")
         )
+    if roles.metric is not None:
+        _put_frequent_first(ordered, results, notes)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
@@ -143,6 +145,27 @@ def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> 
             f"with {options}."
         )
     return ordered
+
+
+def _put_frequent_first(
+    ordered: list[str], results: Mapping[str, Results], notes: list[str]
+) -> None:
+    """Put the metric of most data sets first, where every data set has a metric of its own."""
+    sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
+    best = max(ordered, key=lambda metric: len(sets[metric]))
+    first = ordered[0]
+    if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
+        ordered.sort(key=lambda metric: metric != best)
+        notes.append(
+            f"data sets have different metrics: {best} decides, which {len(sets[best])} have; "
+            f"{first} is given for {len(sets[first])}"
+        )
+
+
+def _sets_of(results: Results) -> list[list[str]]:
+    keys = [name for name in ("id", "ood") if name in results.frame.columns]
+    lines: list[list[str]] = results.frame[keys].drop_duplicates().to_numpy().tolist()
+    return lines
 
 
 def _option_of_form(form: str, rivals: Mapping[str, str], roles: Roles) -> str:

@@ -51,7 +51,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long, reasons = _choose_factors(long, wanted, notes)
     _require_known_kinds(long, roles)
     if not wanted:
-        require_alike(long, lines, roles)
+        require_alike(long, lines.assign(detector=long.frame["detector"]), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
 
 
@@ -204,7 +204,8 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
         return "differs from detector to detector"
     if all(map(_HASH.fullmatch, frame[column].unique())):
         return "hashes"
-    return "numbers that are not settings" if _is_measured(frame, column) else ""
+    measured = not mentions_setting(column) and _is_measured(frame, column)
+    return "numbers that are not settings" if measured else ""
 
 
 def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:

@@ -158,7 +158,8 @@ def _names_inside_names(content: Json) -> list[Line] | None:
 
 # In the order in which they are tried.
 _SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
-    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run, _names_inside_names,
+    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run,
+    _names_inside_names,
 )  # fmt: skip
 
 
