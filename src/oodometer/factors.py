@@ -72,7 +72,7 @@ def _titles() -> Mapping[str, Title]:
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
         "subject subjectid patient patientid participant instance instanceid recording recordingid "
-        "video videoid clip scene class classname classid",
+        "video videoid clip scene class classname classid station stationid sensor sensorid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}
@@ -110,10 +110,22 @@ def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
     title = plain(name)
     known = TITLES.get(title, _OTHER)
     texts = [str(level) for level in levels]
+    if are_checkpoints(texts):
+        return Factor(name, "repeat")
     otherwise = _BY_LEVELS.get(title)
     if otherwise is not None and texts and otherwise.applies(texts):
         return Factor(name, otherwise.kind)
     return Factor(name, known.kind, known.is_drawn)
+
+
+def are_checkpoints(levels: Iterable[str]) -> bool:
+    """Whether these are files of trained networks, one for each run.
+
+    >>> are_checkpoints(["net_0.pth", "net_1.pth"]), are_checkpoints(["resnet18"])
+    (True, False)
+    """
+    texts = list(levels)
+    return bool(texts) and all(_CHECKPOINT.fullmatch(text.strip()) for text in texts)
 
 
 def _are_subsets(levels: Sequence[str]) -> bool:
@@ -143,6 +155,7 @@ class _Otherwise(NamedTuple):
 _SUBSET = re.compile(
     r"(?i)(?:train(?:ing)?|test(?:ing)?|val|valid(?:ation)?|dev|eval(?:uation)?|holdout)(?:[\W_].*)?"
 )
+_CHECKPOINT = re.compile(r"(?i).+\.(?:pth?|ckpt|h5|hdf5|safetensors|keras|pth?\.tar)")
 _PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
 _NUMBER = re.compile(r"\d+(\.0*)?")
 _BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(

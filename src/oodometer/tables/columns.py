@@ -14,7 +14,13 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
 from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.differences import DIFFERENCES, is_difference
-from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
+from oodometer.tables.measures import (
+    MEASURES,
+    Measure,
+    main_first,
+    metric_named,
+    without_metric,
+)
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
@@ -26,6 +32,7 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
+    is_found,
     names_costs,
 )
 from oodometer.tables.roles import (
@@ -38,7 +45,7 @@ from oodometer.tables.roles import (
     UNNAMED,
     Roles,
 )
-from oodometer.tables.titled import WHOSE_SPREAD, titled_results
+from oodometer.tables.titled import OTHER_METRIC, WHOSE_SPREAD, titled_results
 from oodometer.tables.untitled import untitled_results
 
 if TYPE_CHECKING:
@@ -84,6 +91,8 @@ def guess(
     rest = titled_results(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
+    if roles.metric is not None and numeric:
+        _leave_to_lines(roles)
     role = chosen.get(ALL)
     unnamed = default or UNNAMED if role is None else role if role in MEASURES else UNNAMED
     if not given:
@@ -142,6 +151,14 @@ def _metric_of_sets(numeric: Sequence[str], roles: Roles) -> str:
     return roles.measured.pop(bare[0])[0]
 
 
+def _leave_to_lines(roles: Roles) -> None:
+    """Leave out columns of one metric where each line names its own: another column holds it."""
+    titled = [column for column in roles.measured if column not in roles.chosen]
+    roles.ignored |= dict.fromkeys(titled, OTHER_METRIC)
+    roles.ignored |= {roles.spreads.pop(c): OTHER_METRIC for c in titled if c in roles.spreads}
+    roles.measured = {c: key for c, key in roles.measured.items() if c not in titled}
+
+
 def _spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
     for column in [c for c in numeric if plain(c) in SPREADS]:
         if len(roles.measured) == 1 and not roles.spreads:
@@ -152,9 +169,14 @@ def _spreads_by_title(numeric: Sequence[str], roles: Roles) -> None:
 
 def _require_one_each(roles: Roles) -> None:
     first: dict[tuple[str, str], str] = {}
-    for column, (metric, what) in roles.measured.items():
+    main = next(iter(main_first(metric for metric, _ in roles.measured.values())), None)
+    for column, (metric, what) in list(roles.measured.items()):
         other = first.setdefault((metric, what), column)
-        if other != column:
+        if other != column and metric != main and not roles.main:  # such as ECE and MCE
+            name = f"{column} {metric}"
+            roles.own[name] = roles.measure(metric)._replace(name=name)
+            roles.measured[column] = (name, what)
+        elif other != column:
             of = f" of {what}" if what else ""
             raise UserError(
                 f"Columns '{other}' and '{column}' both hold {metric}{of}: leave one out with "
@@ -173,6 +195,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = "signs only"
         elif is_difference(column):
             roles.ignored[column] = DIFFERENCES
+        elif is_found(column):
+            roles.ignored[column] = "found in each run"
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
 from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
@@ -74,6 +74,8 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     about = [column for column in free if _is_about_data(frame, column)]
     free = [column for column in free if column not in about]
+    if not wide and len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS):
+        free = []  # lines that differ in a setting alone may all be of one model
     if named is not None or not free:
         roles.are_titles = named is None and not about and _only_titles(wide, roles)
         return named
@@ -102,7 +104,7 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = _share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     named = max(_share(texts, _is_metric), _share(texts, is_average))  # near, far
-    return filled and worded and named < 0.5
+    return filled and worded and named < 0.5 and not are_checkpoints(texts.unique())
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
@@ -247,6 +249,7 @@ def _require_one_set(
     """Ask which column names the data sets, where a subset may be a part of those in another."""
     known = {*TITLES, *LABELS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
     others = [c for c in free if c not in weak and plain(c) not in known]
+    weak = [column for column in weak if len(frame[column].unique()) > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
     finer = [c for c in finer if not mentions_setting(c) and not _words(c) & INCIDENTAL]
     if finer:

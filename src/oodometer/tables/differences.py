@@ -19,6 +19,11 @@ _WORDS = frozenset(
     {"delta", "diff", "difference", "gain", "improvement", "improv", "increase", "decrease", "drop",
      "degradation", "uplift", "gap"}
 )  # fmt: skip
+# Words beside these that say so: Drop (%), gain over MSP.
+_AROUND = frozenset(
+    {"vs", "over", "versus", "rate", "to", "pct", "percent", "percentage", "relative", "rel",
+     "absolute", "abs", "performance"}
+)  # fmt: skip
 _SIGNED = re.compile(r"[*_\\a-z{$\s]*[+−\-]\s?\.?\d")  # +1.3, **+1.3**
 _DESCRIBED = frozenset({"count", "mean", "std", "min", "25%", "50%", "75%", "max"})  # by pandas
 
@@ -30,8 +35,8 @@ def is_difference(title: str) -> bool:
     (True, True, False)
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
-    versus = bool(words & {"vs", "over", "versus", "rate", "to"}) or metric_named(title) is not None
-    return bool(_SIGN.search(title)) or (bool(words & _WORDS) and versus)
+    said = bool(words & _AROUND) or metric_named(title) is not None
+    return bool(_SIGN.search(title)) or (bool(words & _WORDS) and said)
 
 
 def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

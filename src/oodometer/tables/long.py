@@ -83,8 +83,15 @@ class Long:
 def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Return one line per number, in one unit, with all that its row and its title say."""
     wide, runs = _what_is_wide(roles), _run_in_titles(roles)
-    columns = [
-        _measured(frame, title, metric, _labels(what, wide, runs), roles.spreads.get(title))
+    named = {metric for metric, what in roles.measured.values() if what and wide == "detector"}
+    columns = [  # a detector without a name beside others is called as its column
+        _measured(
+            frame,
+            title,
+            metric,
+            _labels(what or title * (metric in named), wide, runs),
+            roles.spreads.get(title),
+        )
         for title, (metric, what) in roles.measured.items()
     ]
     stacked = _stacked(columns)
@@ -101,7 +108,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
     measures = {name: roles.measure(name) for name in metrics}
-    lines = without_zeros(without_summaries(lines, notes), roles, notes)
+    lines = without_zeros(without_summaries(lines, notes, long.factors), roles, notes)
     lines, measures = one_unit(lines, measures, notes)
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)

@@ -62,6 +62,7 @@ _GENERAL = (
     (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?",
      Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
+    (r"hits?(?:_at)?_?1", Measure("Hits@1")),
     (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?", Measure("accuracy")),
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)",
      Measure("F1")),

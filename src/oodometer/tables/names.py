@@ -43,7 +43,7 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset",
+    "scene", "object", "language", "game", "subset", "city", "country", "hospital",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -147,8 +147,11 @@ _QUALIFIERS = _SPLITS | frozenset(
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
      "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
-     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced"}
+     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced",
+     "corrupted", "perturbed"}
 )  # fmt: skip
+# Words for data like those of training, beside which "ood" says which of two metrics.
+INSIDE = frozenset({"id", "iid", "ind", "indomain", "indistribution", "insample"})
 # Names of lines and columns that may be computed from the others; their numbers decide.
 SUMMARIES = frozenset(
     {"wins", "win", "losses", "ties", "rank", "ranks", "ranking", "delta", "diff", "difference",
@@ -158,7 +161,7 @@ SUMMARIES = frozenset(
 # Lines of a table that are means of other lines.
 AVERAGES = frozenset(
     {"平均", "平均值", "평균", "среднее", "nearood", "farood", "average", "avg", "mean", "overall",
-     "all", "averageood", "total",
+     "all", "averageood", "total", "aggregate", "aggregated",
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
@@ -193,6 +196,15 @@ _COSTS = frozenset(
      "duration", "elapsed", "speedup"}
 )  # fmt: skip
 
+# Words of titles of what was found in each run, and what it is that was.
+_FOUND = frozenset(
+    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "early", "ran", "converged"}
+)
+_FINDINGS = frozenset(
+    {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
+     "params", "parameters", "hyperparameters", "checkpoint"}
+)  # fmt: skip
+
 
 def is_average(title: str) -> bool:
     """Whether a title says that its numbers are means of others.
@@ -218,6 +230,16 @@ def names_costs(title: str) -> bool:
     (True, True, False)
     """
     return not _COSTS.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+
+
+def is_found(title: str) -> bool:
+    """Whether a title is that of what was found in each run: where it stopped, what it chose.
+
+    >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
 
 
 def is_statistic(title: str) -> bool:

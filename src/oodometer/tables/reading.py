@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title
+from oodometer.factors import Factor, are_checkpoints, by_title
 from oodometer.results import Results
+from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
 from oodometer.tables.content import are_detectors, are_runs
@@ -29,7 +30,7 @@ from oodometer.tables.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.names import is_statistic, is_test
+from oodometer.tables.names import is_statistic, is_test, names_costs
 from oodometer.tables.paths import gather
 from oodometer.tables.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
 from oodometer.tables.runs import Runs, find_runs
@@ -87,6 +88,7 @@ def read_results(
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
+    require_one_form(frame, roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
@@ -131,6 +133,8 @@ def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> 
             f"{first} is given for {counts[first]} of {most} detectors"
             + (f": {best} decides, which {counts[best]} have" if best != first else "")
         )
+    if roles.metric is not None:
+        _put_frequent_first(ordered, results, notes)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
@@ -141,6 +145,27 @@ def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> 
             f"with {options}."
         )
     return ordered
+
+
+def _put_frequent_first(
+    ordered: list[str], results: Mapping[str, Results], notes: list[str]
+) -> None:
+    """Put the metric of most data sets first, where every data set has a metric of its own."""
+    sets = {m: {*map(tuple, _sets_of(results[m]))} for m in ordered}
+    best = max(ordered, key=lambda metric: len(sets[metric]))
+    first = ordered[0]
+    if len(sets[first]) < len(sets[best]) and sets[first].isdisjoint(sets[best]):
+        ordered.sort(key=lambda metric: metric != best)
+        notes.append(
+            f"data sets have different metrics: {best} decides, which {len(sets[best])} have; "
+            f"{first} is given for {len(sets[first])}"
+        )
+
+
+def _sets_of(results: Results) -> list[list[str]]:
+    keys = [name for name in ("id", "ood") if name in results.frame.columns]
+    lines: list[list[str]] = results.frame[keys].drop_duplicates().to_numpy().tolist()
+    return lines
 
 
 def _option_of_form(form: str, rivals: Mapping[str, str], roles: Roles) -> str:
@@ -253,6 +278,7 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
+    free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
     free = [c for c in free if numeric_share(frame[c]) <= 0.5] or [
         c for c in free if not is_statistic(c) and not is_test(c)
     ]

@@ -43,6 +43,7 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
     dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
     telling = [name for name in dropped if _may_tell(name, list(double[name].unique()))]
     words = [name for name in telling if numeric_share(double[name].unique()) == 0]
+    words = words or telling  # settings, such as the points of a grid
     if words and len(double[[*keys, *telling]].drop_duplicates()) == len(double):
         sizes = {column: len(double[column].unique()) for column in words}
         name = max(sizes, key=sizes.__getitem__)

@@ -9,7 +9,7 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, by_title, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.content import are_numbers
@@ -25,7 +25,9 @@ _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run,
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
+_TYPED = 3  # digits of a setting
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
+_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|", re.IGNORECASE)
 _RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
@@ -49,7 +51,7 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     long, reasons = _choose_factors(long, wanted, notes)
     _require_known_kinds(long, roles)
     if not wanted:
-        require_alike(long, lines, roles)
+        require_alike(long, lines.assign(detector=long.frame["detector"]), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
 
 
@@ -59,6 +61,13 @@ def _require_known_kinds(long: Long, roles: Roles) -> None:
         if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
+        if _UNTITLED.fullmatch(title) and numeric_share(levels) == 0:
+            raise UserError(
+                f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
+                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
+                f"({roles.option(id=title)}) or the same results in other forms "
+                f"({roles.option(re_evaluation=title)})?"
+            )
         sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
         if sets is not None and not _is_decimal(levels):
             raise UserError(
@@ -169,7 +178,12 @@ def _set_aside_alone(
             reasons[column] = f"always {frame[column].iloc[0]}"
         elif column in wanted:
             continue
-        elif several and _is_parameter(frame, column):
+        elif several and not _tells_of_sets(frame, column) and _is_parameter(frame, column):
+            if reason := _reason_as_parameter(frame, column, long.factors):
+                reasons[column] = reason
+                continue
+            if plain(column) in _RUN_TITLES:
+                continue
             frame = _with_parameter(frame, column)
             notes.append(f"{column} is given for some detectors only: it became part of their name")
             reasons[column] = "part of the detector's name"
@@ -190,7 +204,8 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
         return "differs from detector to detector"
     if all(map(_HASH.fullmatch, frame[column].unique())):
         return "hashes"
-    return "numbers that are not settings" if _is_measured(frame, column) else ""
+    measured = not mentions_setting(column) and _is_measured(frame, column)
+    return "numbers that are not settings" if measured else ""
 
 
 def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
@@ -204,18 +219,27 @@ def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
 def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -> str:
     """Say which other column determines a condition, if one does."""
     if plain(column) in _RUN_TITLES:
-        return ""
+        return _reason_as_label(frame, column, others)
     repeats = [
         c
         for c in others
         if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
     ]
-    same = [c for c in repeats if (frame[c] == frame[column]).all()]
+    files = are_checkpoints(frame[column].unique())  # the names of runs that are numbered, too
+    same = [c for c in repeats if files or (frame[c] == frame[column]).all()]
     for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
         finer = frame[other].nunique() >= frame[column].nunique()
         if finer and _determines(frame, other, column):
             return f"determined by {other}"
     return ""
+
+
+def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which condition or data set the name of a run merely repeats, one name for each."""
+    is_name = repeat_name(column) in ("run", None) and not all(map(str.isdigit, frame[column]))
+    known = [c for c in others if plain(c) not in _RUN_TITLES] + id_column(frame)
+    twins = [c for c in known if is_name and _determine_each_other(frame, column, c)]
+    return f"determined by {twins[0]}" if twins else ""
 
 
 def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
@@ -251,6 +275,25 @@ def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
 
 def _levels(frame: pd.DataFrame, column: str) -> int:
     return len(frame[column].unique())
+
+
+def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:
+    """Say that numbers were found in each run, such as an epoch by validation: no parameters.
+
+    Where seeds number runs, lines are told apart without them.
+    """
+    repeats = [name for name in factors if plain(name) in _RUN_TITLES]
+    if not repeats or column in repeats:
+        return ""
+    cell = [c for c in ("detector", "id", "ood", "metric") if c in frame.columns]
+    others = [c for c in factors if c != column and c not in repeats and _is_shared(frame, c)]
+    told = not frame.duplicated([*cell, *repeats, *others]).any()
+    return "found in each run" if told else ""
+
+
+def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column is a property of data sets, such as their size."""
+    return any(_determines(frame, name, column) for name in id_column(frame))
 
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
@@ -303,8 +346,15 @@ def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
 
 def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column holds numbers that hardly repeat, which no setting does."""
-    levels = frame[column].unique()
+    levels = [level for level in frame[column].unique() if level != NOT_GIVEN]
     fine = sum("." in level or "," in level for level in levels)
     many = len(levels) > 12 and 2 * fine > len(levels)
     exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)
-    return bool((many or exact) and numeric_share(levels) == 1.0)
+    computed = len(levels) > 2 and 3 * sum(map(_is_computed, levels)) > 2 * len(levels)
+    return bool((many or exact or computed) and numeric_share(levels) == 1.0)
+
+
+def _is_computed(level: str) -> bool:
+    """Whether a number has more digits than people type: 0.81653, but not 0.0001 or 1024."""
+    mantissa = level.casefold().partition("e")[0]
+    return "." in mantissa and len(mantissa.replace(".", "").strip("0-")) > _TYPED

@@ -16,7 +16,8 @@ _MOST = 50  # levels that are looked at
 _ENDS = r"(?:[\W_].*)?"
 _BEST_FIRST = (
     re.compile(rf"(?i)test(?:ing)?{_ENDS}"),
-    re.compile(rf"(?i)(?:val|valid(?:ation)?|dev|eval(?:uation)?|holdout){_ENDS}"),
+    re.compile(rf"(?i)(?:eval(?:uation)?|holdout){_ENDS}"),  # as some call it beside dev
+    re.compile(rf"(?i)(?:val|valid(?:ation)?|dev){_ENDS}"),
     re.compile(rf"(?i)train(?:ing)?{_ENDS}"),
 )
 
@@ -24,7 +25,7 @@ _BEST_FIRST = (
 def on_test_data(
     frame: pd.DataFrame, chosen: Collection[str], said: str, notes: list[str]
 ) -> pd.DataFrame:
-    """Keep the lines on test data where a column says which are; else those on validation data.
+    """Keep the lines on test data where a column says which are; else those on the next best.
 
     A column of which the user says what it is stays whole.
     """

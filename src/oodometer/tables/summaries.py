@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.factors import plain
+from oodometer.factors import by_title, plain
 from oodometer.tables.data_names import is_set
 from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model
 
@@ -20,8 +22,19 @@ _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
 Array = NDArray[np.float64]
 
 
-def without_summaries(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Leave out what is a mean, a rank, a gain ... of the others, and say which."""
+def without_summaries(
+    long: pd.DataFrame, notes: list[str], factors: Mapping[str, str] = MappingProxyType({})
+) -> pd.DataFrame:
+    """Leave out what is a mean, a rank, a gain ... of the others, and say which.
+
+    `factors` are further columns with their titles: repeats, and parts of data sets, may have
+    lines of means among them; a condition may well be called mean.
+    """
+    for column, title in factors.items():
+        levels = [str(level) for level in long[column].unique()]
+        named = [level for level in levels if is_average(level) or plain(level) in SUMMARIES]
+        if by_title(title, levels).kind in ("repeat", "part") and len(named) < len(levels):
+            long = _left_out(long, column, named, f"summaries over {title}", notes)
     for axis in [name for name in ("id", "ood", "detector") if name in long.columns]:
         names = [str(name) for name in long[axis].unique()]
         if len(names) < 2:

@@ -15,6 +15,7 @@ from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, 
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     ID_TITLES,
+    INSIDE,
     MEANS,
     OOD_TITLES,
     OTHER_STATISTICS,
@@ -35,6 +36,8 @@ _SETS = OOD_TITLES | ID_TITLES
 _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
+_TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
+_CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -57,6 +60,7 @@ def titled_results(
     kinds = _by_statistic(named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
+    _name_cutoffs(roles)
     _choose_bests(roles, kinds["best"])
     _choose_means(roles, kinds["mean"])
     _part_qualifiers(roles, kinds["spread"])
@@ -76,8 +80,9 @@ def _by_statistic(named: Mapping[str, str], roles: Roles, general: bool) -> dict
     """Tell values, means, spreads and best values apart; leave out what is not to be read."""
     kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
     chosen = {metric for metric, _ in roles.measured.values()}
+    inside = {metric for c, metric in named.items() if plain(_statistic_of(c)[1]) in INSIDE}
     for column, metric in named.items():
-        statistic, what = _statistic_of(column)
+        statistic, what = _statistic_of(column, beside_inside=metric in inside)
         if metric == "" or (metric in GENERAL and not general):
             if plain(column) not in COVARIATE_TITLES:
                 roles.ignored[column] = OTHER_METRIC
@@ -116,12 +121,16 @@ def _are_general(
 
 
 def _statistic_of(
-    column: str,
+    column: str, *, beside_inside: bool = False
 ) -> tuple[Literal["spread", "other", "mean", "best", "value"], str]:
-    """Return which statistic of a metric a title names, and what it is of."""
+    """Return which statistic of a metric a title names, and what it is of.
+
+    "ood" says nothing, unless other columns are about data like those of training.
+    """
     named = metric_named(column) is not None
     words = (without_metric(column) if named else _AP.sub(" ", column).replace("_", " ")).split()
-    what = " ".join(w for w in words if plain(w) not in (MEANS | SPREADS | {"best", "ood"}))
+    left_out = MEANS | SPREADS | {"best"} | (set() if beside_inside else {"ood"})
+    what = " ".join(w for w in words if plain(w) not in left_out)
     said = {plain(word) for word in words}
     if said & SPREADS:
         return "spread", what
@@ -144,8 +153,8 @@ def _require_detection(named: _Named, roles: Roles) -> None:
 
 
 def _choose_bests(roles: Roles, bests: _Named) -> None:
-    """Take the best of several looks for a result only where nothing else is stated."""
-    named = {metric for metric, _ in roles.measured.values()}
+    """Take the best of several looks for a result only where no other is stated on such data."""
+    named = {m for m, what in roles.measured.values() if not _TRAINING.search(what)}
     for column, (metric, what) in bests.items():
         if metric in named:
             roles.ignored[column] = OTHER_STATISTIC
@@ -169,6 +178,16 @@ def _choose_means(roles: Roles, means: _Named) -> None:
             roles.measured[column] = (metric, what)
         else:
             roles.ignored[column] = MEAN_OF_OTHERS
+
+
+def _name_cutoffs(roles: Roles) -> None:
+    """Take precision@5 and precision@10 for two metrics, not for one on two data sets."""
+    for column, (metric, what) in roles.measured.items():
+        cut = _CUTOFF.search(column)
+        if metric in GENERAL and cut is not None and what == cut[1]:
+            name = f"@{what} {metric}"
+            roles.own[name] = MEASURES[metric]._replace(name=name)
+            roles.measured[column] = (name, "")
 
 
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:

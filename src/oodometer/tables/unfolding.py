@@ -18,14 +18,35 @@ _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FP
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
+_FOLD = re.compile(r"split(\d+)_test_(\w+)")
+_OF_SEARCH = re.compile(r"(?:split\d+|mean|std|rank)_\w+|param_|iter$|n_resources$")
 _PROSE = 8  # spaces: a sentence with "vs" in it
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
 def unfolded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread."""
-    frame = _split_tuples(_split_pairs(frame, notes), notes)
+    frame = _split_tuples(_split_pairs(_split_searches(frame, notes), notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
+
+
+def _split_searches(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Return a row per configuration and fold of what scikit-learn's searches write.
+
+    Means, spreads and ranks over folds say no more, nor do columns of single parameters.
+    """
+    import pandas as pd
+
+    folds = {c: found for c in map(str, frame.columns) if (found := _FOLD.fullmatch(c))}
+    if "params" not in frame.columns or len({found[1] for found in folds.values()}) < 2:
+        return frame
+    own = [c for c in map(str, frame.columns) if not _OF_SEARCH.match(c) and c != "params"]
+    parts = []
+    for number in dict.fromkeys(found[1] for found in folds.values()):
+        results = {f"test_{m[2]}": frame[c] for c, m in folds.items() if m[1] == number}
+        parts.append(frame[own].assign(configuration=frame["params"], fold=number, **results))
+    notes.append("results of a search by scikit-learn: each configuration has a row per fold")
+    return pd.concat(parts, ignore_index=True)
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

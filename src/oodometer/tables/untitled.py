@@ -48,6 +48,7 @@ _REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)pa
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
+_VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
 
 
@@ -69,6 +70,8 @@ def untitled_results(
         measured = _any_numbers(frame, cells, roles)
     measured = _of_runs(_without_statistics(measured, roles), frame, roles)
     _require_one_split(measured, roles)
+    if roles.metric is not None:
+        measured = _of_lines(measured, roles)
     measured = _of_one_size(_alike(measured, roles, asked=asked), cells, roles, bounded)
     if bounded and not asked:
         _require_one_form(measured, cells, roles)
@@ -101,6 +104,20 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         return measured
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
     return [column for column in measured if column not in means]
+
+
+def _of_lines(measured: list[str], roles: Roles) -> list[str]:
+    """Return the column that holds what each line names, called value or score; or ask which."""
+    called = {c: {plain(word) for word in re.split(r"[\W_]+", c)} & _VALUES for c in measured}
+    values = [column for column, words in called.items() if words]
+    if len(values) > 1 and not any(map(is_known, measured)):
+        options = [roles.option(ignore=", ignore=".join(v for v in values if v != kept))
+                   for kept in values[:2]]  # fmt: skip
+        raise UserError(
+            f"{' and '.join(map(repr, values[:2]))} may hold what each line names as its metric: "
+            f"say which is left out, with {' or '.join(options)}."
+        )
+    return values or measured
 
 
 def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str]:
@@ -293,10 +310,10 @@ def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
         return True
     if any(cell.percent for cell in cells):
         return not mentions_setting(column)
-    if _repeats(cells):
-        return False
+    if plain(column) == "value":
+        return may
     fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
-    return may and (fine or plain(column) == "value")
+    return may and fine and not _repeats(cells)
 
 
 def _repeats(cells: Sequence[Cell]) -> bool:

@@ -36,7 +36,40 @@ def _records(content: Json) -> list[Line] | None:
     """A list of objects, one per line."""
     if not isinstance(content, list) or not _are_objects(content):
         return None
+    inside = [_list_inside(entry) for entry in content]
+    if content and all(inside) and len(set(inside)) == 1:
+        return [line for entry in content for line in _lines_inside(entry, str(inside[0]))]
     return [_flat(entry) for entry in content]
+
+
+def _list_inside(entry: Line) -> str | None:
+    """Return the name of the only list of objects in one, such as the results of a model."""
+    lists = {name: value for name, value in entry.items() if isinstance(value, list) and value}
+    named = [name for name, value in lists.items() if _are_objects(value)]
+    return named[0] if len(named) == 1 and len(entry) > 1 else None
+
+
+def _lines_inside(entry: Line, name: str) -> list[Line]:
+    """Return the lines of the list inside an object, each with what the object tells of it.
+
+    Metrics beside the list, such as those of a baseline, are no results of its lines.
+    """
+    about = _prefixed({key: value for key, value in entry.items() if key != name})
+    known = {key: value for key, value in about.items() if not metric_named(key)}
+    inner = entry[name]
+    assert isinstance(inner, list)
+    return [known | _prefixed(line) for line in inner]
+
+
+def _prefixed(entry: Line) -> Line:
+    """Lift what stands in inner objects, by its whole name: model name, dataset name."""
+    flat: Line = {}
+    for name, value in entry.items():
+        if isinstance(value, dict):
+            flat |= {f"{name} {key}": lifted for key, lifted in _prefixed(value).items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _pandas(content: Json) -> list[Line] | None:
@@ -81,6 +114,21 @@ def _among_facts(content: Json) -> list[Line] | None:
     return _with_facts(records[0], content) if len(records) == 1 else None
 
 
+def _groups(content: Json) -> list[Line] | None:
+    """An object of several lists of like lines, each under the name of its group."""
+    if not isinstance(content, dict):
+        return None
+    lists = {name: value for name, value in content.items() if isinstance(value, list) and value}
+    groups = {name: value for name, value in lists.items() if _are_objects(value)}
+    if len(groups) < 2 or len(groups) < len(lists):
+        return None
+    lines = {name: _records(value) or [] for name, value in groups.items()}
+    first, *others = [set(line) for each in lines.values() for line in each]
+    if any(2 * len(first & keys) < len(first) for keys in others):
+        return None  # tables of different things
+    return [{"column 1": name, **line} for name, each in lines.items() for line in each]
+
+
 def _one_run(content: Json) -> list[Line] | None:
     """An object with the results of one run, among its settings."""
     if not isinstance(content, dict):
@@ -110,7 +158,8 @@ def _names_inside_names(content: Json) -> list[Line] | None:
 
 # In the order in which they are tried.
 _SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
-    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _one_run, _names_inside_names,
+    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run,
+    _names_inside_names,
 )  # fmt: skip
 
 
@@ -130,6 +179,7 @@ def _with_facts(content: Json, facts: Line) -> list[Line] | None:
     lines = json_lines(content)
     told = {name: value for name, value in facts.items() if not isinstance(value, list)}
     known = _flat({name: value for name, value in told.items() if _is_fact(name, value)})
+    known = {name: value for name, value in known.items() if not isinstance(value, list)}
     return None if lines is None else [{**known, **line} for line in lines]
 
 

@@ -1,0 +1,87 @@
+"""Columns of one metric that may be forms of it, or results on other data: asked about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.factors import plain
+from oodometer.tables.content import are_runs
+from oodometer.tables.data_names import is_corruption, is_data
+from oodometer.tables.measures import base_metric, main_first
+from oodometer.tables.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
+from oodometer.tables.roles import ALL, Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
+_SHOWN = 3  # columns that a question names
+_NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
+
+
+def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
+    """Ask which column of the main metric decides, where their words are not those of data sets.
+
+    Such are raw_ece and calibrated_ece beside columns of models and data sets, and frame_f1 and
+    event_f1. Words that a person would take for data sets are read as such.
+    """
+    settled = roles.wide or roles.main or ALL in roles.chosen or roles.metric is not None
+    if settled or roles.detector is None:
+        return
+    main = base_metric(main_first(metric for metric, _ in roles.measured.values())[0])
+    forms = {
+        column: _words(metric, what, main)
+        for column, (metric, what) in roles.measured.items()
+        if base_metric(metric) == main
+    }
+    said = [words for words in forms.values() if words]
+    named = any(metric == main and what for metric, what in roles.measured.values())
+    if not named or len(said) < 2 or are_runs(said) or not _may_be_forms(frame, said, roles):
+        return
+    raise UserError(
+        f"{_listed(forms)} may be forms of {main}, or results on other data: say which decides, "
+        f"with {_options(forms, main, roles)}, or average them with {roles.option(condition=ALL)}."
+    )
+
+
+def _words(metric: str, what: str, main: str) -> str:
+    """What a column says besides its metric: event of event F1."""
+    return f"{metric.removesuffix(main).strip()} {what}".strip()
+
+
+def _may_be_forms(frame: pd.DataFrame, said: Sequence[str], roles: Roles) -> bool:
+    """Whether words mostly say which form, or a column names the data sets already."""
+    if any(is_data(text) or is_corruption(text) or _NUMBERED.fullmatch(text) for text in said):
+        return False
+    titled = [c for c in frame.columns if plain(c) in _SETS]
+    sets = [c for c in (roles.id, roles.ood, *titled) if c and len(frame[c].unique()) > 1]
+    words = [text.split() for text in said]
+    common = set.intersection(*map(set, words))
+    qualified = [any(_is_form(word) for word in part if word not in common) for part in words]
+    return bool(sets) or 2 * sum(qualified) >= len(said) or _are_crossed(words)
+
+
+def _are_crossed(words: Sequence[Sequence[str]]) -> bool:
+    """Whether two choices make the names: traditional or fair, of frames or of roles."""
+    firsts, lasts = {part[0] for part in words}, {part[-1] for part in words}
+    pairs = {tuple(part) for part in words}
+    crossed = len(pairs) == len(firsts) * len(lasts) and min(len(firsts), len(lasts)) > 1
+    return crossed and all(len(pair) == 2 for pair in pairs)
+
+
+def _is_form(word: str) -> bool:
+    return is_qualifier(word) or plain(word) in INSIDE
+
+
+def _listed(forms: Mapping[str, str]) -> str:
+    *first, last = [repr(column) for column in list(forms)[: _SHOWN + 1]]
+    more = len(forms) > _SHOWN + 1
+    return f"{', '.join([*first, last])}, …" if more else f"{', '.join(first)} and {last}"
+
+
+def _options(forms: Mapping[str, str], main: str, roles: Roles) -> str:
+    role = main.replace(" ", "_")
+    return " or ".join(roles.option(**{role: column}) for column in list(forms)[:_SHOWN])
