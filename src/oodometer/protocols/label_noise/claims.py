@@ -287,11 +287,11 @@ def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
         f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons[:8]
     )
     firsts = list(dict.fromkeys(comparison.first for comparison in comparisons))
-    text = (
-        f"{firsts[0]} has the highest median AUROC whatever the labels"
-        if len(firsts) == 1
-        else f"The best detector depends on the labels: {listing(firsts[:5])}"
-    )
+    text = f"The best detector depends on the labels: {listing(firsts[:5])}"
+    if len(firsts) == 1:
+        text = f"{firsts[0]} has the highest median AUROC whatever the labels"
+    elif verdict == "undecided":
+        text = f"With other labels another detector has the highest median AUROC: {listing(firsts[:5])}"
     if verdict == "undecided":
         unsure = sum(bool(comparison.tied) for comparison in comparisons)
         kinds = f"{unsure} of {len(comparisons)} kinds of labels"

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import LEVEL, SHOWN, count
@@ -35,6 +37,8 @@ class _Observed:
         spread = float(self._shared.error[first, second]) * math.sqrt(runs)
         prior = float(self._shared.df[first, second]) - (runs - 1.0)
         pair = self.field.oriented(first), self.field.oriented(second)
+        if np.array_equal(*pair):
+            return RunsNeeded(runs=None, low=None, high=None, effect=0.0, spread=0.0)
         return runs_needed(
             *pair, level=level, power=power, comparisons=many, shared=(spread, prior)
         )
@@ -121,7 +125,16 @@ def in_short(found: Mapping[str, RunsNeeded], best: str, tied: Sequence[str]) ->
 def _said(needed: RunsNeeded) -> str:
     if needed.runs is None:
         return f"more than {MOST_RUNS:,} runs"
-    return f"about {needed.runs:,} runs"
+    return f"about {_rounded(needed.runs):,} runs"
+
+
+def _rounded(runs: int) -> int:
+    """Two digits of what is an estimate.
+
+    >>> _rounded(39), _rounded(3034)
+    (39, 3000)
+    """
+    return runs if runs < 100 else int(float(f"{runs:.1e}"))
 
 
 def _range(needed: RunsNeeded) -> str:

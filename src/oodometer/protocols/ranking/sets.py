@@ -270,7 +270,8 @@ def lost_sets(contest: Contest) -> dict[str, Estimate]:
     for name, pairwise in contest.on_sets.items():
         row = int(np.argmax(pairwise.means))
         best, strict = pairwise.intervals(LEVEL)[row], pairwise.intervals(1.0 - SIGNIFICANT / many)
-        looks_better = best.low > CHANCE and best.value > NEAR_CHANCE
+        sure = best.low > CHANCE or contest.is_undecidable
+        looks_better = sure and best.value > NEAR_CHANCE
         if not looks_better and max(own.low for own in strict) <= CHANCE:
             lost[name] = strict[row]
     return lost

@@ -14,7 +14,7 @@ import numpy as np
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.differences import compare_values, has_shares
+from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values, has_shares
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
 from oodometer.stats.averaging import average_over_sets
@@ -163,6 +163,11 @@ class Contest:
         """Whether only the leader can be the best, in the main scope."""
         return self.main is not None and self.main.board.is_decided
 
+    @property
+    def is_undecidable(self) -> bool:
+        """Whether there are two cases, which decide nothing whatever they are."""
+        return self.values.shape[1] == FEWEST_FOR_T - 1
+
     @cached_property
     def order(self) -> Floats:
         """(detectors, cases): rank, 1 = best."""
@@ -283,5 +288,8 @@ def _of_one(field: Cases) -> str:
     """Where means come from, if outlier sets are the cases."""
     if field.unit in ("run", "data set"):
         return ""
-    stated = "spread" in field.results.frame.columns
-    return ", by the stated means" if stated else " in this single run"
+    if "spread" in field.results.frame.columns:
+        return ", by the stated means"
+    if len(field.cells.ids) > 1 and field.set_word == "outlier set":
+        return f", with one run on each of {len(field.cells.ids)} data sets"
+    return " in this single run"
