@@ -960,11 +960,11 @@ def summarized(findings: list[Finding], lines: int = 20) -> str:
 
 def test_answers_that_decide_something_come_before_those_that_do_not():
     reading = tuple((f"fact {n}", "read") for n in range(7))
-    first = Finding("ranking", "t", "q", (Claim("a is best.", "holds"),), answer="Use a.",
+    first = Finding("ranking", "t", "q", (Claim("a is best.", "holds", ""),), answer="Use a.",
                     reading=reading)  # fmt: skip
-    open_ = Finding("robustness", "t", "q", (Claim("Who varies?", "undecided"),),
+    open_ = Finding("robustness", "t", "q", (Claim("Who varies?", "undecided", ""),),
                     answer="Who varies least stays open. " * 5)  # fmt: skip
-    metrics = Finding("metric_agreement", "t", "q", (Claim("It depends.", "flips"),),
+    metrics = Finding("metric_agreement", "t", "q", (Claim("It depends.", "flips", ""),),
                       answer="The best detector depends on the metric. " * 3)  # fmt: skip
     text = summarized([first, open_, metrics])
     assert text.startswith("Use a.\nThe best detector depends on the metric.")
@@ -974,6 +974,6 @@ def test_answers_that_decide_something_come_before_those_that_do_not():
 def test_the_first_answer_is_not_cut_before_claims_are():
     reading = tuple((f"fact {n}", "word " * 30) for n in range(7))
     answer = "No clear winner: " + "a very long name, " * 15 + "and others are not separable."
-    claims = tuple(Claim(f"Claim {n} is true of much.", "holds") for n in range(5))
+    claims = tuple(Claim(f"Claim {n} is true of much.", "holds", "") for n in range(5))
     text = summarized([Finding("r", "t", "q", claims, answer=answer, reading=reading)])
     assert " ".join(text.split()).startswith(answer) and len(text.splitlines()) <= 20
