@@ -357,7 +357,7 @@ def test_only_shares_are_written_in_points():
     errors = Results(results.frame, ("seed",), "RMSE", higher_is_better=False, is_share=False)
     finding = ranking_of(errors, np.random.default_rng(0))
     first = finding.claims[0]
-    assert first.text.startswith("d6 has the lowest mean RMSE") and "d6 − d5: +0." in first.evidence
+    assert first.text.startswith("d6 has the lowest mean RMSE") and "d5 − d6: +0." in first.evidence
     assert not any("points" in c.evidence for c in finding.claims)
 
 
@@ -586,3 +586,14 @@ def test_detectors_that_agree_in_every_run_are_not_counted_in_runs():
               "vim": 0.7 + rng.normal(0, 0.01, 4)}  # fmt: skip
     texts = [claim.text for claim in told(values, seed=range(4))["ranking"].claims]
     assert "No number of runs would separate msp from odin: they agree in every run." in texts
+
+
+def test_a_difference_of_a_metric_that_should_be_low_is_a_subtraction():
+    finding = ranking_of(measured(0, runs=5, sets=3, higher=False), np.random.default_rng(0), "d5")
+    means = {str(row[0]): row[1].value for row in finding.tables[0].rows}
+    assert finding.claims[0].text.startswith("d5, declared")
+    said = re.findall(r"(d\d) − (d\d): ([+−][\d.]+) points", finding.claims[0].evidence)
+    assert len(said) > 2
+    for one, other, points in said:
+        difference = 100 * (means[one] - means[other])
+        assert float(points.replace("−", "-")) == pytest.approx(difference, abs=0.06)

@@ -63,7 +63,7 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         text += "" if verdict == "holds" else ", but not every lead is significant"
         return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
     evidence = "; ".join(
-        f"{other} − {leader} on {name}: {contest.subject.said(on_sets[name][other])}"
+        f"{contest.subject.minus(other, leader)} on {name}: {contest.subject.said(on_sets[name][other])}"
         for name, other in list((beaten or ahead).items())[:SHOWN]
     )
     if beaten:
@@ -224,7 +224,7 @@ def _other_leaders(
     ]
     told = "; ".join(parts)
     evidence = "; ".join(
-        f"{changed[name]} − {leader} without {name}: {contest.subject.said(found[name])}"
+        f"{contest.subject.minus(changed[name], leader)} without {name}: {contest.subject.said(found[name])}"
         for name in shown[:2]
     )
     evidence += f"; the leader changes without {len(changed)} of {len(contest.set_means)} {word}s"

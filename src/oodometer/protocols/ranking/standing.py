@@ -46,6 +46,14 @@ class Subject:
         """The word for the best."""
         return "highest" if self.sign > 0 else "lowest"
 
+    def minus(self, one: str, other: str) -> str:
+        """Name a difference that is positive if the one is better, as one of the metric's values.
+
+        >>> Subject("FPR95", "", sign=-1).minus("knn", "msp")
+        'msp − knn'
+        """
+        return f"{one} − {other}" if self.sign > 0 else f"{other} − {one}"
+
     def said(self, difference: Difference) -> str:
         """Write a difference, higher is better, with its interval and its adjusted p-value."""
         return points_and_p(difference, are_shares=self.are_shares)
