@@ -71,11 +71,11 @@ def _missing(lines: Sequence[str]) -> Iterator[Text]:
 def _answers(console: Console, findings: Sequence[Finding], width: int, lines: int) -> list[Text]:
     """The answers of all findings, the first in bold, and an empty line; cut to the room.
 
-    After the first come those of findings that decide something. An answer that does not fit at all
-    is left to the report, as claims are.
+    After the first come those of findings that decide something. An answer that does not fit at
+    all is left to the report, as claims are.
     """
     given = [finding.answer for finding in findings[:1] if finding.answer]
-    given += [finding.answer for finding in sorted(findings[1:], key=_is_all_open) if finding.answer]
+    given += [finding.answer for finding in sorted(findings[1:], key=_certainty) if finding.answer]
     room = max(1, lines - 1)
     most = max(room, room + _LEAST_CLAIMS - _LEAST_BESIDE_FIRST)
     shown: list[Text] = []
@@ -158,8 +158,10 @@ def _is_open(claim: Claim) -> bool:
     return claim.verdict == "undecided"
 
 
-def _is_all_open(finding: Finding) -> bool:
-    return all(map(_is_open, finding.claims))
+def _certainty(finding: Finding) -> int:
+    """Findings with something stable come first, then those with something unstable."""
+    verdicts = ("holds", "flips", "undecided")
+    return min((verdicts.index(claim.verdict) for claim in finding.claims), default=len(verdicts))
 
 
 def _reading(console: Console, facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:

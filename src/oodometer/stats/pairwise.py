@@ -30,8 +30,8 @@ from oodometer.stats.values import run_values, table_values
 Sources = tuple[int, ...]
 
 ROUNDING = 1e-12  # of the largest value: a spread below is none
-# Training runs that decide: with two that agree by chance, test samples alone would judge, and one of
-# eight equal detectors would differ significantly from another in up to 23% of simulated worlds.
+# Training runs that decide: with two that agree by chance, test samples alone would judge, and one
+# of eight equal detectors would differ significantly from another in up to 23% of simulated worlds.
 FEWEST_RUNS = 3
 USUAL = 0.95  # level at which differences without any spread get what the samples could hide
 

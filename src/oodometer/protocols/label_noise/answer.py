@@ -79,6 +79,5 @@ def say_winner(comparisons: Sequence[Comparison]) -> str:
     if len(where) == 1:
         return f"{best} stays first whatever the labels, but its lead is not significant {kinds}."
     named = listing(list(where)) if len(where) < SHOWN else f"{len(where)} detectors"
-    return (
-        f"In median AUROC, {named} take turns as the best, but the leads are not significant {kinds}."
-    )
+    turns = f"In median AUROC, {named} take turns as the best"
+    return f"{turns}, but the leads are not significant {kinds}."

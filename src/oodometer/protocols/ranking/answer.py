@@ -39,8 +39,8 @@ def answer(
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
     if contest.main is None:
         return (
-            f"{_best(contest)} {contest.subject.metric}, but a single value of each detector cannot "
-            "say how certain that is."
+            f"{_best(contest)} {contest.subject.metric}, but a single value of each detector "
+            "cannot say how certain that is."
         )
     cases = contest.values.shape[1]
     tried = count(cases, contest.case) if cases > 1 else "these test samples"

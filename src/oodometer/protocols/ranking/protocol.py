@@ -160,7 +160,11 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         missing=missing_lines(table.missing, len(field.names)),
         facts=notes.value_facts(field, ours),
         answer=answer(
-            contest, on_sets, without, needed, factors.flips,
+            contest,
+            on_sets,
+            without,
+            needed,
+            factors.flips,
             is_second="runs" in table.frame.columns,
         ),
     )

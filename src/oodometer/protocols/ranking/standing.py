@@ -174,7 +174,7 @@ class Contest:
     @property
     def is_undecidable(self) -> bool:
         """Whether there are two cases, which decide nothing whatever they are."""
-        return self.values.shape[1] == FEWEST_FOR_T - 1
+        return len(self.values.T) == FEWEST_FOR_T - 1
 
     @cached_property
     def order(self) -> Floats:
