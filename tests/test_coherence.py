@@ -337,7 +337,8 @@ def left_out(values):
     is_told = any("without" in c.text and c.verdict == "flips" for c in told)
     assert is_told == ("Without" in finding.answer)
     if is_told:
-        assert finding.answer.endswith("On s0 or s1, b is better. Without s2, b leads.")
+        assert finding.answer.startswith("On average, use a: ")
+        assert finding.answer.endswith("On s0 and s1, b is better. Without s2, b leads.")
     return told
 
 
@@ -598,3 +599,14 @@ def test_a_difference_of_a_metric_that_should_be_low_is_a_subtraction():
     for one, other, points in said:
         difference = 100 * (means[one] - means[other])
         assert float(points.replace("−", "-")) == pytest.approx(difference, abs=0.06)
+
+
+def test_who_is_left_out_for_having_seen_outliers_is_not_among_no_detector():
+    rng = np.random.default_rng(0)
+    rows = [ScoreRow("a", name, "", data, rng.normal(size=99))
+            for name in ("msp", "knn") for data in ("id", "x")]  # fmt: skip
+    rows += [ScoreRow("a", "score_svm", "on=x", data, rng.normal(size=99), learned_from="x")
+             for data in ("id", "x")]  # fmt: skip
+    guessing = ScoreTable("id", tuple(rows), {"a": {}})
+    answer = ranking(guessing, np.random.default_rng(0)).answer
+    assert answer.startswith("None of the compared detectors is significantly better than chance")

@@ -22,7 +22,7 @@ _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
 _MOST_MISSING, _LONGEST_REASON = 3, 240  # reasons why something is missing, and their letters
 _LEAST_CLAIMS = 4  # lines of claims that answers leave room for
-_LEAST_BESIDE_FIRST = 2  # the same of the first answer, which is told as far as possible
+_LEAST_BESIDE_FIRST = 3  # the same of the first answer, which is told as far as possible
 _MOST_ROWS = 10  # of the leaderboard
 
 

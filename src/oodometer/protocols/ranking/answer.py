@@ -51,7 +51,9 @@ def answer(
         return f"{none} is significantly better than chance{sets}: these results recommend none."
     parts = [
         *(_declared(contest.ours, contest.main) if contest.ours else ()),
-        _too_few(contest) if contest.is_undecidable else _scoped(contest.main, tried, is_second),
+        _too_few(contest)
+        if contest.is_undecidable
+        else _scoped(contest.main, tried, is_second, rests_on_one=bool(without.sure)),
         *(claim.text for claim in flips[:_WINNERS]),
         *filter(None, [in_short(needed, contest.leader, contest.main.tied) if not flips else ""]),
         *_on_lost(list(lost), contest.set_word),
@@ -60,7 +62,7 @@ def answer(
             contest.set_word,
             "On {sets}, {winner} is better.",
         ),
-        *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads."),
+        *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads.", "or"),
     ]
     if is_trained_once:
         parts.append("One training run cannot say whether that survives retraining.")
@@ -82,9 +84,14 @@ def _too_few(contest: Contest) -> str:
     )
 
 
-def _scoped(standing: Standing, tried: str, is_second: bool) -> str:
-    """Say whom to use, and first where, if the page recommends another choice elsewhere."""
+def _scoped(standing: Standing, tried: str, is_second: bool, rests_on_one: bool) -> str:
+    """Say whom to use, and first where, if the page recommends another choice elsewhere.
+
+    A mean that rests on a single set is no more than a mean: another may be better on most sets.
+    """
     told = choice(standing, tried)
+    if rests_on_one and not standing.tied:
+        return f"On average, {told[0].lower()}{told[1:]}"
     if not is_second or not standing.tied:
         return told
     scope = standing.scope
@@ -140,13 +147,15 @@ def _on_lost(lost: Sequence[str], word: str) -> list[str]:
     return [f"On {few(lost, word)}, no detector is significantly better than chance."]
 
 
-def _by_winner(winners: Mapping[str, str], word: str, sentence: str) -> list[str]:
+def _by_winner(
+    winners: Mapping[str, str], word: str, sentence: str, joined: str = "and"
+) -> list[str]:
     """Tell who wins on which sets, the most frequent winners first."""
     sets: dict[str, list[str]] = {}
     for name, winner in winners.items():
         sets.setdefault(winner, []).append(name)
     often = sorted(sets, key=lambda winner: -len(sets[winner]))
     return [
-        sentence.format(sets=few(sets[winner], word, "or"), winner=winner)
+        sentence.format(sets=few(sets[winner], word, joined), winner=winner)
         for winner in often[:_WINNERS]
     ]

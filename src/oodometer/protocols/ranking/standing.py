@@ -206,7 +206,8 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     runs, names, sets = len(field.training_runs), field.detectors, field.table.ood
     many = runs > 1
     over = f"over {count(len(sets), 'outlier set')}{_of_compared(names, field.unranked)}"
-    subject = Subject("AUROC", over, is_whole=not field.unranked)
+    left_out = [*field.unranked, *field.table.fitted_on_outliers]
+    subject = Subject("AUROC", over, is_whole=not left_out)
 
     sources = [field.sources[name] for name in names]
 
