@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from oodometer.analysis import analyze
 from oodometer.errors import UserError
@@ -121,6 +122,10 @@ def check_answer(finding: Finding) -> None:
     board = next(table for table in finding.tables if table.name == "leaderboard")
     able = [str(row[0]) for row in board.rows if row[2] == "yes"]
     sentence = finding.answer.split(". ")[0].rstrip(".")
+    if "two " in sentence:
+        assert re.match(rf"{able[0]} has the best mean .*, but two (training )?runs are", sentence)
+        assert len(able) == len(board.rows)
+        return
     if sentence.startswith("No detector stands out"):
         assert len(able) == len(board.rows) > 4
         assert f": {able[0]} has the best mean" in sentence
@@ -332,7 +337,8 @@ def left_out(values):
     is_told = any("without" in c.text and c.verdict == "flips" for c in told)
     assert is_told == ("Without" in finding.answer)
     if is_told:
-        assert finding.answer.endswith("On s0 or s1, b is better. Without s2, b leads.")
+        assert finding.answer.startswith("On average, use a: ")
+        assert finding.answer.endswith("On s0 and s1, b is better. Without s2, b leads.")
     return told
 
 
@@ -352,7 +358,7 @@ def test_only_shares_are_written_in_points():
     errors = Results(results.frame, ("seed",), "RMSE", higher_is_better=False, is_share=False)
     finding = ranking_of(errors, np.random.default_rng(0))
     first = finding.claims[0]
-    assert first.text.startswith("d6 has the lowest mean RMSE") and "d6 − d5: +0." in first.evidence
+    assert first.text.startswith("d6 has the lowest mean RMSE") and "d5 − d6: +0." in first.evidence
     assert not any("points" in c.evidence for c in finding.claims)
 
 
@@ -484,3 +490,123 @@ def test_what_is_compared_is_what_the_finding_compares():
     assert finding.protocol == "unpaired" and runs == 10
     compared = "each detector by its own runs on both outlier sets: 10 of 16 runs of detectors"
     assert dict(finding.reading)["compared"] == compared
+
+
+# ---- several answers on one page -----------------------------------------------------------------
+
+
+def test_the_declared_detector_is_not_told_apart_by_two_rules():
+    """The leader of four data sets is ahead of all others: so is it if it was declared."""
+    means = {"msp": (0.93, 0.94, 0.92, 0.95), "knn": (0.92, 0.915, 0.905, 0.925),
+             "vim": (0.91, 0.925, 0.9, 0.935), "gen": (0.8, 0.81, 0.82, 0.8)}  # fmt: skip
+    frame = pd.DataFrame([{"method": n, "id_dataset": f"data{s}", "AUROC": value}
+                          for n, own in means.items() for s, value in enumerate(own)])  # fmt: skip
+    for ours in ("msp", "vim"):
+        finding = analyze(frame, ours=ours)[0]
+        assert "Use msp: significantly ahead of all 3 others" in finding.answer
+        said = [claim.text for claim in finding.claims]
+        ahead = [text for text in said if text.startswith(f"{ours}, declared in advance, is sig")]
+        open_ = [text for text in said if text.startswith(f"{ours} is not separable")]
+        assert ahead and ("behind msp" in ahead[0] or ours == "msp")
+        assert not any("msp" in text for text in open_)
+        assert finding.answer.startswith("Use msp") == (ours == "msp"), "the same is said once"
+        check_differences(finding)
+
+
+def test_only_the_ranking_says_how_certain_means_are():
+    rng = np.random.default_rng(1)
+    noise = {"msp": 0.012, "knn": 0.006, "vim": 0.02}
+    frame = pd.DataFrame([
+        {"method": n, "id_dataset": f"data{s}", "seed": r, "AUROC": mean + rng.normal(0, noise[n])}
+        for n, mean in {"msp": 0.93, "knn": 0.9, "vim": 0.89}.items()
+        for s in range(5) for r in range(3)
+    ])  # fmt: skip
+    found = {finding.protocol: finding for finding in analyze(frame)}
+    assert found["ranking"].answer.startswith("Use msp: significantly ahead")
+    assert "knn varies least" in found["robustness"].answer
+    assert found["robustness"].answer.endswith(" msp has a better mean AUROC here.")
+
+
+def test_two_training_runs_decide_nothing_about_retraining():
+    for seed in range(3):
+        finding = ranking(scored(seed, runs=2, gap=0.6), np.random.default_rng(0))
+        after = [c for c in finding.claims if "after retraining" in c.text.lower()]
+        assert {c.verdict for c in after} == {"undecided"}
+        assert "two training runs are too few" in finding.answer
+        assert any("2 training runs cannot decide" in caveat for caveat in finding.caveats)
+        models = [c for c in finding.claims if c.text.startswith("On these 2 models")]
+        assert [c.verdict for c in models] == ["holds"]
+
+
+def test_two_runs_do_not_make_a_good_detector_one_that_guesses():
+    good = {"msp": [0.99, 0.8], "energy": [0.4, 0.6], "knn": [0.6, 0.5]}
+    assert "chance" not in told(good, seed=range(2))["ranking"].answer
+    sets = ("id", "far")
+    labels = {"a": {"seed": 0}, "b": {"seed": 1}}
+    rng = np.random.default_rng(0)
+    rows = [
+        ScoreRow(run, name, "", s, rng.normal(size=99) + (s == "far") * shift)
+        for name, shifts in {"msp": (5.0, 1.0), "knn": (0.2, -0.2)}.items()
+        for run, shift in zip(labels, shifts, strict=True) for s in sets
+    ]  # fmt: skip
+    finding = ranking(ScoreTable("id", tuple(rows), labels), np.random.default_rng(0))
+    assert "better than chance" not in finding.answer
+
+
+def test_an_outlier_set_of_two_data_sets_is_one_case():
+    """What is hard for one is hard for the other: twelve numbers are six cases."""
+    rng = np.random.default_rng(0)
+    hard = {f"s{s}": rng.normal(0, 0.02, 2) for s in range(6)}
+    lines = [
+        {"method": n, "id_dataset": data, "ood": s, "AUROC": 0.9 + own[place] + rng.normal(0, 1e-3)}
+        for place, n in enumerate(("msp", "knn")) for data in ("c10", "c100")
+        for s, own in hard.items()
+    ]  # fmt: skip
+    finding = analyze(pd.DataFrame(lines))[0]
+    assert "over 6 outlier sets, with one run on each of 2 data sets" in finding.claims[0].text
+    (claim,) = [c for c in finding.claims if "ranks first on" in c.text]
+    assert "of 6 outlier sets" in claim.text
+    by_set = pd.DataFrame(lines).pivot_table(index="ood", columns="method", values="AUROC")
+    p_value = scipy.stats.ttest_rel(by_set["msp"], by_set["knn"]).pvalue
+    assert f"p = {p_value:.2g}" in finding.claims[0].evidence
+
+
+def test_two_answers_of_one_page_say_what_each_is_about():
+    """By their own runs they differ; on four outlier sets they do not."""
+    cells = {"msp": (96, 90, 95, 91), "knn": (94, 91, 93, 88), "vim": (80, 81, 79, 82)}
+    frame = pd.DataFrame([{"method": n, **{f"set{s}": f"{v}±0.2" for s, v in enumerate(own)}}
+                          for n, own in cells.items()])  # fmt: skip
+    runs, sets = analyze(frame, runs=5, columns="auroc=*")
+    assert runs.answer == "Use msp: significantly ahead of both others after retraining."
+    assert sets.answer.startswith("On other outlier sets like these, use msp or knn: not separable")
+
+
+def test_detectors_that_agree_in_every_run_are_not_counted_in_runs():
+    rng = np.random.default_rng(0)
+    same = 0.9 + rng.normal(0, 0.01, 4)
+    values = {"msp": same, "odin": same, "knn": 0.8 + rng.normal(0, 0.01, 4),
+              "vim": 0.7 + rng.normal(0, 0.01, 4)}  # fmt: skip
+    texts = [claim.text for claim in told(values, seed=range(4))["ranking"].claims]
+    assert "No number of runs would separate msp from odin: they agree in every run." in texts
+
+
+def test_a_difference_of_a_metric_that_should_be_low_is_a_subtraction():
+    finding = ranking_of(measured(0, runs=5, sets=3, higher=False), np.random.default_rng(0), "d5")
+    means = {str(row[0]): row[1].value for row in finding.tables[0].rows}
+    assert finding.claims[0].text.startswith("d5, declared")
+    said = re.findall(r"(d\d) − (d\d): ([+−][\d.]+) points", finding.claims[0].evidence)
+    assert len(said) > 2
+    for one, other, points in said:
+        difference = 100 * (means[one] - means[other])
+        assert float(points.replace("−", "-")) == pytest.approx(difference, abs=0.06)
+
+
+def test_who_is_left_out_for_having_seen_outliers_is_not_among_no_detector():
+    rng = np.random.default_rng(0)
+    rows = [ScoreRow("a", name, "", data, rng.normal(size=99))
+            for name in ("msp", "knn") for data in ("id", "x")]  # fmt: skip
+    rows += [ScoreRow("a", "score_svm", "on=x", data, rng.normal(size=99), learned_from="x")
+             for data in ("id", "x")]  # fmt: skip
+    guessing = ScoreTable("id", tuple(rows), {"a": {}})
+    answer = ranking(guessing, np.random.default_rng(0)).answer
+    assert answer.startswith("None of the compared detectors is significantly better than chance")

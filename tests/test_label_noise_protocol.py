@@ -94,7 +94,7 @@ def test_the_published_schema_finds_clean_labels_by_their_rate():
     assert "which detector is the best with which labels (here msp)" in open_.text
     assert "msp has the highest median AUROC whatever the labels" in open_.evidence
     assert finding.answer.endswith("msp stays first whatever the labels, but its lead is not "
-                                   "significant with both kinds of labels.")  # fmt: skip
+                                   "significant with any kind of labels.")  # fmt: skip
     assert any("Not answered" in caveat for caveat in finding.caveats)
     assert any("over all questions" in caveat for caveat in finding.caveats)
 

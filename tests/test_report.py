@@ -27,6 +27,7 @@ from oodometer.reports.csv_file import csv_report
 from oodometer.reports.drawing.figures import NARROW, WIDE
 from oodometer.reports.drawing.palette import DARK, HUES, LIGHT, STEPS
 from oodometer.reports.drawing.scales import Scale, ticks, value_range
+from oodometer.reports.text import summary
 from oodometer.reports.verdicts import BADGES
 from oodometer.reports.words import rounded, shorten, show_rows, text_width, wrap
 
@@ -949,3 +950,30 @@ def test_no_line_of_a_diagram_of_ranks_crosses_another():
         bars = [b for b in root.iter("line") if "joint" in b.attrib["class"]]
         assert len(bars) == 2 and [len(g.findall("circle")) for g in root.iter("g")
                                    if g.find("line") in bars] == [3, 7]  # fmt: skip
+
+
+def summarized(findings: list[Finding], lines: int = 20) -> str:
+    console = Console(width=80, file=io.StringIO(), color_system=None)
+    console.print(summary(findings, lines=lines))
+    return console.file.getvalue()
+
+
+def test_answers_that_decide_something_come_before_those_that_do_not():
+    reading = tuple((f"fact {n}", "read") for n in range(7))
+    first = Finding("ranking", "t", "q", (Claim("a is best.", "holds", ""),), answer="Use a.",
+                    reading=reading)  # fmt: skip
+    open_ = Finding("robustness", "t", "q", (Claim("Who varies?", "undecided", ""),),
+                    answer="Who varies least stays open. " * 5)  # fmt: skip
+    metrics = Finding("metric_agreement", "t", "q", (Claim("It depends.", "flips", ""),),
+                      answer="The best detector depends on the metric. " * 3)  # fmt: skip
+    text = summarized([first, open_, metrics])
+    assert text.startswith("Use a.\nThe best detector depends on the metric.")
+    assert len(text.splitlines()) <= 20
+
+
+def test_the_first_answer_is_not_cut_before_claims_are():
+    reading = tuple((f"fact {n}", "word " * 30) for n in range(7))
+    answer = "No clear winner: " + "a very long name, " * 15 + "and others are not separable."
+    claims = tuple(Claim(f"Claim {n} is true of much.", "holds", "") for n in range(5))
+    text = summarized([Finding("r", "t", "q", claims, answer=answer, reading=reading)])
+    assert " ".join(text.split()).startswith(answer) and len(text.splitlines()) <= 20

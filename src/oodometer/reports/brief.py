@@ -21,7 +21,8 @@ _LONGEST_WORD = 60  # characters of a claim
 _LONGEST_NAME = 16  # characters of what a fact is about
 _MORE = "..."  # ASCII, for every terminal
 _MOST_MISSING, _LONGEST_REASON = 3, 240  # reasons why something is missing, and their letters
-_LEAST_CLAIMS = 4  # lines of claims that an answer leaves room for
+_LEAST_CLAIMS = 4  # lines of claims that answers leave room for
+_LEAST_BESIDE_FIRST = 3  # the same of the first answer, which is told as far as possible
 _MOST_ROWS = 10  # of the leaderboard
 
 
@@ -70,19 +71,22 @@ def _missing(lines: Sequence[str]) -> Iterator[Text]:
 def _answers(console: Console, findings: Sequence[Finding], width: int, lines: int) -> list[Text]:
     """The answers of all findings, the first in bold, and an empty line; cut to the room.
 
-    An answer that does not fit at all is left to the report, as claims are.
+    After the first come those of findings that decide something. An answer that does not fit at
+    all is left to the report, as claims are.
     """
-    given = [finding.answer for finding in findings if finding.answer]
+    given = [finding.answer for finding in findings[:1] if finding.answer]
+    given += [finding.answer for finding in sorted(findings[1:], key=_certainty) if finding.answer]
     room = max(1, lines - 1)
+    most = max(room, room + _LEAST_CLAIMS - _LEAST_BESIDE_FIRST)
     shown: list[Text] = []
     for place, answer in enumerate(given):
         words = with_short_words(one_line(answer), _LONGEST_WORD)
         wrapped = list(Text(words, style="" if place else "bold").wrap(console, width))
         for line in wrapped:
             line.rstrip()
-        if not place and len(wrapped) > room:
-            wrapped = [*wrapped[: room - 1], Text(_MORE)]
-        if len(shown) + len(wrapped) <= room:
+        if not place and len(wrapped) > most:
+            wrapped = [*wrapped[: most - 1], Text(_MORE)]
+        if not place or len(shown) + len(wrapped) <= room:
             shown += wrapped
     return [*shown, Text()] if given else []
 
@@ -152,6 +156,12 @@ def _by_importance(findings: Sequence[Finding]) -> list[Claim]:
 
 def _is_open(claim: Claim) -> bool:
     return claim.verdict == "undecided"
+
+
+def _certainty(finding: Finding) -> int:
+    """Findings with something stable come first, then those with something unstable."""
+    verdicts = ("holds", "flips", "undecided")
+    return min((verdicts.index(claim.verdict) for claim in finding.claims), default=len(verdicts))
 
 
 def _reading(console: Console, facts: Sequence[tuple[str, str]], width: int) -> Iterator[Text]:

@@ -98,7 +98,7 @@ def leaderboard(
     once: its ends are min over j of (difference + q error), at least 0, and min over those j that
     can be the best of (difference - q error), at most 0. Its p-value is below 1 - level exactly
     where the high end is 0. `declared` (a row) is compared with each of the others, two-sided, for
-    k - 1.
+    k - 1; a first that is ahead of all by plain tests is ahead of, or behind, it as well.
 
     >>> found = leaderboard(from_values([[3.0, 3.1, 3.2], [1.1, 1.0, 1.2], [3.1, 3.0, 3.1]]))
     >>> found.order, found.letters, found.ranks
@@ -168,18 +168,37 @@ def _behind(
 def _declared(
     place: int, gaps: Floats, error: Floats, df: Floats, level: float
 ) -> tuple[Difference, ...]:
-    """Declared detector - each of the others, simultaneous for all (Bonferroni)."""
+    """Declared detector - each of the others, simultaneous for all (Bonferroni).
+
+    If the first is ahead of each of the others by plain tests, that settles its comparisons, too:
+    all its leads are then at least the smallest plain lower end (Hsu and Berger 1999).
+    """
     others = max(1, len(gaps) - 1)
     values, errors, dfs = gaps[:, place], error[place], df[place]
-    ratios = np.divide(values, errors, out=np.zeros_like(values), where=errors > 0.0)
-    p_values = np.minimum(1.0, others * 2.0 * stdtr(dfs, -np.abs(ratios)))
+    p_values = np.minimum(1.0, others * _two_sided(values, errors, dfs))
     reach = -stdtrit(dfs, (0.5 - 0.5 * level) / others) * errors
+    low, high = values - reach, values + reach
+    if len(gaps) > 1:
+        leads, spread, freedom = gaps[1:, 0], error[1:, 0], df[1:, 0]
+        least = float((leads + stdtrit(freedom, 0.5 - 0.5 * level) * spread).min())
+        if least > 0.0:
+            nearest = float(_two_sided(leads, spread, freedom).max())
+            settled = (np.arange(len(gaps)) == 0) | (place == 0)
+            p_values = np.where(settled, np.minimum(p_values, nearest), p_values)
+            low = np.maximum(low, least) if place == 0 else low
+            high = np.where(settled & (place != 0), np.minimum(high, -least), high)
     return tuple(
-        Difference(0.0, 0.0, 0.0, 1.0) if row == place else Difference(v, v - r, v + r, p)
-        for row, (v, r, p) in enumerate(
-            zip(values.tolist(), reach.tolist(), p_values.tolist(), strict=True)
+        Difference(0.0, 0.0, 0.0, 1.0) if row == place else Difference(*own)
+        for row, own in enumerate(
+            zip(values.tolist(), low.tolist(), high.tolist(), p_values.tolist(), strict=True)
         )
     )
+
+
+def _two_sided(values: Floats, errors: Floats, df: Floats) -> Floats:
+    """P-values of plain t tests."""
+    ratios = np.divide(values, errors, out=np.zeros_like(values), where=errors > 0.0)
+    return np.asarray(2.0 * stdtr(df, -np.abs(ratios)))
 
 
 def _groups(apart: Booleans) -> tuple[tuple[int, ...], ...]:

@@ -30,6 +30,9 @@ from oodometer.stats.values import run_values, table_values
 Sources = tuple[int, ...]
 
 ROUNDING = 1e-12  # of the largest value: a spread below is none
+# Training runs that decide: with two that agree by chance, test samples alone would judge, and one
+# of eight equal detectors would differ significantly from another in up to 23% of simulated worlds.
+FEWEST_RUNS = 3
 USUAL = 0.95  # level at which differences without any spread get what the samples could hide
 
 
@@ -184,7 +187,8 @@ def from_scores(
 
     Without `retraining`, for other test samples and these very runs: DeLong's covariances. With it,
     for other runs too: Obuchowski & Rockette 1995 as in `comparison.auroc_difference`. `sources`
-    says in which runs a detector has the same scores as in others: these are one case of it.
+    says in which runs a detector has the same scores as in others: these are one case of it. Two
+    runs do not show how far runs differ, and decide nothing.
     """
     first = placements[0]
     for other in placements[1:]:
@@ -201,8 +205,9 @@ def from_scores(
     def intervals(level: float) -> tuple[Estimate, ...]:
         return tuple(mean_auroc(one, level, retraining=retraining) for one in placements)
 
-    if retraining and runs == 1:
-        return _unknown(means, "One training run has no spread to test against.", intervals)
+    if retraining and runs < FEWEST_RUNS:
+        few = "One training run has" if runs == 1 else "Two training runs have"
+        return _unknown(means, f"{few} no spread to test against.", intervals)
     bound = 1.0 - (means[:, None] - means[None, :]) ** 2
     by_id = _sampling(
         np.array([placed.id for placed in placements]), first.id_sizes, first.shared_samples, bound

@@ -37,7 +37,8 @@ class Cases:
       conditions, outlier sets.
     - **run**: a training run, its value the mean over its re-evaluations, then over its outlier
       sets, then over data sets. All runs have the same sets.
-    - **outlier set**: where there is one training run.
+    - **outlier set**: where there is one training run, or one on each of two data sets, whose mean
+      on an outlier set is one case: what is hard for one is hard for the other.
     - **part**: where there is one run on one set, such as its series.
 
     Cells that some compared detector lacks count for nobody.
@@ -89,13 +90,13 @@ class Cases:
             return self.cells.ids
         if self.unit == "part":
             return tuple(" / ".join(own.values()) for own in self._over_all.runs.values())
-        return self.training_runs.names if self.are_runs else self.cells.sets
+        return self.training_runs.names if self.are_runs else self._by_outlier_set.sets
 
     @cached_property
     def values(self) -> Floats:
         """(detectors, cases)."""
         if self.unit == "outlier set":
-            return self._over_all.mean_by_pair()
+            return self._by_outlier_set.mean_by_pair()
         by_data_set = _over_outlier_sets(self._over_all)
         return by_data_set.mean_by_pair() if self.unit == "data set" else by_data_set.mean_by_run()
 
@@ -107,6 +108,13 @@ class Cases:
             within = within.over(*names(self.factors, "repeat"))
             within = within.over(*names(self.factors, "condition"))
         return within
+
+    @cached_property
+    def _by_outlier_set(self) -> Cells:
+        """Means over the data sets that an outlier set was tried with."""
+        cells = self._over_all
+        pairs = [Pair("", pair.ood) if pair.ood else pair for pair in cells.pairs]
+        return cells.over(pairs=pairs) if len(cells.ids) > 1 else cells
 
     @cached_property
     def run_values(self) -> Floats:

@@ -31,7 +31,8 @@ def _order(effect: FactorEffect) -> str:
     most = max(order.flips.values())
     pairs = f"up to {most} of {count(order.pairs, 'pair')} of detectors"
     if verdict == "flips":
-        return f"Another {factor} changes the best detector{order.where}; {pairs} change places."
+        text = f"Another {factor} changes the best detector{order.where}"
+        return f"{text}; {pairs} change places." if order.pairs > 1 else f"{text}."
     if order.winners:
         why = "is not significant" if len(order.parts) == 1 else "is not significant on any of them"
         why = "retraining alone may explain" if doubt == NO_REPEATS else why

@@ -73,10 +73,11 @@ def say_winner(comparisons: Sequence[Comparison]) -> str:
         parts = [f"{name} with {listing(levels[:SHOWN])}" for name, levels in where.items()]
         return f"Which detector is best depends on the labels: {'; '.join(parts[:SHOWN])}."
     unsure = sum(bool(comparison.tied) for comparison in comparisons)
-    kinds = in_all(
-        unsure, len(comparisons), "kind of labels", "kinds of labels", preposition="with"
-    )
+    kinds = f"with {unsure} of {len(comparisons)} kinds of labels"
+    if unsure == len(comparisons):
+        kinds = "with any kind of labels"
     if len(where) == 1:
         return f"{best} stays first whatever the labels, but its lead is not significant {kinds}."
     named = listing(list(where)) if len(where) < SHOWN else f"{len(where)} detectors"
-    return f"{named} take turns as the best, but the leads are not significant {kinds}."
+    turns = f"In median AUROC, {named} take turns as the best"
+    return f"{turns}, but the leads are not significant {kinds}."

@@ -287,14 +287,15 @@ def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
         f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons[:8]
     )
     firsts = list(dict.fromkeys(comparison.first for comparison in comparisons))
-    text = (
-        f"{firsts[0]} has the highest median AUROC whatever the labels"
-        if len(firsts) == 1
-        else f"The best detector depends on the labels: {listing(firsts[:5])}"
-    )
+    named = listing(firsts[:5])
+    text = f"The best detector depends on the labels: {named}"
+    if len(firsts) == 1:
+        text = f"{firsts[0]} has the highest median AUROC whatever the labels"
+    elif verdict == "undecided":
+        text = f"With other labels another detector has the highest median AUROC: {named}"
     if verdict == "undecided":
         unsure = sum(bool(comparison.tied) for comparison in comparisons)
         kinds = f"{unsure} of {len(comparisons)} kinds of labels"
         text += f", but the lead is not significant with {kinds}"
-    leaves_open = f"which detector is the best with which labels (here {listing(firsts[:5])})"
+    leaves_open = f"which detector is the best with which labels (here {named})"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]

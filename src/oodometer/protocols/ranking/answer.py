@@ -28,34 +28,32 @@ def answer(
     flips: Sequence[Claim],
     *,
     is_trained_once: bool = False,
+    is_second: bool = False,
 ) -> str:
     """Say whom to use, where another one is better, and on what that rests.
 
     `flips` name the conditions that decide who is best: no number of runs would separate those two.
+    `is_second`: the same page has an answer about retraining, so that this one names its scope.
     """
     if len(contest.detectors) == 1:
         return f"{contest.leader} is the only detector here: there is nothing to choose from."
     if contest.main is None:
-        have = (
-            f"{few(contest.equal, 'detector')} share"
-            if len(contest.equal) > 1
-            else f"{contest.leader} has"
-        )
         return (
-            f"{have} the best {contest.subject.metric}, but a single value of each detector cannot "
-            "say how certain that is."
+            f"{_best(contest)} {contest.subject.metric}, but a single value of each detector "
+            "cannot say how certain that is."
         )
     cases = contest.values.shape[1]
     tried = count(cases, contest.case) if cases > 1 else "these test samples"
     beaten, lost = farthest_ahead(on_sets, significant=True), lost_sets(contest)
     if lost and len(lost) == len(contest.on_sets):
         sets = {1: "", 2: " on either set"}.get(len(lost), f" on any of {len(lost)} sets")
-        return (
-            f"No detector is significantly better than chance{sets}: these results recommend none."
-        )
+        none = "No detector" if contest.subject.is_whole else "None of the compared detectors"
+        return f"{none} is significantly better than chance{sets}: these results recommend none."
     parts = [
         *(_declared(contest.ours, contest.main) if contest.ours else ()),
-        choice(contest.main, tried),
+        _too_few(contest)
+        if contest.is_undecidable
+        else _scoped(contest.main, tried, is_second, rests_on_one=bool(without.sure)),
         *(claim.text for claim in flips[:_WINNERS]),
         *filter(None, [in_short(needed, contest.leader, contest.main.tied) if not flips else ""]),
         *_on_lost(list(lost), contest.set_word),
@@ -64,11 +62,40 @@ def answer(
             contest.set_word,
             "On {sets}, {winner} is better.",
         ),
-        *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads."),
+        *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads.", "or"),
     ]
     if is_trained_once:
         parts.append("One training run cannot say whether that survives retraining.")
     return " ".join(parts)
+
+
+def _best(contest: Contest) -> str:
+    """Who has the best, or shares it."""
+    if len(contest.equal) > 1:
+        return f"{few(contest.equal, 'detector')} share the best"
+    return f"{contest.leader} has the best"
+
+
+def _too_few(contest: Contest) -> str:
+    """Two cases decide nothing: that no detector stands out would say too much."""
+    return (
+        f"{_best(contest)} mean {contest.subject.metric}, but two {contest.case}s are too few to "
+        "say which detector is best."
+    )
+
+
+def _scoped(standing: Standing, tried: str, is_second: bool, rests_on_one: bool) -> str:
+    """Say whom to use, and first where, if the page recommends another choice elsewhere.
+
+    A mean that rests on a single set is no more than a mean: another may be better on most sets.
+    """
+    told = choice(standing, tried)
+    if rests_on_one and not standing.tied:
+        return f"On average, {told[0].lower()}{told[1:]}"
+    if not is_second or not standing.tied:
+        return told
+    scope = standing.scope
+    return f"{scope[0].upper()}{scope[1:]}, {told[0].lower()}{told[1:]}"
 
 
 def choice(standing: Standing, tried: str) -> str:
@@ -77,7 +104,10 @@ def choice(standing: Standing, tried: str) -> str:
     others = len(standing.detectors) - 1
     if not tied:
         every = {1: standing.detectors[1], 2: "both others"}.get(others, f"all {others} others")
-        every += "" if standing.subject.is_whole or others == 1 else " that are compared"
+        if not standing.subject.is_whole and others > 1:
+            return (
+                f"Use {leader}: {standing.scope}, significantly ahead of {every} that are compared."
+            )
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
     if not standing.behind and others >= SHOWN:
         whole = "" if standing.subject.is_whole else " that are compared"
@@ -95,14 +125,19 @@ def choice(standing: Standing, tried: str) -> str:
 
 
 def _declared(ours: str, standing: Standing) -> list[str]:
-    """Whom the detector that was declared in advance is ahead of, and behind."""
+    """Whom the detector that was declared in advance is ahead of, and behind, if not of all."""
+    if ours == standing.leader and not standing.tied:
+        return []  # the choice says it
     sure = [d.value for d in standing.ours.values() if d.p_value < SIGNIFICANT]
     ahead, behind = (sum(sign * value > 0 for value in sure) for sign in (1, -1))
     open_ = len(standing.ours) - len(sure)
     parts = [f"significantly ahead of {ahead}"] * bool(ahead)
-    parts += [f"behind {behind}"] * bool(behind)
+    parts += [f"{'significantly ' * (not ahead)}behind {behind}"] * bool(behind)
     parts += [f"not separable from {open_}"] * bool(open_)
-    return [f"{ours} is {listing(parts)} of {count(len(standing.ours), 'other')}."]
+    if len(standing.ours) == 1:
+        (other,) = standing.ours
+        return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}."]
+    return [f"{ours} is {listing(parts)} of {len(standing.ours)} others."]
 
 
 def _on_lost(lost: Sequence[str], word: str) -> list[str]:
@@ -112,13 +147,15 @@ def _on_lost(lost: Sequence[str], word: str) -> list[str]:
     return [f"On {few(lost, word)}, no detector is significantly better than chance."]
 
 
-def _by_winner(winners: Mapping[str, str], word: str, sentence: str) -> list[str]:
+def _by_winner(
+    winners: Mapping[str, str], word: str, sentence: str, joined: str = "and"
+) -> list[str]:
     """Tell who wins on which sets, the most frequent winners first."""
     sets: dict[str, list[str]] = {}
     for name, winner in winners.items():
         sets.setdefault(winner, []).append(name)
     often = sorted(sets, key=lambda winner: -len(sets[winner]))
     return [
-        sentence.format(sets=few(sets[winner], word, "or"), winner=winner)
+        sentence.format(sets=few(sets[winner], word, joined), winner=winner)
         for winner in often[:_WINNERS]
     ]

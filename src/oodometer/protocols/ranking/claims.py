@@ -115,7 +115,7 @@ def _against(standing: Standing, others: Sequence[str]) -> str:
         lead = lead._replace(low=-math.inf, p_value=standing.gaps[name].p_value)
     subject = standing.subject
     said = points_and_p(lead, adjusted=False, are_shares=subject.are_shares)
-    return f"{standing.leader} − {name}: {said}"
+    return f"{subject.minus(standing.leader, name)}: {said}"
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -200,7 +200,7 @@ def _pairs(
     """The differences from the nearest detectors, with the runs that would separate them."""
     nearest = sorted(found, key=lambda name: -found[name].p_value)[:SHOWN]
     parts = [
-        f"{ours} − {name}: {subject.said(found[name])}"
+        f"{subject.minus(ours, name)}: {subject.said(found[name])}"
         + (f" ({needed[name]})" if needed and name in needed else "")
         for name in nearest
     ]

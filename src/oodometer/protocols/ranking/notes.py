@@ -42,6 +42,8 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
     ]
     if 1 < runs < FEW_RUNS:
         caveats.append(UNSEEN)
+    if runs == FEWEST_FOR_T - 1:
+        caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
     caveats += trained_once_caveats(field.sources, field.detectors)

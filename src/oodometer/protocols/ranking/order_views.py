@@ -98,7 +98,7 @@ def leaderboard_series(standing: Standing) -> Series:
         "leaderboard",
         f"Who can be the best {standing.scope}?",
         f"Mean {subject.metric} {subject.over}, with 95% confidence intervals. In color: can be "
-        "the best.",
+        "the best. Dots joined by a line: not separable.",
         subject.metric,
         tuple(points),
         higher_is_better=subject.sign > 0,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.words import LEVEL, SHOWN, count
@@ -36,6 +38,8 @@ class _Observed:
         spread = float(self._shared.error[first, second]) * math.sqrt(runs)
         prior = float(self._shared.df[first, second]) - (runs - 1.0)
         pair = self.field.oriented(first), self.field.oriented(second)
+        if np.array_equal(*pair):
+            return RunsNeeded(runs=None, low=None, high=None, effect=0.0, spread=0.0)
         return runs_needed(
             *pair, level=level, power=power, comparisons=many, shared=(spread, prior)
         )

@@ -159,7 +159,14 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
         caveats=notes.value_caveats(field, ours),
         missing=missing_lines(table.missing, len(field.names)),
         facts=notes.value_facts(field, ours),
-        answer=answer(contest, on_sets, without, needed, factors.flips),
+        answer=answer(
+            contest,
+            on_sets,
+            without,
+            needed,
+            factors.flips,
+            is_second="runs" in table.frame.columns,
+        ),
     )
 
 

@@ -50,20 +50,20 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
     """On which sets is another detector ahead of the leader?"""
     if not on_sets:
         return []
-    leader, word, metric = contest.leader, contest.set_word, contest.subject.metric
+    leader, word, subject = contest.leader, contest.set_word, contest.subject
     ahead = farthest_ahead(on_sets, significant=False)
     beaten = farthest_ahead(on_sets, significant=True)
     if not ahead:
         every = [d for found in on_sets.values() for d in found.values()]
         sure = sum(d.p_value < SIGNIFICANT for d in every)
-        text = f"No detector has a better mean {metric} than {leader} on any {word}"
+        text = f"No detector has a better mean {subject.metric} than {leader} on any {word}"
         evidence = f"{sure} of {len(every)} differences are significant"
         leaves_open = f"whether another detector is better on some {word} (here none is)"
         verdict: Verdict = "holds" if sure == len(every) else "undecided"
         text += "" if verdict == "holds" else ", but not every lead is significant"
         return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
     evidence = "; ".join(
-        f"{other} − {leader} on {name}: {contest.subject.said(on_sets[name][other])}"
+        f"{subject.minus(other, leader)} on {name}: {subject.said(on_sets[name][other])}"
         for name, other in list((beaten or ahead).items())[:SHOWN]
     )
     if beaten:
@@ -71,7 +71,7 @@ def set_claims(contest: Contest, on_sets: OnSets) -> list[Claim]:
         text = f"{leader}'s lead depends on the {word}: {few(parts, word)}."
         return [Claim(text, "flips", evidence)]
     where = few([f"{name} ({other})" for name, other in ahead.items()], word)
-    text = f"Another detector has a better mean {metric} than {leader} on {where}, but not "
+    text = f"Another detector has a better mean {subject.metric} than {leader} on {where}, but not "
     leaves_open = f"whether another detector is better on {where}"
     return [Claim(f"{text}significantly.", "undecided", evidence, leaves_open=leaves_open)]
 
@@ -212,7 +212,7 @@ def _other_leaders(
     contest: Contest, changed: Mapping[str, str], found: Mapping[str, Difference]
 ) -> Claim:
     """Name who leads without which set; `found` is how far that one is then ahead."""
-    leader, word = contest.leader, contest.set_word
+    leader, word, subject = contest.leader, contest.set_word, contest.subject
     sure = [name for name in changed if found[name].p_value < SIGNIFICANT]
     shown = sorted(sure or changed, key=lambda name: -found[name].value)
     by_winner: dict[str, list[str]] = {}
@@ -224,7 +224,7 @@ def _other_leaders(
     ]
     told = "; ".join(parts)
     evidence = "; ".join(
-        f"{changed[name]} − {leader} without {name}: {contest.subject.said(found[name])}"
+        f"{subject.minus(changed[name], leader)} without {name}: {subject.said(found[name])}"
         for name in shown[:2]
     )
     evidence += f"; the leader changes without {len(changed)} of {len(contest.set_means)} {word}s"
@@ -270,7 +270,8 @@ def lost_sets(contest: Contest) -> dict[str, Estimate]:
     for name, pairwise in contest.on_sets.items():
         row = int(np.argmax(pairwise.means))
         best, strict = pairwise.intervals(LEVEL)[row], pairwise.intervals(1.0 - SIGNIFICANT / many)
-        looks_better = best.low > CHANCE and best.value > NEAR_CHANCE
+        sure = best.low > CHANCE or contest.is_undecidable
+        looks_better = sure and best.value > NEAR_CHANCE
         if not looks_better and max(own.low for own in strict) <= CHANCE:
             lost[name] = strict[row]
     return lost

@@ -14,7 +14,7 @@ import numpy as np
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.differences import compare_values, has_shares
+from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values, has_shares
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
 from oodometer.stats.averaging import average_over_sets
@@ -45,6 +45,14 @@ class Subject:
     def extreme(self) -> str:
         """The word for the best."""
         return "highest" if self.sign > 0 else "lowest"
+
+    def minus(self, one: str, other: str) -> str:
+        """Name a difference that is positive if the one is better, as one of the metric's values.
+
+        >>> Subject("FPR95", "", sign=-1).minus("knn", "msp")
+        'msp − knn'
+        """
+        return f"{one} − {other}" if self.sign > 0 else f"{other} − {one}"
 
     def said(self, difference: Difference) -> str:
         """Write a difference, higher is better, with its interval and its adjusted p-value."""
@@ -163,6 +171,11 @@ class Contest:
         """Whether only the leader can be the best, in the main scope."""
         return self.main is not None and self.main.board.is_decided
 
+    @property
+    def is_undecidable(self) -> bool:
+        """Whether there are two cases, which decide nothing whatever they are."""
+        return len(self.values.T) == FEWEST_FOR_T - 1
+
     @cached_property
     def order(self) -> Floats:
         """(detectors, cases): rank, 1 = best."""
@@ -193,7 +206,8 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     runs, names, sets = len(field.training_runs), field.detectors, field.table.ood
     many = runs > 1
     over = f"over {count(len(sets), 'outlier set')}{_of_compared(names, field.unranked)}"
-    subject = Subject("AUROC", over, is_whole=not field.unranked)
+    left_out = [*field.unranked, *field.table.fitted_on_outliers]
+    subject = Subject("AUROC", over, is_whole=not left_out)
 
     sources = [field.sources[name] for name in names]
 
@@ -283,5 +297,8 @@ def _of_one(field: Cases) -> str:
     """Where means come from, if outlier sets are the cases."""
     if field.unit in ("run", "data set"):
         return ""
-    stated = "spread" in field.results.frame.columns
-    return ", by the stated means" if stated else " in this single run"
+    if "spread" in field.results.frame.columns:
+        return ", by the stated means"
+    if len(field.cells.ids) > 1 and field.set_word == "outlier set":
+        return f", with one run on each of {len(field.cells.ids)} data sets"
+    return " in this single run"

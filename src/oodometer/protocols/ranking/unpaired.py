@@ -111,6 +111,11 @@ def _own_runs(table: Results) -> _Own:
     return _Own(known, int(common.sum()), len(cells), len(whole))
 
 
+def _has_spread(known: Summary | None) -> bool:
+    """Whether a detector has several runs: one has no spread, and it is not compared."""
+    return known is not None and known.runs > 1
+
+
 def own_runs_compared(table: Results) -> str:
     """Say which runs detectors that share none are compared by, if not by all."""
     try:
@@ -120,7 +125,9 @@ def own_runs_compared(table: Results) -> str:
     if own.used == own.runs:
         return ""
     sets = in_all(own.sets, own.sets, _set_word(table), preposition="on")
-    return f"each detector by its own runs {sets}: {own.used} of {own.runs} runs of detectors"
+    text = f"each detector by its own runs {sets}: {own.used} of {own.runs} runs of detectors"
+    few = [name for name in table.detectors if not _has_spread(own.summaries.get(name))]
+    return f"{text}; too few runs: {listing(few)}" if few else text
 
 
 def separate_runs(table: Results, ours: str = "") -> Finding:
@@ -282,7 +289,7 @@ def _standing(
 def _finding(
     table: Results, ours: str, given: Mapping[str, Summary], sets: int, caveats: tuple[str, ...]
 ) -> Finding:
-    known = {name: part for name, part in given.items() if part.runs > 1}
+    known = {name: part for name, part in given.items() if _has_spread(part)}
     if not known:
         raise UserError("No detector has several runs: one has no spread.")
     few = [name for name in given if name not in known]

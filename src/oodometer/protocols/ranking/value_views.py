@@ -30,7 +30,9 @@ MOST_POINTS = 2500  # in one picture; beyond, the best detectors are shown
 def one_of(field: Cases) -> str:
     """What there is one of, if the outlier sets are the cases."""
     stated = "spread" in field.results.frame.columns
-    return f"one mean of each detector on each {field.set_word}" if stated else "one run"
+    if stated:
+        return f"one mean of each detector on each {field.set_word}"
+    return "one run" if len(field.cells.ids) == 1 else "one run on each data set"
 
 
 def mean_table(field: Cases, contest: Contest) -> Table:

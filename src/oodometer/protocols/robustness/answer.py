@@ -39,7 +39,11 @@ def _least(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
         named = listing(several) if len(several) <= SHOWN else f"{len(several)} detectors"
         unsure = doubt(comparisons, verdict)
         if all(comparison.tied for comparison in comparisons):
-            return f"Which detector varies {over} is not settled on any set (here {named})."
+            where = in_all(len(comparisons), len(comparisons), "set", preposition="on")
+            return (
+                f"Which detector varies {over} stays open {where}: {named} take turns, none "
+                "significantly ahead of all others."
+            )
         return f"No detector varies {over} on every set: {named} take turns{unsure}."
     text = f"{listing(winners)} {'varies' if len(winners) == 1 else 'vary'} {over} "
     text += f"{on_all(comparisons)}{doubt(comparisons, verdict)}"
@@ -53,13 +57,13 @@ def _on_average(metric: ScoredMetric, comparisons: Sequence[Comparison], means: 
     if not common(comparisons):
         return ""
     label = metric_label(metric)
-    unsure = "" if means.verdict != "undecided" else ", but not significantly"
+    here = "" if means.verdict != "undecided" else " here"  # the ranking says how certain means are
     if not means.elsewhere:
-        return f" It also has the best mean {label}{unsure}."
+        return f" It also has the best mean {label}{here}."
     better = list(dict.fromkeys(best for best, *_ in means.elsewhere.values()))
     named = listing(better) if len(better) < SHOWN else f"One of {len(better)} others"
     where = ""
     if len(means.places) > 1:
         where = in_all(len(means.elsewhere), len(means.places), "set", preposition=" on")
     have = "have better means of" if 1 < len(better) < SHOWN else "has a better mean"
-    return f" {named} {have} {label}{where}{unsure}."
+    return f" {named} {have} {label}{where}{here}."

@@ -208,7 +208,7 @@ def _claim_best_mean(
         f"in the score, {where}"
     )
     if found.verdict == "undecided":
-        text += ", but one of the two leads is not significant"
+        text += ", but at least one of the two leads is not significant"
     texts = [
         f"{place}: {first_in[place]} varies least with mean {own:.4g}, {best} has the best mean, "
         f"{mean:.4g}"
