@@ -71,7 +71,7 @@ def _titles() -> Mapping[str, Title]:
         "threshold cutoff percentile quantile operatingpoint",
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
-        "subject subjectid patient patientid participant instance instanceid recording recordingid "
+        "subject subjectid patient patientid participant participantid instance instanceid recording recordingid "
         "video videoid clip scene class classname classid",
     }
     return MappingProxyType(

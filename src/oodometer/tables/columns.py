@@ -26,7 +26,9 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
+    is_detector,
     names_costs,
+    names_outliers,
 )
 from oodometer.tables.roles import (
     ALL,
@@ -167,7 +169,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
     kept = []
     for column in columns:
         texts = frame[column]
-        if all(is_gap(text) for text in texts):
+        named = plain(column) in _TITLES["metric"] and any(map(metric_named, texts.unique()))
+        if all(is_gap(text) for text in texts) and not named:  # "error" is a metric, too
             roles.ignored[column] = "empty"
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
@@ -245,7 +248,7 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
-    return several or (described and numeric)
+    return (several or (described and numeric)) and not is_detector(column)
 
 
 def _role_named(
@@ -300,7 +303,5 @@ def _are_labels(texts: Iterable[str]) -> bool:
 
 def _is_first(title: str, titles: Iterable[str]) -> bool:
     """A column called data set holds the outliers only if none says so more clearly."""
-    clear = {
-        other for other in titles if other in OOD_TITLES and ("ood" in other or "out" in other)
-    }
+    clear = {other for other in titles if names_outliers(other)}
     return title in clear or not clear
