@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from oodometer.errors import UserError
+from oodometer.protocols.common.cases import cases_of
 from oodometer.tables import read_results
 
 
@@ -169,3 +170,29 @@ def test_a_question_beside_known_sets_offers_the_columns(tmp_path):
     with pytest.raises(UserError, match=r'detector=optimizer.*detector=\*'):
         main(path)
     assert kinds(path, "detector=*") == {"optimizer": "condition", "run": "repeat"}
+
+
+def test_corruptions_of_repeated_runs_are_no_more_runs(tmp_path):
+    cells = itertools.product(["A", "B"], ["CIFAR-10-C"], ["fog", "snow"], [1, 3], [1, 2, 3])
+    path = table(tmp_path, "model,dataset,corruption,severity,seed", cells)
+    assert kinds(path) == {
+        "corruption": "re_evaluation", "severity": "re_evaluation", "seed": "repeat"
+    }  # fmt: skip
+    assert len(cases_of(main(path)).names) == 3
+
+
+@pytest.mark.parametrize("title", ["AUPR-{}", "{} AUPR"])
+def test_a_set_may_begin_like_what_belongs_to_a_metric(tmp_path, title):
+    head = ",".join(["method", *map(title.format, ["iNaturalist", "iSUN"])])
+    (found,) = read_results(written(tmp_path, f"{head}\nMSP,.61,.65\nKNN,.71,.75")).results
+    assert found.metric == "aupr_out" and set(found.ood) == {"iNaturalist", "iSUN"}
+
+
+def test_the_aupr_of_id_data_is_no_auroc(tmp_path):
+    (found,) = read_results(written(tmp_path, "method,SVHN PR-AUC-IN\nMSP,.6\nKNN,.7")).results
+    assert found.metric == "aupr_in"
+
+
+def test_without_sets_a_column_of_metrics_has_no_outliers(tmp_path):
+    text = "model,metric,value\nA,accuracy,.61\nB,accuracy,.65"
+    assert main(written(tmp_path, text)).ood == ("",)

@@ -41,8 +41,8 @@ _DETECTION = (
      Measure("correct_auroc")),
     (r"au_?pro(?:_|$)|pro_?auc", Measure("AUPRO")),  # overlap of regions, not AUPR
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("aupr_out")),
+    (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
-    (r"aupr_?in|pr_?auc_?in|aupr_?id", Measure("aupr_in")),
     (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap$", Measure("aupr_out")),
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),

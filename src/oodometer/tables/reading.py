@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title
+from oodometer.factors import Factor, by_title, within_runs
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
@@ -338,7 +338,7 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
     factors = (_factor(name, title, roles, frame[name]) for name, title in long.factors.items())
     measure = long.measures[metric]
-    return Results(frame, tuple(factors), metric, measure.higher, is_share=bool(measure.is_share))
+    return Results(frame, within_runs(factors), metric, measure.higher, is_share=bool(measure.is_share))
 
 
 def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:
