@@ -167,7 +167,7 @@ def test_a_question_beside_known_sets_offers_the_columns(tmp_path):
     rows = [f"{o},{s},{r},.{70 + k},.{81 + k}" for k, (o, s, r) in enumerate(cells)]
     head = "optimizer,dataset,run,Argus,Orion"
     path = written(tmp_path, "\n".join([head, *rows]), "accuracy.csv")
-    with pytest.raises(UserError, match=r'detector=optimizer.*detector=\*'):
+    with pytest.raises(UserError, match=r"detector=optimizer.*detector=\*"):
         main(path)
     assert kinds(path, "detector=*") == {"optimizer": "condition", "run": "repeat"}
 
@@ -179,6 +179,12 @@ def test_corruptions_of_repeated_runs_are_no_more_runs(tmp_path):
         "corruption": "re_evaluation", "severity": "re_evaluation", "seed": "repeat"
     }  # fmt: skip
     assert len(cases_of(main(path)).names) == 3
+    # Nor is any a data set that models were trained on.
+    cells = itertools.product(["ResNet-18", "ViT-B"], ["fog", "snow", "frost"], [1, 2])
+    path = written(tmp_path, "\n".join(["model,corruption,seed,accuracy", *(
+        f"{m},{c},{s},0.{71 + n}" for n, (m, c, s) in enumerate(cells))]))  # fmt: skip
+    assert kinds(path) == {"corruption": "re_evaluation", "seed": "repeat"}
+    assert len(cases_of(main(path)).names) == 2
 
 
 @pytest.mark.parametrize("title", ["AUPR-{}", "{} AUPR"])

@@ -9,10 +9,10 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
-from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.data_names import is_corruption, is_data, is_set
 from oodometer.tables.differences import DIFFERENCES, is_difference
 from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
@@ -101,8 +101,20 @@ def guess(
     costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
     roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
     roles.factors += [c for c in free if c not in costs]
+    _part_corruptions(frame, roles)
     settle_sets(frame, roles)
     return roles
+
+
+def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
+    """Take corruptions of test data for a factor: no model was trained on each of them."""
+    column = roles.ood
+    if column is None or column in roles.chosen:
+        return
+    names = frame[column].unique()
+    if plain(column) in CORRUPTIONS or 2 * sum(map(is_corruption, names)) > len(names):
+        roles.ood = None
+        roles.factors.append(column)
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:

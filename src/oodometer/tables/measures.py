@@ -213,8 +213,8 @@ def without_metric(title: str) -> str:
 
     >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
     ('SVHN', 'svhn', '')
-    >>> without_metric("iSUN.ROC-AUC"), without_metric("pr_auc-s3dis"), without_metric("F1-score-wine")
-    ('iSUN', 's3dis', 'wine')
+    >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "F1-score-wine")]
+    ['iSUN', 's3dis', 'wine']
     """
     bare = _REMARKS.sub("", title)
     metric = metric_named(title)

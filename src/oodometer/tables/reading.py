@@ -336,9 +336,11 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    factors = (_factor(name, title, roles, frame[name]) for name, title in long.factors.items())
+    factors = within_runs(
+        _factor(name, title, roles, frame[name]) for name, title in long.factors.items()
+    )
     measure = long.measures[metric]
-    return Results(frame, within_runs(factors), metric, measure.higher, is_share=bool(measure.is_share))
+    return Results(frame, factors, metric, measure.higher, is_share=bool(measure.is_share))
 
 
 def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:

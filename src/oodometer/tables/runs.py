@@ -245,8 +245,8 @@ def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
     than a name, and what labels were trained on is known by that name only.
     """
     title = plain(column)
-    known = title in TITLES and title not in _RUN_TITLES  # an epoch, a patient
-    if known or "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
+    is_known = title in TITLES and title not in _RUN_TITLES  # an epoch, a patient
+    if is_known or "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
         return []
     if title in _RUN_TITLES:
         repeats = [other for other in others if plain(other) in REPEAT_TITLES]

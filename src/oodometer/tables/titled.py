@@ -198,9 +198,7 @@ def _forget_form(
         own = [key for key in roles.measured.values() if key[0] == metric]
         if len(own) > 1 and len({parts[key][0] if key in parts else "" for key in own}) == 1:
             for columns in (roles.measured, spreads):
-                columns |= {
-                    c: (metric, parts[key][1]) for c, key in columns.items() if key in own
-                }
+                columns |= {c: (metric, parts[key][1]) for c, key in columns.items() if key in own}
 
 
 def _name_qualified(roles: Roles, spreads: _Named) -> None:
