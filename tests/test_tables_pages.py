@@ -352,13 +352,14 @@ def test_auroc_of_images_and_of_pixels_are_not_two_values_of_one_metric(tmp_path
     assert overlap.metric == "AUPRO"
 
 
-def test_a_second_header_line_of_severities_is_a_condition(tmp_path):
+def test_a_second_header_line_of_severities_is_no_repeat(tmp_path):
     lines = [",shot_noise,shot_noise,fog,fog", ",1,2,1,2", "ResNet-18,.91,.85,.88,.7"]
     lines += ["ViT-B,.92,.86,.89,.71"]
     path = page(tmp_path, "\n".join(lines), "accuracy.csv")
     (results,) = read_results(path, "accuracy=*").results
     kinds = {factor.name: factor.kind for factor in results.factors}
-    assert kinds == {"corruption": "condition", "severity": "condition"}  # of one test set
+    # Of one test set: nothing else varies; severities are of the same corrupted images.
+    assert kinds == {"corruption": "condition", "severity": "re_evaluation"}
 
 
 def test_numbers_of_unknown_meaning_below_titles_are_asked_about(tmp_path):

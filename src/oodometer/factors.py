@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -68,11 +68,12 @@ def _titles() -> Mapping[str, Title]:
         Title(
             "re_evaluation"
         ): "epoch step checkpoint bestby features fittedon testsize top coverage "
-        "threshold cutoff percentile quantile operatingpoint",
+        "threshold cutoff percentile quantile operatingpoint severity severitylevel",
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
-        "subject subjectid patient patientid participant instance instanceid recording recordingid "
-        "video videoid clip scene class classname classid station stationid sensor sensorid",
+        "subject subjectid patient patientid participant participantid instance instanceid "
+        "recording recordingid video videoid clip scene class classname classid station stationid "
+        "sensor sensorid",
     }
     return MappingProxyType(
         {title: meaning for meaning, titles in meanings.items() for title in titles.split()}
@@ -81,6 +82,7 @@ def _titles() -> Mapping[str, Title]:
 
 TITLES = _titles()  # by `plain` title; whatever is not here is a condition
 _OTHER = Title("condition")
+CORRUPTIONS = ("corruption", "corruptiontype", "corruptionname")  # of test data
 OPTIMIZERS = ("optimizer", "optimiser")  # plain titles of what updates the weights
 # Plain titles of what says which labels a run was trained on.
 LABELS = ("labelnoise", "trainingdataset", "noise", "noisetype", "labels", "trainlabels",
@@ -167,6 +169,25 @@ _BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(
         },
     }
 )
+
+
+def within_runs(factors: Iterable[Factor]) -> tuple[Factor, ...]:
+    """Take corruptions of test data for re-evaluations where there are repeated runs.
+
+    Each run is evaluated on all of them. Of single runs, nothing but corruptions tells how far
+    results vary.
+
+    >>> [factor.kind for factor in within_runs([Factor("corruption"), Factor("seed", "repeat")])]
+    ['re_evaluation', 'repeat']
+    """
+    given = tuple(factors)
+    repeated = any(factor.kind == "repeat" for factor in given)
+    return tuple(
+        replace(factor, kind="re_evaluation")
+        if repeated and factor.kind == "condition" and plain(factor.name) in CORRUPTIONS
+        else factor
+        for factor in given
+    )
 
 
 def is_fold(factor: Factor) -> bool:

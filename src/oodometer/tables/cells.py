@@ -136,10 +136,12 @@ def _lowered(text: str) -> str:
 def holds_numbers(text: str) -> bool:
     """Whether a cell holds a number, or several with a slash between.
 
-    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "n/a", "MSP")]
-    [True, True, False, False]
+    >>> [holds_numbers(text) for text in ("91.2", "95.2% / -", "9 +/- 1", "n/a", "MSP")]
+    [True, True, True, False, False]
     """
-    parts = text.split("/") if "/" in text else [text]
+    if "/" not in text or read_cell(text) is not None:  # 91.2 +/- 0.3
+        return read_cell(text) is not None
+    parts = text.split("/")
     numbers = [part for part in parts if read_cell(part.strip()) is not None]
     return bool(numbers) and all(p in numbers or is_gap(p) for p in parts)
 

@@ -9,10 +9,10 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
-from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.data_names import is_corruption, is_data, is_set
 from oodometer.tables.differences import DIFFERENCES, is_difference
 from oodometer.tables.measures import (
     MEASURES,
@@ -32,8 +32,10 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
+    is_detector,
     is_found,
     names_costs,
+    names_outliers,
 )
 from oodometer.tables.roles import (
     ALL,
@@ -108,8 +110,20 @@ def guess(
     costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
     roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
     roles.factors += [c for c in free if c not in costs]
+    _part_corruptions(frame, roles)
     settle_sets(frame, roles)
     return roles
+
+
+def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
+    """Take corruptions of test data for a factor: no model was trained on each of them."""
+    column = roles.ood
+    if column is None or column in roles.chosen:
+        return
+    names = frame[column].unique()
+    if plain(column) in CORRUPTIONS or 2 * sum(map(is_corruption, names)) > len(names):
+        roles.ood = None
+        roles.factors.append(column)
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
@@ -189,7 +203,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
     kept = []
     for column in columns:
         texts = frame[column]
-        if all(is_gap(text) for text in texts):
+        named = plain(column) in _TITLES["metric"] and any(map(metric_named, texts.unique()))
+        if all(is_gap(text) for text in texts) and not named:  # "error" is a metric, too
             roles.ignored[column] = "empty"
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
@@ -269,7 +284,7 @@ def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> 
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
-    return several or (described and numeric)
+    return (several or (described and numeric)) and not is_detector(column)
 
 
 def _role_named(
@@ -324,7 +339,5 @@ def _are_labels(texts: Iterable[str]) -> bool:
 
 def _is_first(title: str, titles: Iterable[str]) -> bool:
     """A column called data set holds the outliers only if none says so more clearly."""
-    clear = {
-        other for other in titles if other in OOD_TITLES and ("ood" in other or "out" in other)
-    }
+    clear = {other for other in titles if names_outliers(other)}
     return title in clear or not clear

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
+from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
 from oodometer.tables.data_names import is_data, is_set
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
@@ -24,6 +24,7 @@ from oodometer.tables.names import (
     is_detector,
     is_model,
     is_posthoc,
+    is_pretraining,
     is_surely_detector,
     mentions_setting,
     names_costs,
@@ -65,6 +66,8 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     if known is not None:
         return known
     wide = _wide(roles)
+    rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
+    free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)
     if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
@@ -148,7 +151,10 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     titles = {plain(column): column for column in (*roles.factors, *free)}
     titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
     allowed = (*MODEL_TITLES, *(() if wide and not _are_data(wide) else ARCHITECTURE_TITLES))
-    found = next((titles[title] for title in allowed if title in titles), None)
+    known = [titles[title] for title in allowed if title in titles]
+    if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
+        raise _which_column(frame, known, roles)
+    found = next(iter(known), None)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
             return None
@@ -173,9 +179,12 @@ def _which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
     rows = ", ".join(frame[column].unique()[:2])
     titles = ", ".join(_wide(roles)[:2])
     unnamed = _unnamed(roles)
+    options = [roles.option(detector=column, **unnamed), roles.option(detector=ALL, **unnamed)]
+    if roles.ood is None and roles.id is None:
+        options[1] = roles.option(id=column, **unnamed)
     return UserError(
         f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
-        f"Use {roles.option(detector=column, **unnamed)} or {roles.option(id=column, **unnamed)}."
+        f"Use {' or '.join(options)}."
     )
 
 
@@ -204,11 +213,12 @@ def _is_metric(text: str) -> bool:
 
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
+    free = [column for column in free if not is_pretraining(column)]
     sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
     wide = _wide(roles)
     if are_runs(wide):
         wide = []
-        _sets_beside_numbers(free, roles)
+        _sets_beside_numbers(frame, free, roles)
     if wide and _mostly(wide, is_set):  # the titles name the outlier sets
         if roles.id is None and (roles.ood is not None or len(sets) == 1):
             roles.id, roles.ood = roles.ood or sets[0], None
@@ -222,10 +232,20 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
         roles.ood = _about_data(frame, free, roles, is_wide=bool(wide))
 
 
-def _sets_beside_numbers(free: Sequence[str], roles: Roles) -> None:
-    """Take the only other column for the data sets, where titles merely number runs."""
-    if roles.detector and len(free) == 1 and not roles.id:
-        roles.ood = roles.ood or free[0]
+def _sets_beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
+    """Take the only other column for the data sets, where titles merely number runs, or ask."""
+    if not roles.detector or len(free) != 1 or roles.id or roles.ood:
+        return
+    title = plain(column := free[0])
+    if title in {*TITLES, *LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES} or mentions_setting(column):
+        return
+    named = _is_about_data(frame, column) or title in WEAK_SET_TITLES or _is_untitled(column)
+    if not named and not any(map(is_data, frame[column].unique())):
+        raise UserError(
+            f"Does '{column}' name data sets ({roles.option(id=column)}) or conditions "
+            f"({roles.option(condition=column)})?"
+        )
+    roles.ood = column
 
 
 def _about_data(

@@ -52,7 +52,7 @@ _REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
 _LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
 _SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
 _RUN_OF = re.compile(
-    rf"(.*\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
+    rf"(.*?\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
     re.IGNORECASE,
 )
 
@@ -285,7 +285,10 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         if column is not None:
             lines[role] = _filled(frame, column, role, roles, notes)[rows]
     if "ood" not in lines:
-        general = all(m in GENERAL or m in roles.own for m, _ in roles.measured.values())
+        metrics = {metric for metric, _ in roles.measured.values()}
+        if roles.metric is not None:
+            metrics = {metric_named(text) or "" for text in frame[roles.metric].unique()} - {""}
+        general = all(m in GENERAL or m in roles.own for m in metrics)
         lines["ood"] = "" if "id" in lines or general else "OOD"
     for column in roles.factors:
         name = _free_name(column, lines)

@@ -41,8 +41,8 @@ _DETECTION = (
      Measure("correct_auroc")),
     (r"au_?pro(?:_|$)|pro_?auc", Measure("AUPRO")),  # overlap of regions, not AUPR
     (r"(?:^|_)(?:auc_?pr(?:c|_|$)|pr_?auc(?!_?i[nd](?:_|$)))|au_?prc", Measure("aupr_out")),
+    (r"(?:aupr|pr_?auc)_?(?:in|id)(?:_|$)", Measure("aupr_in")),  # not AUPR iNaturalist
     (r"au_?c?_?roc|roc_?auc|(?:^|_)aucs?(?=_|$)|^au_c(?=_|$)", Measure("auroc")),
-    (r"aupr_?in|pr_?auc_?in|aupr_?id", Measure("aupr_in")),
     (r"aupr(?!o(?:_|$))|pr_?auc|(?<!mean_)average_?precision|^ap$", Measure("aupr_out")),
     (r"fpr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|fpr_?95|fpr$|fpr95tpr", Measure("fpr95", False)),
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
@@ -127,7 +127,7 @@ _PRECEDENCE = {name: place for place, name in enumerate(["accuracy", *MEASURES])
 _LONGEST = 200  # letters: a longer title names no metric
 _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
-    r"|percent|pct"
+    r"|percent|pct|rates?"
 )
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
@@ -141,6 +141,11 @@ _OTHER_SENSE = re.compile(
 # What belongs to a metric behind a dash or a dot: ROC-AUC, FPR-95, AUPR-IN, auroc.1.
 _NO_NAME = re.compile(
     r"(?:[\d.%]+|e(?=$)|roc|auc|pr|au|in|out|id|tpr|fpr|at)(?![a-z])", re.IGNORECASE
+)
+
+# What is left of a metric beside a name: FPR@95TPR-SVHN, error_rate-SVHN, SVHN.roc_auc.
+_REST = re.compile(
+    r"^(?:95%?(?:tpr)?|tpr(?:95)?|rate)[.\-](?=\w)|(?<=\w)[.\-](?:roc|error)$", re.IGNORECASE
 )
 
 
@@ -182,9 +187,15 @@ def metrics_in(text: str) -> set[str]:
 
     >>> sorted(metrics_in("Table 2: FPR@95TPR (%) on CIFAR-10")), metrics_in("accuracy of nets")
     (['fpr95'], {'accuracy'})
+    >>> metrics_in("balanced_accuracy_results")
+    {'balanced accuracy'}
     """
     words = _OTHER_SENSE.sub("", _joined(text))
-    found = {known.measure.name for known in _KNOWN if known.pattern.search(words)} - {""}
+    found = set()
+    for known in _KNOWN:  # what one has matched is no other: balanced accuracy is not accuracy
+        words, times = known.pattern.subn("__", words)
+        found |= {known.measure.name} if times else set()
+    found -= {""}
     return found - GENERAL or found
 
 
@@ -203,34 +214,44 @@ def without_metric(title: str) -> str:
 
     >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
     ('SVHN', 'svhn', '')
+    >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "F1-score-wine")]
+    ['iSUN', 's3dis', 'wine']
     """
     bare = _REMARKS.sub("", title)
     metric = metric_named(title)
-    words = [
-        part
-        for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare)
-        if word
-        for part in _apart(word, metric)
-    ]
+    given = [word for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare) if word]
+    beside = zip(["", *given], given, [*given[1:], ""], strict=False)
+    words = [part for before, word, after in beside for part in _apart(word, metric, before, after)]
     spans = [(end - start, start, end) for end in range(len(words) + 1) for start in range(end)]
     for _, start, end in sorted(spans):  # the shortest part of the title that says as much
         if metric_named(" ".join(words[start:end])) == metric:
             words = words[:start] + words[end:]
             break
+    words = [_REST.sub("", word) for word in words]
     said = [word for word in words if plain(word) or word in ("Ø", "∅")]
     return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
 
 
-def _apart(word: str, metric: str | None) -> list[str]:
-    """Part a word such as SVHN.auroc, AUROC-SVHN or SVHNAUROC; FPR-95 and auroc.1 stay whole."""
+def _apart(word: str, metric: str | None, before: str, after: str) -> list[str]:
+    """Part a word such as SVHN.auroc, AUROC-SVHN or SVHNAUROC; FPR-95 and auroc.1 stay whole.
+
+    The words `before` and `after` it may be parts of the metric's name: bal. acc-SVHN.
+    """
     best = [word]
     shortest = len(word)
+    if metric in map(metric_named, (before, after)):  # the name is complete without this word
+        before = after = ""
     for cut in range(1, len(word)):
         signed = word[cut] in ".-"
         front, back = word[:cut], word[cut + signed :]
-        for named, other in ((front, back), (back, front)):
-            name = plain(other) and not _NO_NAME.match(other) if signed else is_set(other)
-            if name and len(named) < shortest and metric_named(named) == metric:
+        for named, other, whole in (
+            (front, back, f"{before} {front}"),
+            (back, front, f"{back} {after}"),
+        ):
+            near = re.split(r"[.\-]", other)[0 if other is back else -1]
+            around = _NO_NAME.match(near) or _AROUND_METRICS.fullmatch(near.casefold())
+            name = plain(other) and not around if signed else is_set(other)
+            if name and len(named) < shortest and metric in map(metric_named, (named, whole)):
                 best, shortest = [front, back], len(named)
     return best
 

@@ -58,6 +58,8 @@ INCIDENTAL = frozenset(
      "link", "paper", "venue", "reference", "notes", "note", "description", "comment", "hash",
      "created", "source", "code", "citation", "info", "license", "licencia", "备注", "说明", "비고"}
 )  # fmt: skip
+# Words of titles of what training started from.
+_STARTS = frozenset({"weights", "init", "initialization", "initialisation", "upstream"})
 # Numbers about the classifier of a run, not about a detector.
 COVARIATE_TITLES = frozenset(
     {"acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "valaccuracy", "valacc",
@@ -69,7 +71,10 @@ REPEAT_TITLES = frozenset(
     title for title, said in TITLES.items() if said.kind == "repeat" and not said.is_job
 )
 JOB_TITLES = frozenset(title for title, said in TITLES.items() if said.is_job)
-REPEAT_WORD = "|".join(sorted(REPEAT_TITLES, key=len, reverse=True))  # in regular expressions
+REPEAT_WORD = "|".join(  # in regular expressions: seed, run_id
+    re.sub(r"(?<=\w)(id|idx|index|seed|fold)$", r"[\\s_-]?\1", title)
+    for title in sorted(REPEAT_TITLES, key=len, reverse=True)
+)
 # Titles of columns that say over how many runs a mean is.
 RUN_COUNT_TITLES = frozenset(
     {"n", "runs", "nruns", "numruns", "numberofruns", "seeds", "nseeds", "numseeds",
@@ -102,7 +107,7 @@ _MODELS = re.compile(
     r"|inception|xception|vgg|vit|deit|swin|bert|roberta|deberta|distilbert|gpt|llama|mistral|clip"
     r"|mlp|fcn|lstm|gru|rnn|svm|svc|randomforest|xgb|lightgbm|lgbm|catboost|adaboost|gradientboost"
     r"|histgradient|logisticregression|naivebayes|decisiontree|transformer|autoencoder|tabnet|tabpfn"
-    r"|[a-z]{0,5}cnn|[a-z]lenet|rocket|minirocket|linearregression|ridge|lasso"
+    r"|meanteacher|[a-z]{0,5}cnn|[a-z]lenet|rocket|minirocket|linearregression|ridge|lasso"
 )
 _FITTED = frozenset(
     {"abod", "ae", "anogan", "autoencoder", "cblof", "cof", "copod", "dagmm", "deepsvdd", "ecod",
@@ -240,6 +245,35 @@ def is_found(title: str) -> bool:
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
     return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
+
+
+def is_incidental(title: str) -> bool:
+    """Whether a title is that of a remark or a circumstance, which no result depends on.
+
+    >>> is_incidental("Git commit"), is_incidental("optimizer")
+    (True, False)
+    """
+    return not INCIDENTAL.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+
+
+def is_pretraining(title: str) -> bool:
+    """Whether a column says what models were pretrained on, before any data set of the table.
+
+    >>> is_pretraining("Pretrained on"), is_pretraining("weights"), is_pretraining("train set")
+    (True, True, False)
+    """
+    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    return any(w.startswith("pretrain") or w in _STARTS for w in words)
+
+
+def names_outliers(title: str) -> bool:
+    """Whether a title says that a column holds outlier sets, not just data sets to test on.
+
+    >>> names_outliers("OOD set"), names_outliers("test_set")
+    (True, False)
+    """
+    short = plain(title)
+    return short in OOD_TITLES and ("ood" in short or "out" in short)
 
 
 def is_statistic(title: str) -> bool:

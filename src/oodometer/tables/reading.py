@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, are_checkpoints, by_title
+from oodometer.factors import Factor, are_checkpoints, by_title, within_runs
 from oodometer.results import Results
 from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
@@ -362,9 +362,11 @@ def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: lis
         raise UserError("--runs is for means with a standard deviation, and no cell states one.")
     if len(frame) > 1 and len(set(frame["value"])) == 1:
         notes.append(f"{metric}: every value is {frame['value'].iloc[0]:g}")
-    factors = (_factor(name, title, roles, frame[name]) for name, title in long.factors.items())
+    factors = within_runs(
+        _factor(name, title, roles, frame[name]) for name, title in long.factors.items()
+    )
     measure = long.measures[metric]
-    return Results(frame, tuple(factors), metric, measure.higher, is_share=bool(measure.is_share))
+    return Results(frame, factors, metric, measure.higher, is_share=bool(measure.is_share))
 
 
 def _factor(name: str, title: str, roles: Roles, levels: pd.Series[str]) -> Factor:

@@ -14,7 +14,13 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.content import are_numbers
 from oodometer.tables.long import Long
-from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting, repeat_name
+from oodometer.tables.names import (
+    JOB_TITLES,
+    REPEAT_TITLES,
+    is_incidental,
+    mentions_setting,
+    repeat_name,
+)
 from oodometer.tables.repeats import each_once, id_column, require_alike
 from oodometer.tables.roles import Roles
 
@@ -111,8 +117,11 @@ def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _with_promoted_settings(long: Long) -> Long:
     """Make a setting among the covariates a factor, if no factor determines it."""
     frame, factors, covariates = long.frame, dict(long.factors), dict(long.covariates)
-    for name in [name for name in _SETTINGS if name in covariates]:
-        keys = [*factors, *id_column(frame)]
+    settings = [name for name in _SETTINGS if name in covariates]
+    _, aside = _set_aside_alone(long, (), []) if settings else (frame, {})
+    telling = [c for c, title in factors.items() if c not in aside and not is_incidental(title)]
+    for name in settings:
+        keys = [*telling, *id_column(frame)]
         per_cell = frame.groupby(keys)[name].nunique().max() if keys else frame[name].nunique()
         if per_cell > 1:
             frame = frame.assign(**{name: frame[name].map("{:g}".format)})
@@ -161,9 +170,20 @@ def _choose_factors(
                 reasons[column] = reason
     if not wanted:
         reasons |= dict.fromkeys(_incidental(frame, factors), "differs from line to line")
+    factors = [column for column in factors if column not in reasons]
+    for column in [c for c in factors if is_incidental(long.factors[c]) and c not in wanted]:
+        others = [other for other in factors if other != column]
+        if _are_as_distinct(frame, others, column):
+            factors, reasons[column] = others, "says nothing about a run"
     kept = {name: title for name, title in long.factors.items() if name not in reasons}
     titles = {long.factors[name]: reason for name, reason in reasons.items()}
     return replace(long, frame=frame.drop(columns=list(reasons)), factors=kept), titles
+
+
+def _are_as_distinct(frame: pd.DataFrame, columns: list[str], other: str) -> bool:
+    """Whether lines are told apart by some columns as well as with another one."""
+    cell = ["detector", *id_column(frame), "ood", "metric", *columns]
+    return bool(frame.duplicated(cell).sum() == frame.duplicated([*cell, other]).sum())
 
 
 def _set_aside_alone(
@@ -249,7 +269,8 @@ def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
     than a name, and what labels were trained on is known by that name only.
     """
     title = plain(column)
-    if "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
+    is_known = title in TITLES and title not in _RUN_TITLES  # an epoch, a patient
+    if is_known or "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
         return []
     if title in _RUN_TITLES:
         repeats = [other for other in others if plain(other) in REPEAT_TITLES]

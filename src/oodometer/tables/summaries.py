@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
 _RARE = 0.001  # chance that an ordinary line is the mean of the others, below which it is none
+_NEAR = 0.5  # of the largest number: how far above all others a result may be
+_MOST_PAIRED = 60  # lines of which each two may have been subtracted
 _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
 Array = NDArray[np.float64]
 
@@ -78,8 +81,35 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     if is_average(name):
         far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
         return len(own) >= _FEWEST and bool(far.all())
-    within = (np.nanmin(others, axis=0) <= own) & (own <= np.nanmax(others, axis=0))
+    return are_like(own, others) and not _is_computed(own, others)
+
+
+def are_like(own: Array, others: Array) -> bool:
+    """Whether numbers are of the size of the others: mostly among them, or as near as a best one.
+
+    >>> others = np.array([[0.81, 0.74], [0.85, 0.78]])
+    >>> are_like(np.array([0.87, 0.79]), others), are_like(np.array([0.04, 0.04]), others)
+    (True, False)
+    """
+    low, high = np.nanmin(others, axis=0), np.nanmax(others, axis=0)
+    if not (own % 1).any() and (others[~np.isnan(others)] % 1).any():
+        return False  # ranks, wins
+    room = high - low + _NEAR * np.abs(high)
+    within = (np.maximum(low - room, np.minimum(low, low / 2)) <= own) & (own <= high + room)
     return bool(within.mean() > 0.5)
+
+
+def _is_computed(own: Array, others: Array) -> bool:
+    """Whether numbers are the best, the median, the spread ... of the others, or a difference."""
+    known = [
+        *(f(others, axis=0) for f in (np.nanmin, np.nanmax, np.nanmedian, np.nansum, np.nanstd)),
+        np.nanmax(others, axis=0) - np.nanmin(others, axis=0),
+    ]
+    if 1 < len(others) <= _MOST_PAIRED:
+        known.append(np.std(others, axis=0, ddof=1))
+        known += [others[a] - others[b] for a, b in permutations(range(len(others)), 2)]
+    exact = 2 * _rounding(own)  # a difference of two rounded numbers
+    return any(bool((np.abs(own - numbers) <= exact).all()) for numbers in known)
 
 
 def _table(long: pd.DataFrame, axis: str) -> tuple[NDArray[np.object_], Array]:

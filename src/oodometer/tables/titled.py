@@ -201,11 +201,23 @@ def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
             parts[metric, what] = f"{form} {metric}", rest
     forms = Counter(rest for _, rest in parts.values())
     if max(forms.values(), default=0) < 2:
+        _forget_form(roles, spreads, parts)
         return
     for (metric, _), (name, _) in parts.items():
         roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: parts[key] for c, key in columns.items() if key in parts}
+
+
+def _forget_form(
+    roles: Roles, spreads: _Named, parts: Mapping[tuple[str, str], tuple[str, str]]
+) -> None:
+    """Take "macro" out of what titles name, where all of a metric have it: SVHN macro F1."""
+    for metric in {metric for metric, _ in parts}:
+        own = [key for key in roles.measured.values() if key[0] == metric]
+        if len(own) > 1 and len({parts[key][0] if key in parts else "" for key in own}) == 1:
+            for columns in (roles.measured, spreads):
+                columns |= {c: (metric, parts[key][1]) for c, key in columns.items() if key in own}
 
 
 def _name_qualified(roles: Roles, spreads: _Named) -> None:

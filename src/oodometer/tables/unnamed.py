@@ -14,7 +14,7 @@ from oodometer.tables.cells import read_cell
 from oodometer.tables.content import are_runs, detector_names
 from oodometer.tables.data_names import is_outlier_set
 from oodometer.tables.measures import Measure, metric_named
-from oodometer.tables.names import MEANS, OOD_TITLES, SET_TITLES, is_surely_detector
+from oodometer.tables.names import MEANS, is_surely_detector, names_outliers
 from oodometer.tables.roles import ALL, UNNAMED, Roles
 from oodometer.tables.untitled import MEAN_AND_SPREAD, is_known, is_quantity, what_are
 
@@ -34,7 +34,7 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     if not columns or UNNAMED in roles.own or roles.metric is not None:
         return
     names, sets = detector_names(frame, roles), _sets(frame, roles)
-    by_title = roles.ood is not None and plain(roles.ood) in OOD_TITLES - SET_TITLES
+    by_title = roles.ood is not None and names_outliers(roles.ood)
     of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
     transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
     sure = sum(map(is_surely_detector, names))

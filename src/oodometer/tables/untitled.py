@@ -36,6 +36,7 @@ from oodometer.tables.roles import (
     UNNAMED,
     Roles,
 )
+from oodometer.tables.summaries import are_like
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,10 @@ _SPLIT = re.compile(
 )
 MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
 _REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)paper)+")
+# Words that name quantities, and parts of names of detectors: mean-teacher, max-cosine.
+_OF_SCORES = frozenset(
+    {"mean", "max", "min", "entropy", "confidence", "probability", "prob", "uncertainty", "norm"}
+)
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
@@ -72,7 +77,8 @@ def untitled_results(
     _require_one_split(measured, roles)
     if roles.metric is not None:
         measured = _of_lines(measured, roles)
-    measured = _of_one_size(_alike(measured, roles, asked=asked), cells, roles, bounded)
+    measured = _alike(measured, cells, roles, metric, asked=asked)
+    measured = _of_one_size(measured, cells, roles, bounded)
     if bounded and not asked:
         _require_one_form(measured, cells, roles)
     measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
@@ -163,11 +169,23 @@ def _paired(cells: _Cells) -> dict[str, tuple[str, str]]:
     }
 
 
-def _alike(measured: list[str], roles: Roles, *, asked: bool) -> list[str]:
+def _alike(
+    measured: list[str], cells: _Cells, roles: Roles, metric: str, *, asked: bool
+) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
     other = [column for column in measured if is_quantity(column)]
-    names = sum(map(is_known, measured))
-    if other and names >= 2:
+    known = [column for column in measured if is_known(column)]
+    if other and len(known) >= 2:
+        if asked:
+            return measured
+        alike = [c for c in _of_their_size(other, known, cells) if _may_name_score(c)]
+        if alike and roles.detector is None:
+            of = "higher" if metric == UNNAMED else metric.replace(" ", "_")
+            raise UserError(
+                f"Is '{alike[0]}' compared with {known[0]} and {known[1]} "
+                f"({roles.option(**{of: ALL})}), or another quantity "
+                f"({roles.option(ignore=', ignore='.join(other))})?"
+            )
         roles.ignored |= dict.fromkeys(other, _OTHER_QUANTITY)
         return [column for column in measured if column not in set(other)]
     if len(measured) > 1 and 2 * len(other) >= len(measured) and not asked:
@@ -244,20 +262,32 @@ def is_quantity(title: str) -> bool:
     """
     bare = MEAN_AND_SPREAD.sub("", title[:200])
     words = {plain(word) for word in re.split(r"[\W_]+", bare)}
-    named = is_detector(title) or is_set(title) or plain(title) in MEANS
+    named = is_detector(title) or is_model(title) or is_set(title) or plain(title) in MEANS
     return not named and not words.isdisjoint(QUANTITIES)
+
+
+def _may_name_score(title: str) -> bool:
+    """Whether a title may be the name of a detector, though a word of it names a quantity.
+
+    >>> _may_name_score("mean-teacher"), _may_name_score("anomaly_ratio"), _may_name_score("mean")
+    (True, False, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    said = words & QUANTITIES
+    return said < words and said <= _OF_SCORES
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:
     """Return columns that are called like summaries, but hold numbers like the results'."""
-    if len(measured) < 2:
-        return []
-    ends = [np.median([cell.value for cell in cells[column]]) for column in measured]
-    return [
-        column
-        for column in named
-        if min(ends) <= np.median([cell.value for cell in cells[column]]) <= max(ends)
-    ]
+    return _of_their_size(named, measured, cells) if len(measured) > 1 else []
+
+
+def _of_their_size(named: Sequence[str], measured: Sequence[str], cells: _Cells) -> list[str]:
+    """Return the columns whose numbers are of the size of those in others, line by line."""
+    size = min(len(cells[column]) for column in (*measured, *named))
+    table = {c: np.array([cell.value for cell in cells[c][:size]]) for c in (*measured, *named)}
+    others = np.array([table[column] for column in measured])
+    return [column for column in named if are_like(table[column], others)]
 
 
 def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str]:
@@ -333,7 +363,8 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
-    other = known or gains or bool(words & NO_RESULTS) or is_setting(column)
+    named = bool(words & NO_RESULTS) and not is_detector(column)  # rank-feat
+    other = known or gains or named or is_setting(column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 
