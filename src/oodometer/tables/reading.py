@@ -14,12 +14,13 @@ from oodometer.factors import Factor, by_title
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
-from oodometer.tables.content import are_detectors, are_runs
+from oodometer.tables.content import are_detectors
 from oodometer.tables.crossed import uncrossed
 from oodometer.tables.differences import DIFFERENCES, without_differences
 from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.long import Long, to_long
 from oodometer.tables.measures import (
     GENERAL,

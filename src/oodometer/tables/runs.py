@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import LABELS, TITLES, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.content import are_numbers
+from oodometer.tables.likeness import are_numbers
 from oodometer.tables.long import Long
 from oodometer.tables.names import JOB_TITLES, REPEAT_TITLES, mentions_setting, repeat_name
 from oodometer.tables.repeats import each_once, id_column, require_alike

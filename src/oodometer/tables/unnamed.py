@@ -11,8 +11,9 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.content import are_runs, detector_names
+from oodometer.tables.content import detector_names
 from oodometer.tables.data_names import is_outlier_set
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.measures import Measure, metric_named
 from oodometer.tables.names import MEANS, OOD_TITLES, SET_TITLES, is_surely_detector
 from oodometer.tables.roles import ALL, UNNAMED, Roles

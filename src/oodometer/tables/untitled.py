@@ -12,8 +12,8 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.content import are_runs
 from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.names import (
     MEANS,
     NO_RESULTS,

@@ -127,8 +127,16 @@ def _cut(
     uneven = sum(len(row) not in (1, width) for row in inside)
     if uneven > most_uneven * len(inside) or not _has_results([cells[n] for n in whole]):
         return None
+    if any(_holds_several(cell) for n in whole for cell in cells[n][1:]):
+        return None  # columns that stand close together: a cut here would shift all titles
     header = _header_above(cells[:first], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _holds_several(cell: str) -> bool:
+    """Whether a cell is several numbers with spaces between."""
+    words = cell.split()
+    return len(words) > 1 and all(read_cell(word) is not None for word in words)
 
 
 def _header_above(above: Rows, lines: Sequence[str], width: int) -> Rows:

@@ -1,0 +1,134 @@
+"""Tables as papers, READMEs and logs have them: layouts in which a wrong reading would be silent."""
+
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.tables import read_results
+
+
+def read(tmp_path, text, name="page.md", columns=""):
+    file = tmp_path / name.partition("#")[0]
+    file.write_text(text, encoding="utf-8")
+    return read_results(tmp_path / name, columns)
+
+
+def asked(tmp_path, text, *options, name="page.md"):
+    """Assert that a question names these options, and that each of them is an answer."""
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, text, name)
+    for option in options:
+        assert f'--columns "{option}"' in str(caught.value)
+        assert read(tmp_path, text, name, option).results
+    return str(caught.value)
+
+
+def means(found):
+    return found.results[0].frame.groupby("detector")["value"].mean().round(4).to_dict()
+
+
+SHOTS = r"""
+\begin{table}\caption{Few-shot results.}
+\begin{tabular}{l|cc|cc}
+\multirow{2}{*}{Method} & \multicolumn{2}{c|}{SVHN} & \multicolumn{2}{c}{LSUN} \\
+& FPR95 & AUROC & FPR95 & AUROC \\ \midrule
+\multicolumn{5}{c}{\textbf{1-shot}} \\
+\multicolumn{5}{l}{\textit{Training-free}} \\
+MCM~\cite{m} & 40.1 & 90.0 & 41.2 & 91.0 \\
+\multicolumn{5}{l}{\textit{Prompt learning}} \\
+CoOp & 35.0 & 92.0 & 36.0 & 93.0 \\
+\hspace{2mm}\textbf{+ Ours} & \textbf{30.0} & 94.0 & 31.0 & 95.0 \\
+LoCoOp & 34.0 & 92.4 & 35.0 & 93.4 \\
+\hspace{2mm}\textbf{+ Ours} & 29.0 & 94.4 & 30.0 & 95.4 \\ \midrule
+\multicolumn{5}{c}{\textbf{16-shot}} \\
+\multicolumn{5}{l}{\textit{Training-free}} \\
+MCM~\cite{m} & 39.1 & 90.6 & 40.2 & 91.6 \\
+\multicolumn{5}{l}{\textit{Prompt learning}} \\
+CoOp & 33.0 & 92.6 & 34.0 & 93.6 \\
+\hspace{2mm}\textbf{+ Ours} & 28.0 & 94.6 & 29.0 & 95.6 \\
+LoCoOp & 32.0 & 93.0 & 33.0 & 94.0 \\
+\hspace{2mm}\textbf{+ Ours} & 27.0 & 95.0 & 28.0 & 96.0 \\
+\end{tabular}\end{table}
+"""
+
+
+def test_headings_within_headings_and_names_that_continue_the_one_above(tmp_path):
+    found = read(tmp_path, SHOTS, "paper.tex").results[0]
+    assert found.factor_names == ("section",) and found.kind("section") == "condition"
+    assert set(found.frame["section"]) == {"1-shot", "16-shot"}
+    assert found.detectors == ("MCM", "CoOp", "CoOp + Ours", "LoCoOp", "LoCoOp + Ours")
+
+
+def test_additions_below_one_name_stay_as_they_are(tmp_path):
+    text = "|Method|AUROC|\n|-|-|\n|Base|90.1|\n|+ A|91.2|\n|+ B|92.3|\n"
+    assert read(tmp_path, text).results[0].detectors == ("Base", "+ A", "+ B")
+
+
+LOG = """My results differ from those of the tutorial.
+
+          FPR@95  AUROC  AUPR_IN  AUPR_OUT   ACC
+cifar100    85.76  79.35    72.77     81.48 95.22
+tin         83.21  82.32    78.30     82.39 95.22
+nearood     84.49  80.84    75.54     81.94 95.22
+svhn        57.23  88.25    70.12     95.08 95.22
+
+The predicted class of the first samples: [9 9 9 9 9]
+"""
+
+
+@pytest.mark.parametrize("name", ["issue.md", "log.txt"])
+def test_columns_that_stand_close_together_shift_no_title(tmp_path, name):
+    found = read(tmp_path, LOG, name).results[0]
+    assert dict(zip(found.frame["ood"], found.frame["value"], strict=True)) == pytest.approx(
+        {"cifar100": 0.7935, "tin": 0.8232, "svhn": 0.8825}
+    )
+
+
+def test_a_setting_in_a_name_is_no_metric(tmp_path):
+    text = (
+        "|Method|SVHN|iSUN|Textures|\n|-|-|-|-|\n|MSP|91.2|92.3|88.1|\n"
+        "|P&C (r=2)|93.4|94.5|90.6|\n|Energy|92.4|91.5|89.6|\n"
+    )
+    found = read(tmp_path, text).results[0]
+    assert found.detectors == ("MSP", "P&C (r=2)", "Energy")
+    assert set(found.ood) == {"SVHN", "iSUN", "Textures"}
+
+
+def test_models_beside_methods_are_asked_about(tmp_path):
+    text = (
+        "|Model|Calibration Method|AUROC|\n|-|-|-|\n|**M3**|None|.78|\n||Platt|.79|\n"
+        "||Ours|.80|\n|**MQT**|None|.66|\n||Platt|.67|\n||Ours|.70|\n"
+    )
+    asked(tmp_path, text, "detector=Model", "detector=Calibration Method")
+
+
+SPACES = r"""
+\begin{tabular}{llcccc}
+& & \multicolumn{2}{c}{ViT} & \multicolumn{2}{c}{CNN} \\
+Space & Distance & AUROC & FPR95 & AUROC & FPR95 \\ \midrule
+Raw & Mahalanobis & 0.912 & 0.31 & 0.870 & 0.42 \\
+ & $\ell_1$ & 0.880 & 0.40 & 0.841 & 0.48 \\
+ & $\ell_2$ & 0.884 & 0.39 & 0.845 & 0.47 \\
+PCA & Mahalanobis & 0.925 & 0.28 & 0.885 & 0.39 \\
+ & $\ell_1$ & 0.871 & 0.42 & 0.832 & 0.49 \\
+ & $\ell_2$ & 0.879 & 0.41 & 0.840 & 0.48 \\
+\end{tabular}
+"""
+
+
+def test_models_above_known_detectors_are_asked_about(tmp_path):
+    asked(tmp_path, SPACES, "detector=Distance", "detector=*", name="paper.tex")
+    found = read(tmp_path, SPACES, "paper.tex", "detector=Distance").results[0]
+    kinds = {name: found.kind(name) for name in found.factor_names}
+    assert kinds == {"Space": "condition", "variant": "condition"}
+    assert means(read(tmp_path, SPACES, "paper.tex", "detector=Distance+Space")) == {
+        "Mahalanobis + Raw": 0.891, "ℓ_1 + Raw": 0.8605, "ℓ_2 + Raw": 0.8645,
+        "Mahalanobis + PCA": 0.905, "ℓ_1 + PCA": 0.8515, "ℓ_2 + PCA": 0.8595,
+    }  # fmt: skip
+
+
+def test_scores_in_titles_are_no_outlier_sets(tmp_path):
+    text = (
+        "|Method|Entropy AUROC|Native AUROC|Entropy FPR95|\n|-|-|-|-|\n"
+        "|Probit|90.3|12.3|26.1|\n|Laplace|88.1|90.2|32.0|\n|HRC|92.4|23.7|20.6|\n"
+    )
+    asked(tmp_path, text, "condition=*", "ood=*")
