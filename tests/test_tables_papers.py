@@ -1,4 +1,4 @@
-"""Tables as papers, READMEs and logs have them: layouts in which a wrong reading would be silent."""
+"""Tables of papers, READMEs and logs: layouts in which a wrong reading would be silent."""
 
 import pytest
 
@@ -132,3 +132,108 @@ def test_scores_in_titles_are_no_outlier_sets(tmp_path):
         "|Probit|90.3|12.3|26.1|\n|Laplace|88.1|90.2|32.0|\n|HRC|92.4|23.7|20.6|\n"
     )
     asked(tmp_path, text, "condition=*", "ood=*")
+
+
+def test_statistics_of_scores_are_no_results(tmp_path):
+    text = (
+        "|Model|Dataset|Mean|Std|Min|Max|\n|-|-|-|-|-|-|\n|ResNet18|SVHN|.24|.20|.01|.98|\n"
+        "|ResNet34|SVHN|.41|.22|.04|.99|\n|ResNet18|Textures|.43|.26|.02|.97|\n"
+        "|ResNet34|Textures|.48|.27|.03|.96|\n"
+    )
+    assert "what the numbers in 'Mean' are" in asked(tmp_path, text, "higher=*", "lower=*")
+
+
+def test_gains_alone_are_no_results(tmp_path):
+    text = "|OOD set|Metric|Lift|\n|-|-|-|\n|SVHN|AUROC|+0.77%|\n|SVHN|FPR95|-3.47%|\n"
+    with pytest.raises(UserError, match="'Lift' holds differences"):
+        read(tmp_path, text)
+
+
+def test_near_and_far_are_means_only_beside_their_sets(tmp_path):
+    text = (
+        "|method|in-dist Brier|near Brier|far Brier|\n|-|-|-|-|\n"
+        "|none|.205|.230|.171|\n|isotonic|.204|.231|.170|\n"
+    )
+    found = read(tmp_path, text).results[0]
+    assert set(found.ids) | set(found.ood) >= {"in-dist", "near", "far"}
+    text = (
+        "## Accuracy (%)\n\n|Model|ID|Near-OOD|Far-OOD|\n|-|-|-|-|\n"
+        "|GCN|80.67|54.67|33.67|\n|GIN|93.37|82.13|51.13|\n|Swin|94.80|97.73|89.13|\n"
+    )
+    assert means(read(tmp_path, text)) == {"GCN": 0.5634, "GIN": 0.7554, "Swin": 0.9389}
+
+
+def test_a_log_of_two_methods_is_read_whole(tmp_path):
+    head = "TNR    AUROC  DTACC"
+    text = (
+        f"Baseline method: in_distribution: cifar10=====\nout_distribution: svhn\n{head}\n"
+        f"40.22  89.87  83.20\n\nout_distribution: lsun\n{head}\n66.62  95.43  90.26\n\n"
+        f"ODIN method: in_distribution: cifar10=====\nout_distribution: svhn\n{head}\n"
+        "87.22  95.87  92.01\ntemperature: 1\nmagnitude: 0.005\n\n"
+        f"out_distribution: lsun\n{head}\n87.37  97.32  92.31\ntemperature: 10\nmagnitude: 0.1\n"
+    )
+    assert means(read(tmp_path, text, "log.txt")) == {"Baseline": 0.9265, "ODIN": 0.966}
+
+
+REPORT = """
+              precision    recall  f1-score   support
+
+         pop       {0}      0.24      {0}        46
+         rap       {1}      0.64      {1}        45
+         rnb       {2}      0.87      {2}        55
+
+    accuracy                           0.60       146
+   macro avg       0.66      0.59      0.57       146
+weighted avg       0.65      0.60      0.58       146
+"""
+
+
+def test_classification_reports_of_two_models(tmp_path):
+    text = (
+        f"### Naive Bayes\n```\nAccuracy : 0.60\n{REPORT.format(0.35, 0.72, 0.64)}```\nSo-so.\n\n"
+        f"### SVM\n```\nAccuracy : 0.66\n{REPORT.format(0.50, 0.78, 0.70)}```\nBetter.\n"
+    )
+    found = read(tmp_path, text)
+    assert means(found) == {"Naive Bayes": 0.57, "SVM": 0.66}
+    assert found.results[0].kind("class") == "part" and len(found.results[0].frame) == 6
+
+
+def test_what_pairs_of_numbers_are_may_stand_above(tmp_path):
+    text = (
+        "### Pixel level (AuPRC ↑ / FPR95 ↓)\n\n|Dataset|RPL|UNO|**Ours (new)**|\n|-|-|-|-|\n"
+        "|SMIYC|88.5 / 7.1|96.3 / 2.0|**96.6 / 3.6**|\n|RA|71.6 / 17.7|82.4 / 9.2|87.1 / 9.9|\n"
+    )
+    found = read(tmp_path, text)
+    assert [results.metric for results in found.results] == ["aupr_out", "fpr95"]
+    assert sorted(means(found).values()) == [0.8005, 0.8935, 0.9185]
+
+
+def test_a_heading_with_an_arrow_says_what_the_numbers_are(tmp_path):
+    text = "### Entropy FPR95 ↓\n\n|Model|UPitt|UTSW|\n|-|-|-|\n|Base|.89|.92|\n|SNGP|.71|.83|\n"
+    found = read(tmp_path, text).results[0]
+    assert found.metric == "fpr95" and not found.higher_is_better
+
+
+def test_remarks_in_wide_brackets_and_means_in_chinese(tmp_path):
+    text = (
+        "|方法|平均 FPR95↓|平均 AUROC↑|\n|-|-|-|\n|MDS|44.43|87.18|\n|RMDS|43.40|87.60（最佳）|\n"
+        "|**Ours**|**40.96（最佳）**|87.26（次佳）|\n"
+    )
+    assert means(read(tmp_path, text)) == {"MDS": 0.8718, "RMDS": 0.876, "Ours": 0.8726}
+
+
+def test_notes_beside_marks_name_no_rows(tmp_path):
+    text = (
+        "|Filter|Score|AUROC|Description|\n|-|-|-|-|\n|✗|✗|89.9|CSP|\n|✓|✗|90.9|filter only|\n"
+        "|✗|✓|91.3|score only|\n|✓|✓|91.8|both|\n"
+    )
+    assert set(means(read(tmp_path, text))) == {"none", "Filter", "Score", "Filter + Score"}
+
+
+def test_results_on_training_data_are_left_out_beside_test_data(tmp_path):
+    text = (
+        "|Method|Wine Train|Wine Test|Iris Train|Iris Test|\n|-|-|-|-|-|\n"
+        "|KNN|95.7|79.3|43.0|39.1|\n|DT|99.9|92.1|99.8|35.5|\n"
+    )
+    found = read(tmp_path, text, columns="accuracy=*")
+    assert means(found) == {"KNN": 0.592, "DT": 0.638}

@@ -13,8 +13,8 @@ from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
 from oodometer.tables.data_names import is_data, is_set
-from oodometer.tables.differences import DIFFERENCES, is_difference
-from oodometer.tables.measures import MEASURES, Measure, metric_named, without_metric
+from oodometer.tables.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.measures import GENERAL, MEASURES, Measure, metric_named, without_metric
 from oodometer.tables.names import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
@@ -82,7 +82,7 @@ def guess(
     given = bool(roles.measured)
     rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
     rest = titled_results(frame, rest, roles, default)
-    rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
+    rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
     role = chosen.get(ALL)
     unnamed = default or UNNAMED if role is None else role if role in MEASURES else UNNAMED
@@ -171,7 +171,9 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = "empty"
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
-        elif is_difference(column):
+        elif plain(column) == "support" and any(map(metric_named, columns)):
+            roles.ignored[column] = "number of samples"  # as scikit-learn calls it
+        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
             roles.ignored[column] = DIFFERENCES
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
@@ -213,7 +215,9 @@ def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
     )
 
 
-def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+def _by_title(
+    frame: pd.DataFrame, columns: list[str], roles: Roles, default: str | None
+) -> list[str]:
     """Find the columns whose titles say what they hold."""
     rest = []
     titles = {column: plain(column) for column in columns}
@@ -229,7 +233,10 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
             roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
-            roles.ignored[column] = "row names"
+            if default in GENERAL and _are_decimals(frame[column]):
+                rest.append(column)  # accuracy on the data set of training
+            else:
+                roles.ignored[column] = "row names"
         elif role := _role_named(frame[column], column, all_titles, numeric, roles):
             if role == "metric" and roles.chosen & set(roles.measured):
                 roles.ignored[column] = "--columns names the metric"
@@ -267,13 +274,17 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
-    decimals = sum("." in text and read_cell(text) is not None for text in texts)
-    if role in ("id", "ood") and 2 * decimals >= len(texts):
+    if role in ("id", "ood") and _are_decimals(texts):
         return None  # results on such data
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None
     return None if role == "ood" and not _is_first(title, titles) else role
+
+
+def _are_decimals(texts: pd.Series[str]) -> bool:
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    return 2 * decimals >= len(texts)
 
 
 def _names_data_sets(column: str) -> bool:

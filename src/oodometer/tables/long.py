@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.data_names import is_data
@@ -25,9 +25,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import (
-    is_qualifier,
-)  # fmt: skip
+from oodometer.tables.names import is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
@@ -80,7 +78,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
         stacked = _one_label_each(stacked, wide, notes)
     labels = [name for name in (wide, runs) if name and name in stacked]
     titled = {name: name for name in labels if name not in NAMED}
-    long = _withlabels_of(Long(stacked, titled, {}, {}), frame, roles, notes)
+    long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
     lines = long.frame
     if roles.metric is not None:
         long = _qualified_metrics(replace(long, frame=_named_metrics(lines, roles, notes)), roles)
@@ -88,11 +86,17 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     metrics = main_first(str(name) for name in lines["metric"].unique())
     metrics.sort(key=lambda name: name not in roles.main)
     measures = {name: roles.measure(name) for name in metrics}
-    lines = without_zeros(without_summaries(lines, notes), roles, notes)
+    parts = [name for name, title in long.factors.items() if _is_part(title)]
+    lines = without_zeros(without_summaries(lines, notes, parts), roles, notes)
     lines, measures = one_unit(lines, measures, notes)
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
+
+
+def _is_part(title: str) -> bool:
+    known = TITLES.get(plain(title))
+    return known is not None and known.kind == "part"
 
 
 def _measured(
@@ -196,7 +200,7 @@ def _require_numbers(column: str, texts: list[str], cells: list[Cell | None]) ->
         )
 
 
-def _withlabels_of(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
+def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Add to every number what its line says."""
     lines, factors, covariates = long.frame.copy(), dict(long.factors), dict(long.covariates)
     rows = lines[ROW].to_numpy()

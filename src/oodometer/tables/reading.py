@@ -77,7 +77,7 @@ def read_results(
     notes: list[str] = []
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
-    frame = uncrossed(without_differences(unfolded(frame, notes), notes), notes)
+    frame = uncrossed(without_differences(unfolded(frame, notes, table.about), notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -91,7 +91,7 @@ def read_results(
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
-        require_metric_of_text(default, roles)
+        require_metric_of_text(default, roles, table.about)
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"

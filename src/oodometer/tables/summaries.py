@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,24 +10,39 @@ from numpy.typing import NDArray
 
 from oodometer.factors import plain
 from oodometer.tables.data_names import is_set
-from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model
+from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_group, is_model
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
+_FEWEST_SETS = 2  # of which groups of them can be means
 _RARE = 0.001  # chance that an ordinary line is the mean of the others, below which it is none
 _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
 Array = NDArray[np.float64]
 
 
-def without_summaries(long: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Leave out what is a mean, a rank, a gain ... of the others, and say which."""
+def without_summaries(
+    long: pd.DataFrame, notes: list[str], parts: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Leave out what is a mean, a rank, a gain ... of the others, and say which.
+
+    `parts` are columns that name parts of data sets, such as classes.
+    """
+    for part in parts:
+        names = [str(name) for name in long[part].unique()]
+        means = [name for name in names if is_average(name)]
+        if len(names) - len(means) >= _FEWEST_SETS:
+            long = _left_out(long, part, means, "summaries of other rows", notes)
     for axis in [name for name in ("id", "ood", "detector") if name in long.columns]:
         names = [str(name) for name in long[axis].unique()]
         if len(names) < 2:
             continue
         by_name = [n for n in names if _is_named_summary(n, axis, long)]
+        if (
+            len([*filter(None, names)]) - len(by_name) < _FEWEST_SETS
+        ):  # near and far, beside one other at most
+            by_name = [n for n in by_name if not is_group(n)]
         if len(by_name) == len(names):
             continue
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)

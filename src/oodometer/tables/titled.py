@@ -21,6 +21,7 @@ from oodometer.tables.names import (
     SPREADS,
     is_average,
     is_detector,
+    is_group,
     is_qualifier,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
@@ -165,6 +166,7 @@ def _choose_means(roles: Roles, means: _Named) -> None:
     several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
+        of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:
