@@ -237,3 +237,47 @@ def test_results_on_training_data_are_left_out_beside_test_data(tmp_path):
     )
     found = read(tmp_path, text, columns="accuracy=*")
     assert means(found) == {"KNN": 0.592, "DT": 0.638}
+
+
+def test_merged_cells_may_hold_seeds(tmp_path):
+    lines = [
+        f"{'CIFAR10' * (n == 0)} & {ood} & {model * (n == 0)} & {str(seed) * (n == 0)} & "
+        f"{'adam' * (n == 0)} & {90 + len(model) + seed + n / 10} \\\\"
+        for model in ("Hnet", "Resnet")
+        for seed in (0, 1)
+        for n, ood in enumerate(["SVHN", "LSUN", "iSUN"])
+    ]
+    head = r"\begin{tabular}{lllllr} In-dist & OOD & Model & Seed & Setting & AUROC \\"
+    found = read(tmp_path, "\n".join([head, *lines, r"\end{tabular}"]), "paper.tex").results[0]
+    assert found.detectors == ("Hnet", "Resnet") and found.kind("seed") == "repeat"
+    assert len(found.frame) == 12 and set(found.ids) == {"CIFAR10"}
+
+
+def test_the_number_of_samples_is_no_condition(tmp_path):
+    text = (
+        "|site|n|kNN AUROC|Mahalanobis AUROC|\n|-|-|-|-|\n|LAS|59|.86|.99|\n|OAU|182|.84|.98|\n"
+        "|UIT|12|.56|.97|\n|**mean**||.753|.98|\n"
+    )
+    found = read(tmp_path, text).results[0]
+    assert not found.factors and set(found.ood) == {"LAS", "OAU", "UIT"}
+
+
+def test_a_detector_without_metric_is_asked_about_beside_one_with_it(tmp_path):
+    text = "|Task|Novelty AUROC|Mahalanobis|kNN|\n|-|-|-|-|\n|New|.87|.49|.84|\n|Old|.82|.81|.92|\n"
+    asked(tmp_path, text, "auroc=Novelty AUROC, auroc=Mahalanobis, auroc=kNN")
+
+
+def test_image_and_pixel_level_are_two_metrics(tmp_path):
+    text = (
+        "|Method|MVTec Image AUROC|MVTec Pixel AUROC|VisA Image AUROC|VisA Pixel AUROC|\n"
+        "|-|-|-|-|-|\n|PatchCore|83.4|92.0|79.9|95.4|\n|WinCLIP|93.1|95.2|83.8|96.4|\n"
+    )
+    image = "ignore=MVTec Pixel AUROC, ignore=VisA Pixel AUROC"
+    asked(tmp_path, text, image)
+    assert means(read(tmp_path, text, columns=image)) == {"PatchCore": 0.8165, "WinCLIP": 0.8845}
+
+
+def test_counts_beside_rates_are_refused(tmp_path):
+    text = "|Distance|TOP 1|TOP 3|\n|-|-|-|\n|l2|4099(.83)|4583(.92)|\n|l1|3866(.78)|4321(.87)|\n"
+    with pytest.raises(UserError, match="neither a fraction nor a percentage"):
+        read(tmp_path, text)

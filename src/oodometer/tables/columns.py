@@ -26,6 +26,7 @@ from oodometer.tables.names import (
     RUN_COUNT_TITLES,
     SPREADS,
     SUMMARIES,
+    is_surely_detector,
     names_costs,
 )
 from oodometer.tables.roles import (
@@ -61,6 +62,7 @@ _TITLES = {  # of columns that have a role of their own
     "id": ID_TITLES,
     "ood": OOD_TITLES,
 }
+_SAMPLES = "number of samples"  # why a column is not used
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _TRAINING_WORDS = frozenset(
     {"train", "training", "pretrain", "pretraining", "upstream", "source", "id", "iid", "model",
@@ -83,6 +85,7 @@ def guess(
     rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
     rest = titled_results(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
+    rest = _without_sample_counts(frame, rest, roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
     role = chosen.get(ALL)
     unnamed = default or UNNAMED if role is None else role if role in MEASURES else UNNAMED
@@ -98,9 +101,26 @@ def guess(
     free = [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
     costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
     roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
+    _require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
     roles.factors += [c for c in free if c not in costs]
     settle_sets(frame, roles)
     return roles
+
+
+def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> None:
+    """Ask what numbers of a known detector are beside one whose title names a metric."""
+    bare = [c for c in numeric if _are_decimals(frame[c])]
+    titled = list(roles.measured)
+    alone = len(titled) == 1 and not roles.detector and not roles.chosen
+    if not alone or not any(map(is_surely_detector, bare)) or not without_metric(titled[0]):
+        return
+    metric = roles.measured[titled[0]][0]
+    same = roles.option(**{metric: f", {metric}=".join([*titled, *bare])})
+    other = roles.option(ignore=", ignore=".join(bare))
+    raise UserError(
+        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"too, use {same}; else {other}."
+    )
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
@@ -172,7 +192,7 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
         elif plain(column) == "support" and any(map(metric_named, columns)):
-            roles.ignored[column] = "number of samples"  # as scikit-learn calls it
+            roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
         elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
             roles.ignored[column] = DIFFERENCES
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
@@ -202,6 +222,14 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
                 roles.factors = [name for name in roles.factors if name != column]
                 return [name for name in columns if name != column]
     return columns
+
+
+def _without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+    """Leave out how many samples the line of each name is about."""
+    named = any(frame[c].is_unique and numeric_share(frame[c]) < 0.5 for c in columns)
+    counts = [c for c in columns if plain(c) in ("n", "nsamples", "numsamples") and named]
+    roles.ignored |= dict.fromkeys(counts, _SAMPLES)
+    return [column for column in columns if column not in counts]
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:

@@ -87,16 +87,25 @@ def _carry_down(
     """
     labels = [column for column in range(len(titles)) if column not in numeric]
     gaps = [c for c in labels[:-1] if rows[0][c : c + 1] != [""] and _has_gaps(rows, c)]
-    if not gaps or not _has_doubles([[row[c] for c in labels if c < len(row)] for row in rows]):
+    if not gaps:
+        return
+    merged = _empty_lines(rows, gaps[0])  # numbers between the names may be merged like these
+    gaps += [c for c in range(labels[-1] + 1) if c not in gaps and _empty_lines(rows, c) == merged]
+    told = sorted({*labels, *gaps})
+    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in rows]):
         return
     filled = [list(row) for row in rows]
     for above, row in pairwise(filled):
         for column in gaps:
             row[column] = row[column] or above[column]
-    if not _has_doubles([[row[c] for c in labels if c < len(row)] for row in filled]):
+    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in filled]):
         rows[:] = filled
-        names = ", ".join(titles[c] for c in gaps)
+        names = ", ".join(titles[c] for c in sorted(gaps))
         notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
+
+
+def _empty_lines(rows: Rows, column: int) -> list[int]:
+    return [n for n, row in enumerate(rows) if len(row) > column and not row[column]]
 
 
 def _has_gaps(rows: Rows, column: int) -> bool:

@@ -43,7 +43,7 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset",
+    "scene", "object", "language", "game", "subset", "site", "hospital", "institution",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(

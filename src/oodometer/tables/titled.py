@@ -176,10 +176,11 @@ def _choose_means(roles: Roles, means: _Named) -> None:
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
     """Take SVHN clean and SVHN robust accuracy for two metrics on SVHN, not for one on two sets."""
     parts: dict[tuple[str, str], tuple[str, str]] = {}
-    for metric, what in (key for key in roles.measured.values() if key[0] in GENERAL):
+    for metric, what in roles.measured.values():
+        of_sets = metric not in GENERAL  # on image level and on pixel level; "clean" may be a set
         words = what.split()
-        form = " ".join(word for word in words if is_qualifier(word)).casefold()
-        rest = " ".join(word for word in words if not is_qualifier(word))
+        form = " ".join(word for word in words if is_qualifier(word, of_sets=of_sets)).casefold()
+        rest = " ".join(word for word in words if not is_qualifier(word, of_sets=of_sets))
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
     forms = Counter(rest for _, rest in parts.values())
