@@ -88,5 +88,5 @@ def is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool
 
 
 def padded(row: list[str], width: int) -> list[str]:
-    """Return a line with exactly so many cells."""
+    """Return a line with `width` cells."""
     return row if len(row) == width else (row + [""] * width)[:width]
