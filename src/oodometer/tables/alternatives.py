@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.content import are_runs
 from oodometer.tables.data_names import is_corruption, is_data
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.measures import base_metric, main_first
 from oodometer.tables.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
 from oodometer.tables.roles import ALL, Roles

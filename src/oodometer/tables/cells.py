@@ -37,10 +37,11 @@ _DECORATION = re.compile(
 )
 # A gain over another line, a rank or an interval in brackets is no standard deviation.
 _REMARK = re.compile(
-    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d*[\s-]?[a-z][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
+    r"\s*(?:\(\s*[+\-−↑↓▲▼][^()]*\)|\((?![^()]*(?:±|std|sd|σ))\d*[\s-]?[^\W\d_][^()]*\)|[(\[]\s*9\d\s*%\s*CI[^()\[\]]*[)\]]|[(\[]\s*(?:#|rank\s*|n\s*=\s*)?\d+\s*[)\]]|\s[↑↓▲▼]\s*[\d.,]+\s*%?"
     r"|[\[(][^\[\]()±]*\d\s*%?\s*(?:[;–-]|,\s)[^\[\]()±]*\d\s*%?[\])])$",
     re.IGNORECASE,
 )
+_DRESS = "*_"  # around what is bold
 _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
 _SCRIPT = re.compile(r"(?<=\d)\$?[_^]\{?\s*(\d*\.\d+)\s*\}?\$?$")  # 91.2$_{0.3}$
@@ -56,7 +57,9 @@ _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789±-"
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
 _LOOKED_AT = 5000  # cells of a column, evenly, to tell whether it holds numbers
 _NUMPY = re.compile(r"\b(?:(?:np|numpy|torch)\.)?(?:float|int|tensor)\d*\(([^()]*)\)")
-_WIDE = str.maketrans("０１２３４５６７８９．，％＋－\u00a0\u2009\u202f", "0123456789.,%+-   ")
+_WIDE = str.maketrans(
+    "０１２３４５６７８９．，％＋－（）\u00a0\u2009\u202f", "0123456789.,%+-()   "
+)
 
 
 class Cell(NamedTuple):
@@ -103,6 +106,7 @@ def read_cell(text: str) -> Cell | None:
     text = _NUMPY.sub(r"\1", text)
     text = _lowered(_NO_SPREAD.sub("", text.translate(_WIDE).strip()))
     text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), _SCRIPT.sub(r"±\1", text))
+    text = text if text[-1:] not in _DRESS else text.strip(_DRESS)  # **91.2 (best)**
     remark = _REMARK.search(text)
     bare = text[: remark.start()] if remark and remark.start() else text
     plain = _DECORATION.sub("", bare).strip()

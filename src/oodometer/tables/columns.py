@@ -13,8 +13,9 @@ from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.content import by_content, settle_sets
 from oodometer.tables.data_names import is_corruption, is_data, is_set
-from oodometer.tables.differences import DIFFERENCES, is_difference
+from oodometer.tables.differences import DIFFERENCES, are_gains, is_difference
 from oodometer.tables.measures import (
+    GENERAL,
     MEASURES,
     Measure,
     main_first,
@@ -34,6 +35,7 @@ from oodometer.tables.names import (
     SUMMARIES,
     is_detector,
     is_found,
+    is_surely_detector,
     names_costs,
     names_outliers,
 )
@@ -70,6 +72,7 @@ _TITLES = {  # of columns that have a role of their own
     "id": ID_TITLES,
     "ood": OOD_TITLES,
 }
+_SAMPLES = "number of samples"  # why a column is not used
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _TRAINING_WORDS = frozenset(
     {"train", "training", "pretrain", "pretraining", "upstream", "source", "id", "iid", "model",
@@ -91,7 +94,8 @@ def guess(
     given = bool(roles.measured)
     rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
     rest = titled_results(frame, rest, roles, default)
-    rest = _counts_of_runs(frame, _by_title(frame, rest, roles), roles)
+    rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
+    rest = _without_sample_counts(frame, rest, roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
     if roles.metric is not None and numeric:
         _leave_to_lines(roles)
@@ -109,6 +113,7 @@ def guess(
     free = [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
     costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
     roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
+    _require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
     roles.factors += [c for c in free if c not in costs]
     _part_corruptions(frame, roles)
     settle_sets(frame, roles)
@@ -124,6 +129,22 @@ def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
     if plain(column) in CORRUPTIONS or 2 * sum(map(is_corruption, names)) > len(names):
         roles.ood = None
         roles.factors.append(column)
+
+
+def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> None:
+    """Ask what numbers of a known detector are beside one whose title names a metric."""
+    bare = [c for c in numeric if _are_decimals(frame[c])]
+    titled = list(roles.measured)
+    alone = len(titled) == 1 and not roles.detector and not roles.chosen
+    if not alone or not any(map(is_surely_detector, bare)) or not without_metric(titled[0]):
+        return
+    metric = roles.measured[titled[0]][0]
+    same = roles.option(**{metric: f", {metric}=".join([*titled, *bare])})
+    other = roles.option(ignore=", ignore=".join(bare))
+    raise UserError(
+        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"too, use {same}; else {other}."
+    )
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
@@ -208,7 +229,9 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = "empty"
         elif not any(plain(text) for text in texts.unique()):
             roles.ignored[column] = "signs only"
-        elif is_difference(column):
+        elif plain(column) == "support" and any(map(metric_named, columns)):
+            roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
+        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
             roles.ignored[column] = DIFFERENCES
         elif is_found(column):
             roles.ignored[column] = "found in each run"
@@ -241,6 +264,14 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
     return columns
 
 
+def _without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+    """Leave out how many samples the line of each name is about."""
+    named = any(frame[c].is_unique and numeric_share(frame[c]) < 0.5 for c in columns)
+    counts = [c for c in columns if plain(c) in ("n", "nsamples", "numsamples") and named]
+    roles.ignored |= dict.fromkeys(counts, _SAMPLES)
+    return [column for column in columns if column not in counts]
+
+
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
     words = (plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column))
     if roles.spreads or any(word in SPREADS for word in words):
@@ -252,7 +283,9 @@ def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
     )
 
 
-def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+def _by_title(
+    frame: pd.DataFrame, columns: list[str], roles: Roles, default: str | None
+) -> list[str]:
     """Find the columns whose titles say what they hold."""
     rest = []
     titles = {column: plain(column) for column in columns}
@@ -268,7 +301,10 @@ def _by_title(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
         elif title in REPEAT_TITLES or (title == "filter" and "nshot" in all_titles):
             roles.factors.append(column)  # a filter is how lm-evaluation-harness reads answers
         elif title == "id" and _names_lines(frame, column, all_titles):
-            roles.ignored[column] = "row names"
+            if default in GENERAL and _are_decimals(frame[column]):
+                rest.append(column)  # accuracy on the data set of training
+            else:
+                roles.ignored[column] = "row names"
         elif role := _role_named(frame[column], column, all_titles, numeric, roles):
             if role == "metric" and roles.chosen & set(roles.measured):
                 roles.ignored[column] = "--columns names the metric"
@@ -306,13 +342,17 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
-    decimals = sum("." in text and read_cell(text) is not None for text in texts)
-    if role in ("id", "ood") and 2 * decimals >= len(texts):
+    if role in ("id", "ood") and _are_decimals(texts):
         return None  # results on such data
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None
     return None if role == "ood" and not _is_first(title, titles) else role
+
+
+def _are_decimals(texts: pd.Series[str]) -> bool:
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    return 2 * decimals >= len(texts)
 
 
 def _names_data_sets(column: str) -> bool:

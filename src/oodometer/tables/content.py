@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
 from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.likeness import are_data, are_runs, mostly, share, wide_names
 from oodometer.tables.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.names import (
     ARCHITECTURE_TITLES,
@@ -17,7 +18,6 @@ from oodometer.tables.names import (
     INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
-    REPEAT_WORD,
     SET_TITLES,
     WEAK_SET_TITLES,
     is_average,
@@ -39,10 +39,10 @@ _ONLY_OOD = frozenset(
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
+_METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _CANDIDATES = 3  # readings that a question names
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
-_REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
 
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
@@ -65,15 +65,19 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     known = _known_detectors(frame, free)
     if known is not None:
         return known
-    wide = _wide(roles)
+    wide = wide_names(roles)
     rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
     free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)
-    if not roles.measured or _mostly(wide, is_detector) or _mostly(wide, is_model):
+    if not roles.measured or mostly(wide, is_detector) or mostly(wide, is_model):
+        _require_no_detectors(frame, free, roles)
         return None
     named = _by_model_title(frame, free, roles)
-    if (_are_data(wide) or roles.wide) and len(free) == 1 and _share(frame[free[0]], is_data) < 0.5:
+    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
+    if named is not None and methods:
+        raise _which_column(frame, [named, *methods], roles)
+    if (are_data(wide) or roles.wide) and len(free) == 1 and share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     about = [column for column in free if _is_about_data(frame, column)]
     free = [column for column in free if column not in about]
@@ -83,7 +87,7 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
         roles.are_titles = named is None and not about and _only_titles(wide, roles)
         return named
     about += [c for c in (roles.ood, roles.id) if c is not None]
-    if len(wide) > 1 and not _are_data(wide):
+    if len(wide) > 1 and not are_data(wide):
         headings = roles.metric is not None and all(column.endswith(SECTION) for column in free)
         if headings or any(_are_told_by(frame, c, free) for c in about):
             roles.are_titles = True
@@ -91,10 +95,17 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     return _only_one(frame, free, roles)
 
 
+def _require_no_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
+    """Ask what is compared, where titles name models and a column some known detector."""
+    sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
+    if sure and roles.measured and not mostly(wide_names(roles), is_detector):
+        raise _which_column(frame, sure, roles)
+
+
 def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
     """Whether nothing but titles can name what is compared: rows name metrics, and nothing else."""
     beside = roles.id is None and roles.ood is None
-    return roles.metric is not None and beside and len(wide) > 1 and not _are_data(wide)
+    return roles.metric is not None and beside and len(wide) > 1 and not are_data(wide)
 
 
 def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
@@ -105,28 +116,28 @@ def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> boo
 def _may_name(texts: pd.Series[str]) -> bool:
     """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
-    worded = _share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
-    named = max(_share(texts, _is_metric), _share(texts, is_average))  # near, far
+    worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
+    named = max(share(texts, _is_metric), share(texts, is_average))  # near, far
     return filled and worded and named < 0.5 and not are_checkpoints(texts.unique())
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
     """Return the column that holds most names of detectors, if at least every second is one."""
     sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
-    known = {column: _share(frame[column], is_detector) for column in sure}
+    known = {column: share(frame[column], is_detector) for column in sure}
     best = max(known, key=known.__getitem__, default=None)
     return best if best is not None and known[best] >= 0.5 else None
 
 
 def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     """Return the column that can only be that of the detectors, or ask."""
-    wide = _wide(roles)
+    wide = wide_names(roles)
     untitled = [column for column in free if _is_untitled(column)]
-    if len(free) > 1 and len(untitled) == 1 and _are_data(wide):
+    if len(free) > 1 and len(untitled) == 1 and are_data(wide):
         return untitled[0]
     if len(free) > 1:
         raise _which_column(frame, free, roles)
-    if len(wide) > 1 and not _are_data(wide) and not roles.wide:
+    if len(wide) > 1 and not are_data(wide) and not roles.wide:
         raise _which_axis(frame, free[0], roles)
     return free[0]
 
@@ -147,10 +158,10 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
 
 def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column whose title says that it names models, where none names detectors."""
-    wide = [] if are_runs(_wide(roles)) else _wide(roles)
+    wide = [] if are_runs(wide_names(roles)) else wide_names(roles)
     titles = {plain(column): column for column in (*roles.factors, *free)}
     titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
-    allowed = (*MODEL_TITLES, *(() if wide and not _are_data(wide) else ARCHITECTURE_TITLES))
+    allowed = (*MODEL_TITLES, *(() if wide and not are_data(wide) else ARCHITECTURE_TITLES))
     known = [titles[title] for title in allowed if title in titles]
     if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
         raise _which_column(frame, known, roles)
@@ -166,8 +177,8 @@ def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> Use
     """Ask which of several columns names what is compared."""
     shown = list(free[:_CANDIDATES])
     counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
-    wide = _wide(roles)
-    if len(wide) > 1 and not _are_data(wide) and not roles.wide:
+    wide = list(dict.fromkeys(wide_names(roles)))
+    if len(wide) > 1 and not are_data(wide) and not roles.wide:
         counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
         shown.append(ALL)
     options = " or ".join(roles.option(detector=c, **_unnamed(roles)) for c in shown)
@@ -177,7 +188,7 @@ def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> Use
 def _which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
     """Ask whether lines are detectors and columns are data sets, or the other way round."""
     rows = ", ".join(frame[column].unique()[:2])
-    titles = ", ".join(_wide(roles)[:2])
+    titles = ", ".join(list(dict.fromkeys(wide_names(roles)))[:2])
     unnamed = _unnamed(roles)
     options = [roles.option(detector=column, **unnamed), roles.option(detector=ALL, **unnamed)]
     if roles.ood is None and roles.id is None:
@@ -198,7 +209,7 @@ def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | Non
     """Return the column that names the metric of each line, unless the titles name it."""
     if any(map(metric_named, roles.measured)):
         return None
-    return next((c for c in free if _share(frame[c], _is_metric) == 1.0), None)
+    return next((c for c in free if share(frame[c], _is_metric) == 1.0), None)
 
 
 def _is_metric(text: str) -> bool:
@@ -214,12 +225,12 @@ def _is_metric(text: str) -> bool:
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     free = [column for column in free if not is_pretraining(column)]
-    sets = [column for column in free if _share(frame[column], is_set) >= 0.5]
-    wide = _wide(roles)
+    sets = [column for column in free if share(frame[column], is_set) >= 0.5]
+    wide = wide_names(roles)
     if are_runs(wide):
         wide = []
         _sets_beside_numbers(frame, free, roles)
-    if wide and _mostly(wide, is_set):  # the titles name the outlier sets
+    if wide and mostly(wide, is_set):  # the titles name the outlier sets
         if roles.id is None and (roles.ood is not None or len(sets) == 1):
             roles.id, roles.ood = roles.ood or sets[0], None
             return
@@ -291,7 +302,7 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     """Say whether data sets are those that models are trained on, or outliers of one model."""
     if roles.id is not None:
         return
-    wide = _wide(roles)
+    wide = wide_names(roles)
     if roles.wide in ("id", "ood"):
         roles.sets = "id" if roles.wide == "id" else "ood"
     elif roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
@@ -324,21 +335,16 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     names = detector_names(frame, roles)
     if metrics & _ONLY_OOD or any(is_posthoc(n) and is_surely_detector(n) for n in names):
         return False
-    if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or _mostly(names, is_model):
+    if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or mostly(names, is_model):
         return True
-    return not _mostly(sets, is_set) and len(sets) >= _BENCHMARK
+    return not mostly(sets, is_set) and len(sets) >= _BENCHMARK
 
 
 def detector_names(frame: pd.DataFrame, roles: Roles) -> list[str]:
     """Return the names of what is compared."""
     if roles.detector is not None:
         return [str(name) for name in frame[roles.detector].unique()]
-    return _wide(roles) if are_detectors(roles) else []
-
-
-def _wide(roles: Roles) -> list[str]:
-    """What the titles of several columns of results name, one of them each."""
-    return [what for _, what in roles.measured.values() if what]
+    return wide_names(roles) if are_detectors(roles) else []
 
 
 def _is_untitled(column: str) -> bool:
@@ -351,52 +357,16 @@ def _words(title: str) -> set[str]:
 
 def _is_about_data(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column says of which data the numbers are, by its title or by known names."""
-    return not _words(column).isdisjoint(DATA_WORDS) or _share(frame[column], is_data) >= 0.5
-
-
-def _are_data(names: Sequence[str]) -> bool:
-    """Whether names are those of data sets: most of them, or several and none of a detector."""
-    known = sum(map(is_data, names))
-    others = sum(is_detector(name) or is_model(name) for name in names)
-    return 0 < len(names) <= 2 * known or known >= 3 > others == 0
-
-
-def _mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:
-    return bool(names) and 2 * sum(map(test, names)) >= len(names)
-
-
-def _share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
-    distinct = [text for text in texts.unique() if not is_gap(text)]
-    return sum(map(test, distinct)) / len(distinct) if distinct else 0.0
-
-
-def are_numbers(titles: Sequence[str]) -> bool:
-    """Whether titles merely number columns, from 0 or 1 on.
-
-    >>> are_numbers(["0", "1", "2"]), are_numbers(["10", "50"]), are_numbers([])
-    (True, False, False)
-    """
-    first = [*map(str, range(len(titles)))], [*map(str, range(1, len(titles) + 1))]
-    return len(titles) > 1 and list(titles) in first
-
-
-def are_runs(titles: Sequence[str]) -> bool:
-    """Whether titles number runs.
-
-    >>> are_runs(["seed 42", "seed 123"]), are_runs(["0", "1"]), are_runs(["SVHN", "LSUN"])
-    (True, True, False)
-    """
-    kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
-    return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)
+    return not _words(column).isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5
 
 
 def are_detectors(roles: Roles) -> bool:
     """Whether the titles of wide columns name detectors: known ones, or nothing else does."""
-    titles = _wide(roles)
+    titles = wide_names(roles)
     if roles.detector is not None or not titles or are_runs(titles):
         return False
     if roles.wide:
         return roles.wide == "detector"
-    if roles.are_titles or _mostly(titles, is_detector) or _mostly(titles, is_model):
+    if roles.are_titles or mostly(titles, is_detector) or mostly(titles, is_model):
         return True
     return (roles.ood is not None or roles.id is not None) and len(titles) > 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import numeric_share, read_cell
 from oodometer.tables.measures import metric_named
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c]):
         return frame
     rows = frame[numeric].to_numpy().tolist()
-    gains = [_are_gains([text for text in row if not is_gap(text)]) for row in rows]
+    gains = [are_gains(row) for row in rows]
     if not any(gains) or 2 * sum(gains) > len(rows):
         return frame
     names = [" ".join(filter(None, line)) for line in frame.drop(columns=numeric).to_numpy()]
@@ -75,7 +75,8 @@ def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return frame[[not gain for gain in gains]].reset_index(drop=True)
 
 
-def _are_gains(texts: list[str]) -> bool:
+def are_gains(texts: list[str]) -> bool:
+    """Whether all of several numbers have a sign, and some of them a plus."""
     numbers = [text for text in texts if read_cell(text) is not None]
     signed = [text for text in numbers if _SIGNED.match(text)]
     return len(numbers) > 1 and len(signed) == len(numbers) and any("+" in t for t in signed)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import Rows, holds_numbers, is_gap, numeric_share, read_cell
+from oodometer.tables.cells import Rows, is_gap, numeric_share, read_cell
 from oodometer.tables.formats.splitting import numbered, split
 from oodometer.tables.headers import (
     header_depth,
@@ -20,7 +20,7 @@ from oodometer.tables.headers import (
     with_carried,
 )
 from oodometer.tables.pages.latex import latex_captions
-from oodometer.tables.roles import SECTION
+from oodometer.tables.sections import is_heading, padded, with_bases, with_sections
 
 _SHOWN = 60  # characters of a line that a note quotes
 
@@ -67,14 +67,15 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
     _require_width(body, start + depth + 1, width, where)
-    titles, body = _sections(titles, body, numeric, width, notes)
+    body = with_bases(body) if 0 not in numeric else body
+    titles, body = with_sections(titles, body, numeric, width, notes)
     body = _without_remarks(body, numeric, width, notes)
     if not body:
         raise UserError(f"{where} has a header and no lines below it.")
     titles = _numbered_labels(with_carried(titles), numeric)
     _require_different(titles, where)
     _carry_down(titles, body, numeric, notes)
-    return Grid(titles, [_padded(row, len(titles)) for row in body], notes, about)
+    return Grid(titles, [padded(row, len(titles)) for row in body], notes, about)
 
 
 def _carry_down(
@@ -86,16 +87,25 @@ def _carry_down(
     """
     labels = [column for column in range(len(titles)) if column not in numeric]
     gaps = [c for c in labels[:-1] if rows[0][c : c + 1] != [""] and _has_gaps(rows, c)]
-    if not gaps or not _has_doubles([[row[c] for c in labels if c < len(row)] for row in rows]):
+    if not gaps:
+        return
+    merged = _empty_lines(rows, gaps[0])  # numbers between the names may be merged like these
+    gaps += [c for c in range(labels[-1] + 1) if c not in gaps and _empty_lines(rows, c) == merged]
+    told = sorted({*labels, *gaps})
+    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in rows]):
         return
     filled = [list(row) for row in rows]
     for above, row in pairwise(filled):
         for column in gaps:
             row[column] = row[column] or above[column]
-    if not _has_doubles([[row[c] for c in labels if c < len(row)] for row in filled]):
+    if not _has_doubles([[row[c] for c in told if c < len(row)] for row in filled]):
         rows[:] = filled
-        names = ", ".join(titles[c] for c in gaps)
+        names = ", ".join(titles[c] for c in sorted(gaps))
         notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
+
+
+def _empty_lines(rows: Rows, column: int) -> list[int]:
+    return [n for n, row in enumerate(rows) if len(row) > column and not row[column]]
 
 
 def _has_gaps(rows: Rows, column: int) -> bool:
@@ -181,10 +191,6 @@ def _numbered_labels(titles: Sequence[str], numeric: Collection[int]) -> list[st
     return named
 
 
-def _padded(row: list[str], width: int) -> list[str]:
-    return row if len(row) == width else (row + [""] * width)[:width]
-
-
 def _is_comment(rows: Rows, number: int, width: int) -> bool:
     """Whether a line is a remark; "# one, two" may have as many cells as the table."""
     row = rows[number]
@@ -206,50 +212,12 @@ def _numeric_columns(rows: Rows, width: int) -> Collection[int]:
     return dict.fromkeys(found).keys()
 
 
-def _sections(
-    titles: list[str], rows: Rows, numeric: Collection[int], width: int, notes: list[str]
-) -> tuple[list[str], Rows]:
-    """Make headings between the lines a column, if the lines below them begin alike.
-
-    Headings that only group detectors ("post-hoc methods") are left out later; those that say of
-    which of several tables the lines are ("CIFAR-10") must be kept.
-    """
-    heads = [_is_heading(row, numeric, width) for row in rows]
-    if not any(heads) or not heads[0] or SECTION in titles:
-        return titles, rows
-    section = ""
-    lines: Rows = []
-    labels: Counter[tuple[str, ...]] = Counter()
-    for row, head in zip(rows, heads, strict=True):
-        if head:
-            section = " ".join(filter(None, row))
-        else:
-            lines.append([*_padded(row, width), section])
-            labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
-    if not lines or max(labels.values()) < 2:
-        return titles, rows
-    notes.append(f"headings between rows became the column '{SECTION}'")
-    return [*titles, SECTION], lines
-
-
-def _is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
-    """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
-    if width < 3 or not numeric:
-        return False
-    if row and row[0] and 0 not in numeric:  # as in most lines, of which there may be a million
-        return not any(row[1:])
-    filled = [column for column, cell in enumerate(row) if cell]
-    if not filled or filled == [0]:
-        return bool(filled)
-    return all(column in numeric and not holds_numbers(row[column]) for column in filled)
-
-
 def _without_remarks(rows: Rows, numeric: Collection[int], width: int, notes: list[str]) -> Rows:
     """Leave out headings between the lines, and remarks below the last of them."""
     numbered = (n for n in reversed(range(len(rows))) if _has_number(rows[n], numeric))
     last = next(numbered, len(rows))
     remarks = [
-        _is_heading(row, numeric, width) or (number > last and _is_remark(row, numeric, width))
+        is_heading(row, numeric, width) or (number > last and _is_remark(row, numeric, width))
         for number, row in enumerate(rows)
     ]
     left_out = [row for row, remark in zip(rows, remarks, strict=True) if remark]

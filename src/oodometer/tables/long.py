@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
-from oodometer.tables.content import are_detectors, are_numbers
-from oodometer.tables.data_names import is_corruption, is_data
+from oodometer.tables.data_names import is_data
 from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.measures import (
     GENERAL,
@@ -26,35 +25,21 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import DATA_WORDS, ID_TITLES, OOD_TITLES, REPEAT_WORD, is_qualifier
+from oodometer.tables.names import is_qualifier
 from oodometer.tables.roles import SECTION, Roles
 from oodometer.tables.summaries import without_summaries
 from oodometer.tables.units import PERCENT, one_unit
+from oodometer.tables.wide import NAMED, RESERVED, labels_of, run_in_titles, what_is_wide
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
 # Numbers about a run that protocols know by these names.
 _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
     ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
 )
-_NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
-_CORRUPTION = "corruption"  # of one test set: a condition, no data set
-_VARIANT = "variant"  # of a detector: a condition, no data set
-_VARIANTS = frozenset(
-    {"baseline", "with", "without", "wo", "before", "after", "only", "original", "vanilla", "ours",
-     "calibrated", "uncalibrated", "finetuned", "scratch", "full"}
-)  # fmt: skip
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
-_REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
-_LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
-_SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
-_RUN_OF = re.compile(
-    rf"(.*?\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -82,14 +67,14 @@ class Long:
 
 def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Return one line per number, in one unit, with all that its row and its title say."""
-    wide, runs = _what_is_wide(roles), _run_in_titles(roles)
+    wide, runs = what_is_wide(roles), run_in_titles(roles)
     named = {metric for metric, what in roles.measured.values() if what and wide == "detector"}
     columns = [  # a detector without a name beside others is called as its column
         _measured(
             frame,
             title,
             metric,
-            _labels(what or title * (metric in named), wide, runs),
+            labels_of(what or title * (metric in named), wide, runs),
             roles.spreads.get(title),
         )
         for title, (metric, what) in roles.measured.items()
@@ -99,7 +84,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     if wide in stacked:
         stacked = _one_label_each(stacked, wide, notes)
     labels = [name for name in (wide, runs) if name and name in stacked]
-    titled = {name: name for name in labels if name not in _NAMED}
+    titled = {name: name for name in labels if name not in NAMED}
     long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
     lines = long.frame
     if roles.metric is not None:
@@ -115,16 +100,9 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
 
 
-def _labels(what: str, wide: str, runs: str | None) -> dict[str, str]:
-    """Say what the title of a column tells about its numbers: column of the long table -> level."""
-    if not what:
-        return {}
-    if wide in (*_NAMED, _CORRUPTION):
-        if runs is None:
-            return {wide: what}
-        return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
-    numbered = _REPEAT if _REPEAT.fullmatch(what) else _LEVEL
-    return {wide: what if wide in ("condition", _VARIANT) else numbered.sub(r"\2", what)}
+def _is_part(title: str) -> bool:
+    known = TITLES.get(plain(title))
+    return known is not None and known.kind == "part"
 
 
 def _measured(
@@ -209,54 +187,6 @@ def _spread(cell: Cell | None, stated: bool) -> float:
     """Return the spread behind ±, or the number in a column of spreads."""
     spread = None if cell is None else cell.value if stated else cell.spread
     return np.nan if spread is None else spread
-
-
-def _what_is_wide(roles: Roles) -> str:
-    """Say what the titles of several columns of one metric tell apart."""
-    if roles.wide:
-        return "run" if roles.wide == "repeat" else roles.wide
-    titles = [what for _, what in roles.measured.values() if what]
-    repeat = _common_word(_REPEAT, titles)
-    if repeat is not None:
-        return repeat
-    known = roles.ood is not None or roles.id is not None
-    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
-        return "run"
-    if are_detectors(roles):
-        return "detector"
-    bare = [_RUN_OF.sub(r"\1", title) for title in titles]
-    if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
-        return _CORRUPTION
-    level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
-    short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
-    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
-    are_sets = means_data or any(map(is_data, titles))
-    if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
-        return _VARIANT if _are_variants(titles, roles) else roles.sets
-    used = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
-    return "condition" if level is None or level in used else level
-
-
-def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
-    """Whether titles beside detectors tell variants of them apart: baseline, with and without."""
-    words = [{plain(word) for word in re.split(r"[\W_]+", title)} for title in titles]
-    known = any(is_data(title) for title in titles)
-    return roles.detector is not None and not known and any(w & _VARIANTS for w in words)
-
-
-def _common_word(pattern: re.Pattern[str], titles: Iterable[str]) -> str | None:
-    """Return the word before the number, if all titles have the same one."""
-    matches = [pattern.fullmatch(title) for title in titles]
-    words = {match[1].casefold() if match else None for match in matches}
-    return words.pop() if len(words) == 1 else None
-
-
-def _run_in_titles(roles: Roles) -> str | None:
-    """Say what the ends of wide titles number, as in SVHN seed0, SVHN seed1."""
-    found = [_RUN_OF.fullmatch(what) for _, what in roles.measured.values() if what]
-    kinds = {match[2].casefold() for match in found if match}
-    used = {plain(column) for column in roles.factors}
-    return kinds.pop() if found and all(found) and len(kinds) == 1 and not kinds & used else None
 
 
 def _cells(column: str, texts: list[str]) -> list[Cell | None]:

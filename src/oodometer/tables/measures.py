@@ -133,6 +133,7 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
+_SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
 # Words of prose that name a metric, and more often something else.
 _OTHER_SENSE = re.compile(
@@ -150,6 +151,7 @@ _REST = re.compile(
 
 
 def _joined(text: str) -> str:
+    text = _SETTING.sub(" ", text) if "=" in text else text
     words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
     return re.sub(r"_(?:percent|pct|percentage)(?=_|$)", "", words)
 

@@ -43,7 +43,8 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset", "city", "country", "hospital",
+    "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
+    "institution",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -170,13 +171,14 @@ AVERAGES = frozenset(
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
+_GROUPS = frozenset({"near", "far", "nearood", "farood"})  # of outlier sets
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
     r"(?:over|of|across|for|on|all|the|ood|id|near|far|out|outlier|sets?|data|datasets?|methods?|"
     r"detectors?|outliers?|perf|performance|scores?|results?|values?|accuracy|acc|auroc|auc|ranks?|"
     r"ranking|tasks?|\d+)*"
 )
-MEANS = frozenset({"mean", "avg", "average", "mu"})
+MEANS = frozenset({"mean", "avg", "average", "mu", "平均", "平均值", "均值", "평균"})
 SPREADS = frozenset(
     {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desvio",
      "desviopadrão", "desviaciónestándar", "écarttype", "standardabweichung", "标准差",
@@ -226,6 +228,15 @@ def is_average(title: str) -> bool:
     ):  # fmt: skip
         return True
     return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
+
+
+def is_group(title: str) -> bool:
+    """Whether a title names outliers of some distance, which are a mean only beside their sets.
+
+    >>> is_group("Near-OOD"), is_group("Average")
+    (True, False)
+    """
+    return plain(title) in _GROUPS
 
 
 def names_costs(title: str) -> bool:

@@ -15,12 +15,13 @@ from oodometer.results import Results
 from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.columns import guess
-from oodometer.tables.content import are_detectors, are_runs
+from oodometer.tables.content import are_detectors
 from oodometer.tables.crossed import uncrossed
 from oodometer.tables.differences import DIFFERENCES, without_differences
 from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.long import Long, to_long
 from oodometer.tables.measures import (
     GENERAL,
@@ -77,7 +78,7 @@ def read_results(
     notes: list[str] = []
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
-    frame = uncrossed(without_differences(unfolded(frame, notes), notes), notes)
+    frame = uncrossed(without_differences(unfolded(frame, notes, table.about), notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -92,7 +93,7 @@ def read_results(
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:
-        require_metric_of_text(default, roles)
+        require_metric_of_text(default, roles, table.about)
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"

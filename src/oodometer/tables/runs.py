@@ -12,7 +12,7 @@ from oodometer.errors import UserError
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.content import are_numbers
+from oodometer.tables.likeness import are_numbers
 from oodometer.tables.long import Long
 from oodometer.tables.names import (
     JOB_TITLES,

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from oodometer.factors import by_title, plain
 from oodometer.tables.data_names import is_set
-from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_model
+from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_group, is_model
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
+_FEWEST_SETS = 2  # of which groups of them can be means
 _RARE = 0.001  # chance that an ordinary line is the mean of the others, below which it is none
 _NEAR = 0.5  # of the largest number: how far above all others a result may be
 _MOST_PAIRED = 60  # lines of which each two may have been subtracted
@@ -43,6 +44,10 @@ def without_summaries(
         if len(names) < 2:
             continue
         by_name = [n for n in names if _is_named_summary(n, axis, long)]
+        if (
+            len([*filter(None, names)]) - len(by_name) < _FEWEST_SETS
+        ):  # near and far, beside one other at most
+            by_name = [n for n in by_name if not is_group(n)]
         if len(by_name) == len(names):
             continue
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)

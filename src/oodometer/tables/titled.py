@@ -22,6 +22,7 @@ from oodometer.tables.names import (
     SPREADS,
     is_average,
     is_detector,
+    is_group,
     is_qualifier,
 )
 from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
@@ -174,6 +175,7 @@ def _choose_means(roles: Roles, means: _Named) -> None:
     several = Counter(metric for metric, what in roles.measured.values() if what)
     for column, (metric, what) in means.items():
         of_a_set = bool(what) and not is_average(what) and several[metric] < _SEVERAL
+        of_a_set |= is_group(what) and several[metric] == 1  # beside in-distribution data alone
         if of_a_set or (metric not in named and (what or metric not in groups)):
             roles.measured[column] = (metric, what)
         else:
@@ -193,10 +195,11 @@ def _name_cutoffs(roles: Roles) -> None:
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:
     """Take SVHN clean and SVHN robust accuracy for two metrics on SVHN, not for one on two sets."""
     parts: dict[tuple[str, str], tuple[str, str]] = {}
-    for metric, what in (key for key in roles.measured.values() if key[0] in GENERAL):
+    for metric, what in roles.measured.values():
+        of_sets = metric not in GENERAL  # on image level and on pixel level; "clean" may be a set
         words = what.split()
-        form = " ".join(word for word in words if is_qualifier(word)).casefold()
-        rest = " ".join(word for word in words if not is_qualifier(word))
+        form = " ".join(word for word in words if is_qualifier(word, of_sets=of_sets)).casefold()
+        rest = " ".join(word for word in words if not is_qualifier(word, of_sets=of_sets))
         if form and rest:
             parts[metric, what] = f"{form} {metric}", rest
     forms = Counter(rest for _, rest in parts.values())

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.measures import metric_named
-from oodometer.tables.names import MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
+from oodometer.tables.names import INCIDENTAL, MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
+_PAIR = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]+)")  # AUROC ↑ / FPR95 ↓ in a heading
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
 _FOLD = re.compile(r"split(\d+)_test_(\w+)")
@@ -24,9 +25,13 @@ _PROSE = 8  # spaces: a sentence with "vs" in it
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
-def unfolded(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Return a table in which every cell holds one number or name, or a mean with its spread."""
-    frame = _split_tuples(_split_pairs(_split_searches(frame, notes), notes), notes)
+def unfolded(frame: pd.DataFrame, notes: list[str], about: str = "") -> pd.DataFrame:
+    """Return a table in which every cell holds one number or name, or a mean with its spread.
+
+    `about` is the text around the table, which may say what pairs of numbers are.
+    """
+    frame = _with_metrics(_split_searches(frame, notes), about)
+    frame = _split_tuples(_split_pairs(frame, notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
 
 
@@ -47,6 +52,16 @@ def _split_searches(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         parts.append(frame[own].assign(configuration=frame["params"], fold=number, **results))
     notes.append("results of a search by scikit-learn: each configuration has a row per fold")
     return pd.concat(parts, ignore_index=True)
+
+
+def _with_metrics(frame: pd.DataFrame, about: str) -> pd.DataFrame:
+    """Add to the titles of pairs of numbers what the text above calls them: AUROC / FPR95."""
+    said = next((m for m in _PAIR.finditer(about) if _are_metrics("/".join(m.groups()))), None)
+    if said is None or any(metric_named(title) is not None for title in map(str, frame.columns)):
+        return frame
+    pairs = [c for c in frame.columns if numeric_share(frame[c], pairs=True) > 0.5]
+    pairs = [c for c in pairs if numeric_share(frame[c]) < 0.5]
+    return frame.rename(columns={c: f"{c} {said[1]}/{said[2]}" for c in pairs})
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -81,7 +96,8 @@ def _by_metric(title: str, texts: list[str]) -> dict[str, list[str]]:
     if len(set(words)) == 1:  # Train/Test Accuracy
         return {name: [p[n] if len(p) == len(names) else "" for p in cells]
                 for n, name in enumerate(names)}  # fmt: skip
-    what = title.replace(found[1], names[0].removesuffix(words[0])).strip(" ()[]")
+    what = title.replace(found[1], names[0].removesuffix(words[0]))
+    what = re.sub(r"[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*$", r"\1", what).strip()  # SVHN ()
     return {
         f"{what} {word}".strip(): [p[place] if len(p) == len(names) else "" for p in cells]
         for place, word in enumerate(words)
@@ -141,6 +157,7 @@ def _split_arrows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _name_by_marks(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Name the rows of an ablation after the columns that they mark, if nothing else names them."""
     labels = [c for c in map(str, frame.columns) if numeric_share(frame[c]) <= 0.5]
+    labels = [c for c in labels if INCIDENTAL.isdisjoint(map(plain, re.split(r"[\W_]+", c)))]
     marked = [c for c in labels if _has_marks(frame[c])]
     if len(marked) < 2 or len(marked) < len(labels) or frame.duplicated(marked).any():
         return frame

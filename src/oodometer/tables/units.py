@@ -99,7 +99,7 @@ def _require_range(long: pd.DataFrame, values: NDArray[np.float64]) -> None:
         line = long.iloc[bad[0]]
         raise UserError(
             f"{line['metric']} of {line['value']:g} is neither a fraction nor a percentage: "
-            f"{line['detector']} on {line['ood'] or line['id']}."
+            f"{line['detector']} on {line['ood'] or line.get('id') or 'all data'}."
         )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.content import are_runs, detector_names
+from oodometer.tables.content import detector_names
 from oodometer.tables.data_names import is_outlier_set
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.measures import Measure, metric_named
 from oodometer.tables.names import MEANS, is_surely_detector, names_outliers
 from oodometer.tables.roles import ALL, UNNAMED, Roles
@@ -21,6 +22,7 @@ from oodometer.tables.untitled import MEAN_AND_SPREAD, is_known, is_quantity, wh
 if TYPE_CHECKING:
     import pandas as pd
 
+_ARROWS = re.compile(r"[↑↓]")  # as labels of metrics have them
 _TRANSFER = re.compile(r"→|->|⇒")  # from one domain to another
 _PERFORMANCE = frozenset({"perf", "performance", "performances"})
 _GENERIC = MEANS | {"value", "values", "score", "scores", "result", "results", "all"}
@@ -38,6 +40,8 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     of_outliers = by_title or 2 * sum(map(is_outlier_set, sets)) >= len(sets) > 0
     transfers = 2 * sum(bool(_TRANSFER.search(name)) for name in sets) > len(sets)
     sure = sum(map(is_surely_detector, names))
+    if len(columns) == 1 and plain(columns[0]) in MEANS and not sure and _describes(frame):
+        raise what_are(columns, roles)
     titles = [roles.measured[c][1] or c for c in columns]
     wide = len(columns) > 1 and not are_runs(titles)
     unknown = wide and not any(is_known(part) for title in titles for part in _ends(title))
@@ -59,6 +63,11 @@ def settle_metric(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> None:
     )
 
 
+def _describes(frame: pd.DataFrame) -> bool:
+    """Whether columns describe other numbers, such as scores: mean, min and max."""
+    return {"min", "max"} <= {plain(column) for column in frame.columns}
+
+
 def _ends(title: str) -> list[str]:
     """Return the first and the last words of a title: what either of two lines may say."""
     words = title.split()
@@ -66,8 +75,13 @@ def _ends(title: str) -> list[str]:
     return [" ".join(part) for n in cuts for part in (words[n:], words[: n + 1])]
 
 
-def require_metric_of_text(metric: str | None, roles: Roles) -> None:
-    """Ask where the text around a table names a metric, but the titles of its columns another."""
+def require_metric_of_text(metric: str | None, roles: Roles, about: str) -> None:
+    """Ask where the text around a table names a metric, but the titles of its columns another.
+
+    A text that says which is better (FPR95 ↓) is about the numbers below it.
+    """
+    if len(set(_ARROWS.findall(about))) == 1:
+        return
     columns = [c for c, (m, _) in roles.measured.items() if m == metric]
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):

@@ -12,9 +12,10 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.content import are_runs
 from oodometer.tables.data_names import is_data, is_set
+from oodometer.tables.likeness import are_runs
 from oodometer.tables.names import (
+    ID_TITLES,
     MEANS,
     NO_RESULTS,
     OOD_TITLES,
@@ -25,6 +26,7 @@ from oodometer.tables.names import (
     SUMMARIES,
     is_average,
     is_detector,
+    is_group,
     is_model,
     is_setting,
     mentions_setting,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 _SPLIT = re.compile(
     r"(?<![^\W_])(?:train(?:ing)?|val(?:id(?:ation)?)?|dev|test(?:ing)?)(?![^\W_])", re.I
 )
+_TRAINING = re.compile(r"(?<![^\W_])train(?:ing)?(?![^\W_])", re.IGNORECASE)
 MEAN_AND_SPREAD = re.compile(r"\s*\(?mean\s*(?:±|\+/-|\+-)\s*(?:std|sd|stdev)\.?\)?", re.I)
 _REPORTED = re.compile(r"(?:origin(?:al)?|paper|published|reported|(?:in|from)paper)+")
 # Words that name quantities, and parts of names of detectors: mean-teacher, max-cosine.
@@ -52,6 +55,7 @@ _OF_SCORES = frozenset(
 )
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
+_FEWEST_SETS = 2  # beside which near and far outliers are means
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
@@ -74,6 +78,7 @@ def untitled_results(
     if not measured and not paired:
         measured = _any_numbers(frame, cells, roles)
     measured = _of_runs(_without_statistics(measured, roles), frame, roles)
+    measured = _on_test_data(measured, roles)
     _require_one_split(measured, roles)
     if roles.metric is not None:
         measured = _of_lines(measured, roles)
@@ -106,6 +111,8 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
         roles.ignored |= dict.fromkeys(reported, "as others report it")
         measured = [c for c in measured if c not in reported]
     means = {column for column in measured if is_average(column)}
+    if len(measured) - len(means) < _FEWEST_SETS:
+        means = {column for column in means if not is_group(column)}
     if len(means) == len(measured):
         return measured
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
@@ -241,6 +248,17 @@ def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool
     return [column for column in measured if column not in large]
 
 
+def _on_test_data(measured: list[str], roles: Roles) -> list[str]:
+    """Leave out results on the training data where each has one on test data beside it."""
+    titles = {plain(column) for column in measured}
+    train = [c for c in measured if _TRAINING.search(c)]
+    tested = [plain(_TRAINING.sub(" test ", c)) in titles for c in train]
+    if len(train) < _FEWEST_SETS or not all(tested):
+        return measured
+    roles.ignored |= dict.fromkeys(train, "on training data")
+    return [column for column in measured if column not in train]
+
+
 def _require_one_split(measured: Sequence[str], roles: Roles) -> None:
     """Ask which split counts, where columns are those of training, validation and test."""
     splits = {c: _SPLIT.search(c) for c in measured}
@@ -363,8 +381,10 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
+    on_own_data = title in ID_TITLES and any(cell.value != int(cell.value) for cell in cells)
+    setting = is_setting(column) and not on_own_data
     named = bool(words & NO_RESULTS) and not is_detector(column)  # rank-feat
-    other = known or gains or named or is_setting(column)
+    other = known or gains or named or setting
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 

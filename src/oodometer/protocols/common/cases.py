@@ -15,6 +15,7 @@ from oodometer.factors import Factor, is_fold, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
 from oodometer.protocols.common.training_runs import TrainingRuns
+from oodometer.protocols.common.words import several
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
 
@@ -163,7 +164,7 @@ class Cases:
     def scope(self) -> str:
         """What conclusions are about: ends a sentence."""
         if not self.are_runs:
-            return f"on other {self.case}s like these"
+            return f"on other {several(self.case)} like these"
         if not names(self.factors, "repeat"):  # no two runs were trained alike
             return f"under another {' or '.join(names(self.factors, 'condition'))} like these"
         where = " on these data sets" * (len(self.cells.ids) > 1)

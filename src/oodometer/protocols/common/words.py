@@ -113,13 +113,24 @@ def _unsigned_zero(text: str) -> str:
     return "0.0" if text == "-0.0" else text.replace("-", "−")
 
 
+def several(noun: str) -> str:
+    """Return the plural of a noun, such as that of a column of a table.
+
+    >>> several("data set"), several("class"), several("series")
+    ('data sets', 'classes', 'series')
+    """
+    if noun.endswith("series"):
+        return noun
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
 def count(many: int, singular: str, plural: str = "") -> str:
     """Write a number with its noun.
 
     >>> count(1, "training run"), count(9, "training run")
     ('1 training run', '9 training runs')
     """
-    return f"{many} {singular if many == 1 else plural or singular + 's'}"
+    return f"{many} {singular if many == 1 else plural or several(singular)}"
 
 
 def in_all(
@@ -146,7 +157,7 @@ def share_of(part: int, whole: int, singular: str, plural: str = "") -> str:
     if whole == 1:
         return f"{part} of 1 {singular}"
     shares = {whole: f"all {whole:,}" if whole > 2 else "both", 0: f"none of {whole:,}"}
-    return f"{shares.get(part, f'{part:,} of {whole:,}')} {plural or singular + 's'}"
+    return f"{shares.get(part, f'{part:,} of {whole:,}')} {plural or several(singular)}"
 
 
 def together(times: int) -> str:

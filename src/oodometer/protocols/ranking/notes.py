@@ -16,6 +16,7 @@ from oodometer.protocols.common.words import (
     listing,
     missing_lines,
     not_applicable,
+    several,
 )
 from oodometer.protocols.ranking.value_views import one_of
 
@@ -134,7 +135,7 @@ def _about_cases(field: Cases) -> list[str]:
     if not field.are_runs:
         return [
             f"There is only {one_of(field)}: the {field.case}s are the cases. Conclusions are "
-            f"about other {field.case}s like these, not about retraining."
+            f"about other {several(field.case)} like these, not about retraining."
         ]
     caveats = [
         f"Each run is one case: a detector's value is its mean over the run's {field.set_word}s. "

@@ -14,7 +14,7 @@ from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.common.gaps import gap_map, gaps_in_cells
 from oodometer.protocols.common.views import factor_strips
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import count, several
 from oodometer.protocols.ranking.order_views import shown
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.agreement import tau_matrix
@@ -50,9 +50,10 @@ def mean_table(field: Cases, contest: Contest) -> Table:
         "intervals",
         ("detector", "mean", "standard deviation", "range"),
         tuple(rows),
-        f"{_direction(field)} Intervals are for the mean over further {field.case}s like these "
-        "(Student's t on the logit scale, widened for skewness); none is shown if all values "
-        f"are equal. Standard deviation and range (highest − lowest) are over the {field.case}s."
+        f"{_direction(field)} Intervals are for the mean over further {several(field.case)} like "
+        "these (Student's t on the logit scale, widened for skewness); none is shown if all values "
+        "are equal. Standard deviation and range (highest − lowest) are over the "
+        f"{several(field.case)}."
         if len(field.names) > 1
         else f"{_direction(field)} One number per detector has no interval.",
         better={"mean": field.results.higher_is_better},

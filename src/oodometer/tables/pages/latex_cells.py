@@ -40,7 +40,8 @@ _SIGNS = {
     r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", r"\#": "#",
     "~": " ", r"\checkmark": "✓", r"\cmark": "✓", r"\xmark": "✗", r"\times": "×", r"\to": "→",
     r"\rightarrow": "→", r"\Delta": "Δ", r"\lambda": "λ", r"\alpha": "α", r"\beta": "β",
-    r"\gamma": "γ", r"\sigma": "σ", r"\epsilon": "ε", r"\,": " ", r"\;": " ", r"\!": "",
+    r"\gamma": "γ", r"\sigma": "σ", r"\epsilon": "ε", r"\tau": "τ", r"\delta": "δ", r"\mu": "μ",
+    r"\theta": "θ", r"\rho": "ρ", r"\ell": "ℓ", r"\infty": "∞", r"\,": " ", r"\;": " ", r"\!": "",
 }  # fmt: skip
 _SIGN = re.compile(r"\\[a-zA-Z]+|\\[&%_#,;!]|~")
 _COMMAND = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
+from oodometer.tables.measures import metric_named
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
 
@@ -38,14 +39,15 @@ def text_tables(text: str) -> list[PageTable]:
         if block is None and len(lines) == 1 and heading_of(lines[0]):
             outline.heading(*heading_of(lines[0]) or (BOLD, ""))
             continue
-        for line in lines[: block.first if block else len(lines)]:
+        above = lines[: block.first if block else len(lines)]
+        for place, line in enumerate(above, start=1):
             if CAPTIONED.match(line):
                 if outline.is_after_table and block is None and not table_follows:
                     outline.caption_below(line)
                 else:
                     caption = line
-            elif block and len(line) < _LONGEST_HEADING:
-                outline.heading(BOLD, line.strip(_DECORATION))
+            elif block and len(line) < _LONGEST_HEADING:  # the last line says most about the table
+                outline.heading(max(1, BOLD - len(above) + place), line.strip(_DECORATION))
             else:
                 outline.say(line)
         if block is not None:
@@ -94,7 +96,12 @@ def _table(lines: Sequence[str]) -> _Block | None:
         return _cut(lines, _by("\t"), most_uneven=0.2)
     blocks = [_cut(lines, split) for split in _SPLITS]
     found = [block for block in (*blocks, _named(lines)) if block is not None]
-    return max(found, key=lambda block: block.whole, default=None)
+    return max(found, key=lambda block: (_metrics_named(block), block.whole), default=None)
+
+
+def _metrics_named(block: _Block) -> int:
+    """Count the titles that name metrics: where most do, the lines were not cut by chance."""
+    return sum(metric_named(cell) is not None for cell in block.rows[0])
 
 
 def _by(delimiter: str) -> Callable[[str], list[str]]:
@@ -127,8 +134,16 @@ def _cut(
     uneven = sum(len(row) not in (1, width) for row in inside)
     if uneven > most_uneven * len(inside) or not _has_results([cells[n] for n in whole]):
         return None
+    if any(_holds_several(cell) for n in whole for cell in cells[n][1:]):
+        return None  # columns that stand close together: a cut here would shift all titles
     header = _header_above(cells[:first], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
+
+
+def _holds_several(cell: str) -> bool:
+    """Whether a cell is several numbers with spaces between."""
+    words = cell.split()
+    return len(words) > 1 and all(read_cell(word) is not None for word in words)
 
 
 def _header_above(above: Rows, lines: Sequence[str], width: int) -> Rows:

@@ -1,0 +1,60 @@
+"""What several names have in common: those of data sets, of detectors, or mere numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.tables.cells import is_gap
+from oodometer.tables.data_names import is_data
+from oodometer.tables.names import REPEAT_WORD, is_detector, is_model
+from oodometer.tables.roles import Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
+
+
+def wide_names(roles: Roles) -> list[str]:
+    """What the titles of several columns of results name, one of them each."""
+    return [what for _, what in roles.measured.values() if what]
+
+
+def are_data(names: Sequence[str]) -> bool:
+    """Whether names are those of data sets: most of them, or several and none of a detector."""
+    known = sum(map(is_data, names))
+    others = sum(is_detector(name) or is_model(name) for name in names)
+    return 0 < len(names) <= 2 * known or known >= 3 > others == 0
+
+
+def mostly(names: Sequence[str], test: Callable[[str], bool]) -> bool:
+    """Whether at least every second of some names passes a test."""
+    return bool(names) and 2 * sum(map(test, names)) >= len(names)
+
+
+def share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
+    """Return which share of the different names in a column passes a test."""
+    distinct = [text for text in texts.unique() if not is_gap(text)]
+    return sum(map(test, distinct)) / len(distinct) if distinct else 0.0
+
+
+def are_numbers(titles: Sequence[str]) -> bool:
+    """Whether titles merely number columns, from 0 or 1 on.
+
+    >>> are_numbers(["0", "1", "2"]), are_numbers(["10", "50"]), are_numbers([])
+    (True, False, False)
+    """
+    first = [*map(str, range(len(titles)))], [*map(str, range(1, len(titles) + 1))]
+    return len(titles) > 1 and list(titles) in first
+
+
+def are_runs(titles: Sequence[str]) -> bool:
+    """Whether titles number runs.
+
+    >>> are_runs(["seed 42", "seed 123"]), are_runs(["0", "1"]), are_runs(["SVHN", "LSUN"])
+    (True, True, False)
+    """
+    kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
+    return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)

@@ -1,0 +1,92 @@
+"""Headings between the lines of a table, and names that continue the one above them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from oodometer.tables.cells import Rows, holds_numbers
+from oodometer.tables.roles import SECTION
+from oodometer.tables.titles import undressed
+
+_SUBSECTION = f"sub{SECTION}"
+_SIGNS = ("+", "w/", "↳", "└")  # of a name that goes on from the one above
+_ADDED = re.compile(r"(?:\+|w/(?!o)|↳|└)\s*\w")  # not w/o
+
+
+def with_sections(
+    titles: list[str], rows: Rows, numeric: Collection[int], width: int, notes: list[str]
+) -> tuple[list[str], Rows]:
+    """Make headings between the lines a column, if the lines below them begin alike.
+
+    Headings that only group detectors ("post-hoc methods") are left out later; those that say of
+    which of several tables the lines are ("CIFAR-10") must be kept. Of two headings below each
+    other, the first holds for more: it stays until the next two.
+    """
+    heads = [is_heading(row, numeric, width) for row in rows]
+    if not any(heads) or not heads[0] or SECTION in titles:
+        return titles, rows
+    nested = any(above and below for above, below in pairwise(heads))
+    lines: Rows = []
+    labels: Counter[tuple[str, ...]] = Counter()
+    above: list[str] = []  # the headings of the present lines, the outer one first
+    said: list[str] = []  # those since the last line
+    for row, head in zip(rows, heads, strict=True):
+        if head:
+            said.append(" ".join(filter(None, row)))
+            continue
+        if said:
+            is_inner = len(said) == 1 and len(above) > 1
+            above = [above[0], said[0]] if is_inner else [said[0], " ".join(said[1:])][: len(said)]
+        said = []
+        inner = [above[1] if len(above) > 1 else ""] if nested else []
+        lines.append([*padded(row, width), above[0], *inner])
+        labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
+    if not lines or max(labels.values()) < 2:
+        return titles, rows
+    added = [SECTION, *([_SUBSECTION] if nested else [])]
+    named = " and ".join(f"'{title}'" for title in added)
+    notes.append(f"headings between rows became the column{'s' * nested} {named}")
+    return [*titles, *added], lines
+
+
+def with_bases(rows: Rows) -> Rows:
+    """Complete names such as "+ Ours" by the name above, where they come below several names."""
+    if not any(row[0].lstrip("*_ ").startswith(_SIGNS) for row in rows if row):
+        return rows
+    base = ""
+    bases: dict[str, set[str]] = {}
+    below: list[str] = []  # line by line: the name that it continues
+    for row in rows:
+        name = undressed(row[0]) if row else ""
+        added = bool(base) and _ADDED.match(name) is not None
+        if added:
+            bases.setdefault(name, set()).add(base)
+        elif name:
+            base = name if any(row[1:]) else ""  # below a heading, names begin anew
+        below.append(base if added else "")
+    if max(map(len, bases.values()), default=0) < 2:
+        return rows
+    return [
+        [f"{base} {undressed(row[0])}", *row[1:]] if base else row
+        for base, row in zip(below, rows, strict=True)
+    ]
+
+
+def is_heading(row: Sequence[str], numeric: Collection[int], width: int) -> bool:
+    """Whether a line holds text alone: in its first cell, or only where numbers stand in others."""
+    if width < 3 or not numeric:
+        return False
+    if row and row[0] and 0 not in numeric:  # as in most lines, of which there may be a million
+        return not any(row[1:])
+    filled = [column for column, cell in enumerate(row) if cell]
+    if not filled or filled == [0]:
+        return bool(filled)
+    return all(column in numeric and not holds_numbers(row[column]) for column in filled)
+
+
+def padded(row: list[str], width: int) -> list[str]:
+    """Return a line with `width` cells."""
+    return row if len(row) == width else (row + [""] * width)[:width]

@@ -1,0 +1,114 @@
+"""What the titles of several columns of one metric tell apart: sets, detectors, runs, variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from oodometer.errors import UserError
+from oodometer.factors import plain
+from oodometer.tables.content import are_detectors
+from oodometer.tables.data_names import is_corruption, is_data
+from oodometer.tables.likeness import are_numbers
+from oodometer.tables.names import (
+    DATA_WORDS,
+    ID_TITLES,
+    OOD_TITLES,
+    REPEAT_WORD,
+    is_detector,
+    is_model,
+)
+from oodometer.tables.roles import ALL, Roles
+
+RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
+NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have
+_CORRUPTION = "corruption"  # of one test set: a condition, no data set
+_VARIANT = "variant"  # of a detector: a condition, no data set
+_VARIANTS = frozenset(
+    {"baseline", "with", "without", "wo", "before", "after", "only", "original", "vanilla", "ours",
+     "calibrated", "uncalibrated", "finetuned", "scratch", "full"}
+)  # fmt: skip
+_REPEAT = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*(\w+)", re.IGNORECASE)
+_LEVEL = re.compile(r"([^\W\d_]+(?:[\s_-][^\W\d_]+)*)[\s_#=\-]*(\d+(?:\.\d+)?)\s?%?")  # epoch 10
+_SHORTEST_LEVEL = 3  # letters of a word that says what it numbers
+_RUN_OF = re.compile(
+    rf"(.*?\S)[\s_/\-]+({REPEAT_WORD}|severity|level|epoch|horizon|shots?|step)[\s_#=\-]*(\d+)",
+    re.IGNORECASE,
+)
+
+
+def labels_of(what: str, wide: str, runs: str | None) -> dict[str, str]:
+    """Say what the title of a column tells about its numbers: column of the long table -> level."""
+    if not what:
+        return {}
+    if wide in (*NAMED, _CORRUPTION):
+        if runs is None:
+            return {wide: what}
+        return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
+    numbered = _REPEAT if _REPEAT.fullmatch(what) else _LEVEL
+    return {wide: what if wide in ("condition", _VARIANT) else numbered.sub(r"\2", what)}
+
+
+def what_is_wide(roles: Roles) -> str:
+    """Say what the titles of several columns of one metric tell apart."""
+    if roles.wide:
+        return "run" if roles.wide == "repeat" else roles.wide
+    titles = [what for _, what in roles.measured.values() if what]
+    repeat = _common_word(_REPEAT, titles)
+    if repeat is not None:
+        return repeat
+    known = roles.ood is not None or roles.id is not None
+    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
+        return "run"
+    if are_detectors(roles):
+        return "detector"
+    bare = [_RUN_OF.sub(r"\1", title) for title in titles]
+    if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
+        return _CORRUPTION
+    level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
+    short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
+    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
+    are_sets = means_data or any(map(is_data, titles))
+    if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
+        if _are_variants(titles, roles):
+            return _VARIANT
+        _require_sets(titles, roles)
+        return roles.sets
+    used = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
+    return "condition" if level is None or level in used else level
+
+
+def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
+    """Whether titles beside detectors tell variants apart: baseline, with and without, networks."""
+    if roles.detector is not None and len(titles) > 1 and all(map(is_model, titles)):
+        return True
+    words = [{plain(word) for word in re.split(r"[\W_]+", title)} for title in titles]
+    known = any(is_data(title) for title in titles)
+    return roles.detector is not None and not known and any(w & _VARIANTS for w in words)
+
+
+def _require_sets(titles: Sequence[str], roles: Roles) -> None:
+    """Ask what titles beside detectors are, if one of them is called like a detector, too."""
+    different = list(dict.fromkeys(titles))
+    if roles.detector is None or len(different) < 2 or any(map(is_data, different)):
+        return
+    if any(map(is_detector, different)):
+        raise UserError(
+            f"Do the titles of columns ({', '.join(different[:2])}, …) name variants, such as "
+            f"scores ({roles.option(condition=ALL)}), or data sets ({roles.option(ood=ALL)})?"
+        )
+
+
+def _common_word(pattern: re.Pattern[str], titles: Iterable[str]) -> str | None:
+    """Return the word before the number, if all titles have the same one."""
+    matches = [pattern.fullmatch(title) for title in titles]
+    words = {match[1].casefold() if match else None for match in matches}
+    return words.pop() if len(words) == 1 else None
+
+
+def run_in_titles(roles: Roles) -> str | None:
+    """Say what the ends of wide titles number, as in SVHN seed0, SVHN seed1."""
+    found = [_RUN_OF.fullmatch(what) for _, what in roles.measured.values() if what]
+    kinds = {match[2].casefold() for match in found if match}
+    used = {plain(column) for column in roles.factors}
+    return kinds.pop() if found and all(found) and len(kinds) == 1 and not kinds & used else None
