@@ -46,8 +46,11 @@ HEIN: Fields = {
     "batch_size": 128,
     "augment": "crop_flip",
 }
-# Weight of the outliers' term, and between which epochs it grows to it.
+# Weight of the outliers' term, and between which epochs it grows to it; 1 from the start elsewhere.
+# Among outliers that look like the images, a network that is uncertain from its first step on
+# never learns the classes.
 _RAMPS: dict[tuple[str, Colors], tuple[float, float, float]] = {
+    ("small", "color"): (1.0, 1, 7),
     ("paper", "grey"): (0.3, 2, 102),
     ("paper", "color"): (1.0, 60, 360),
 }
@@ -55,9 +58,10 @@ _RAMPS: dict[tuple[str, Colors], tuple[float, float, float]] = {
 
 def ceda_weight(spec: TrainSpec, shape: Shape, progress: float) -> float:
     """Weight of the outliers' term at this time of the training."""
-    if spec.model_size != "paper":
+    size = spec.model_size, colors(shape)
+    if size not in _RAMPS:
         return 1.0
-    weight, start, end = _RAMPS["paper", colors(shape)]
+    weight, start, end = _RAMPS[size]
     return weight * ramp(progress, start, end)
 
 
