@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import Factor, are_checkpoints, by_title, within_runs
 from oodometer.results import Results
-from oodometer.tables.alternatives import require_one_form
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.columns import guess
-from oodometer.tables.content import are_detectors
-from oodometer.tables.crossed import uncrossed
-from oodometer.tables.differences import DIFFERENCES, without_differences
-from oodometer.tables.entries import metric_of_names, with_whole_names
 from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
-from oodometer.tables.likeness import are_runs
-from oodometer.tables.long import Long, to_long
-from oodometer.tables.measures import (
+from oodometer.tables.frames.crossed import uncrossed
+from oodometer.tables.frames.differences import DIFFERENCES, without_differences
+from oodometer.tables.frames.entries import metric_of_names, with_whole_names
+from oodometer.tables.frames.paths import gather
+from oodometer.tables.frames.titles import tidied
+from oodometer.tables.frames.unfolding import unfolded
+from oodometer.tables.guessing.alternatives import require_one_form
+from oodometer.tables.guessing.columns import guess
+from oodometer.tables.guessing.content import are_detectors
+from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
+from oodometer.tables.guessing.splits import on_test_data
+from oodometer.tables.guessing.titled import OTHER_METRIC
+from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.lines.long import Long, to_long
+from oodometer.tables.lines.runs import Runs, find_runs
+from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
     base_metric,
@@ -31,15 +39,7 @@ from oodometer.tables.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.names import is_statistic, is_test, names_costs
-from oodometer.tables.paths import gather
-from oodometer.tables.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
-from oodometer.tables.runs import Runs, find_runs
-from oodometer.tables.splits import on_test_data
-from oodometer.tables.titled import OTHER_METRIC
-from oodometer.tables.titles import tidied
-from oodometer.tables.unfolding import unfolded
-from oodometer.tables.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.vocabulary.names import is_statistic, is_test, names_costs
 
 if TYPE_CHECKING:
     import pandas as pd

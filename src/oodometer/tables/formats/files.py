@@ -18,7 +18,7 @@ from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.formats.json_lines import json_lines
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.found import Found
-from oodometer.tables.grid import Grid, read_grid
+from oodometer.tables.frames.grid import Grid, read_grid
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
 from oodometer.tables.pages.logged import logged_tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from oodometer.tables.measures import metric_named
+from oodometer.tables.vocabulary.measures import metric_named
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 from oodometer.errors import UserError, unknown
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.formats.xlsx import Book, Sheet, opened, sheet_rows
-from oodometer.tables.grid import Grid, grid_of
+from oodometer.tables.frames.grid import Grid, grid_of
 
 
 def is_workbook(content: bytes) -> bool:

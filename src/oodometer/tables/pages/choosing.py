@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.data_names import is_set
 from oodometer.tables.found import Found
-from oodometer.tables.grid import Grid, grid_of
-from oodometer.tables.measures import metric_named, metrics_in
-from oodometer.tables.names import is_detector
+from oodometer.tables.frames.grid import Grid, grid_of
+from oodometer.tables.frames.titles import undressed
 from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
-from oodometer.tables.titles import undressed
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import metric_named, metrics_in
+from oodometer.tables.vocabulary.names import is_detector
 
 _LISTED = 6  # tables that a question names
 _EVERY = "tables"  # instead of the number of a table: list them

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, numeric_share
-from oodometer.tables.data_names import is_set
-from oodometer.tables.grid import Grid
-from oodometer.tables.headers import KNOWN_TITLES
-from oodometer.tables.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.frames.grid import Grid
+from oodometer.tables.frames.headers import KNOWN_TITLES
+from oodometer.tables.frames.titles import undressed
+from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
-from oodometer.tables.roles import SECTION
-from oodometer.tables.titles import undressed
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12

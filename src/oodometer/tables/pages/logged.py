@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, is_gap, read_cell
-from oodometer.tables.measures import metric_named
 from oodometer.tables.pages.outline import Outline, PageTable
+from oodometer.tables.vocabulary.measures import metric_named
 
 _PAIR = re.compile(r"\s*([^\W\d][^:=|]{0,60}?|\[[^:=|]{1,60}?)\s*[:=]\s*(\S[^:=]*?)\s*")
 _BETWEEN = re.compile(r"\s+--+\s+|\s*[;|]\s*|,\s+|\t+")  # several pairs in a line

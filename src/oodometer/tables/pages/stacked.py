@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from oodometer.tables.cells import Rows, is_gap, read_cell
-from oodometer.tables.measures import metric_named
 from oodometer.tables.pages.markdown import CAPTIONED
 from oodometer.tables.pages.outline import CAPTION, Outline, PageTable
+from oodometer.tables.vocabulary.measures import metric_named
 
 _LONGEST_NAME = 80  # characters; more is prose
 _MOST_COLUMNS = 30

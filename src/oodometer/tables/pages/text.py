@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
-from oodometer.tables.measures import metric_named
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
+from oodometer.tables.vocabulary.measures import metric_named
 
 _JOINED = re.compile(
     r"\s{0,20}(±|\+/-)\s{0,20}|(?<=[\d%])\s{1,20}(?=\(±?[\d.]{1,20}%?\))|\s{1,20}(?=[↑↓](?:\s|$))"

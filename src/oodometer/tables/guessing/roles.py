@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
-from oodometer.tables.measures import MEASURES, Measure, measure_called
+from oodometer.tables.vocabulary.measures import MEASURES, Measure, measure_called
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.measures import metrics_in, without_metric
-from oodometer.tables.names import INCIDENTAL
-from oodometer.tables.roles import Roles, joined_column
+from oodometer.tables.guessing.roles import Roles, joined_column
+from oodometer.tables.vocabulary.measures import metrics_in, without_metric
+from oodometer.tables.vocabulary.names import INCIDENTAL
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.content import are_detectors
-from oodometer.tables.data_names import is_corruption, is_data
-from oodometer.tables.likeness import are_numbers
-from oodometer.tables.names import (
+from oodometer.tables.guessing.content import are_detectors
+from oodometer.tables.guessing.likeness import are_numbers
+from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.vocabulary.data_names import is_corruption, is_data
+from oodometer.tables.vocabulary.names import (
     DATA_WORDS,
     ID_TITLES,
     OOD_TITLES,
@@ -18,7 +19,6 @@ from oodometer.tables.names import (
     is_detector,
     is_model,
 )
-from oodometer.tables.roles import ALL, Roles
 
 RESERVED = ("detector", "id", "ood", "metric", "value", "spread", "accuracy", "runs", "set", "unit")
 NAMED = ("ood", "id", "detector")  # roles that titles of wide columns may have

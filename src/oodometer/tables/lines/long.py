@@ -15,9 +15,13 @@ from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
-from oodometer.tables.data_names import is_data
-from oodometer.tables.doubts import note_scales, require_above_chance, without_zeros
-from oodometer.tables.measures import (
+from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
+from oodometer.tables.lines.summaries import without_summaries
+from oodometer.tables.lines.units import PERCENT, one_unit
+from oodometer.tables.lines.wide import NAMED, RESERVED, labels_of, run_in_titles, what_is_wide
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
     Measure,
@@ -25,11 +29,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import is_qualifier
-from oodometer.tables.roles import SECTION, Roles
-from oodometer.tables.summaries import without_summaries
-from oodometer.tables.units import PERCENT, one_unit
-from oodometer.tables.wide import NAMED, RESERVED, labels_of, run_in_titles, what_is_wide
+from oodometer.tables.vocabulary.names import is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd

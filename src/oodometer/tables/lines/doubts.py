@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.tables.measures import Measure
-from oodometer.tables.roles import ALL, Roles
+from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.vocabulary.measures import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

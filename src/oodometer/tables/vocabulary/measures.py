@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from oodometer.factors import plain
-from oodometer.tables.data_names import is_set
-from oodometer.tables.names import is_detector
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.names import is_detector
 
 
 class Measure(NamedTuple):

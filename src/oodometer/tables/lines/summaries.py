@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.factors import by_title, plain
-from oodometer.tables.data_names import is_set
-from oodometer.tables.names import SUMMARIES, is_average, is_detector, is_group, is_model
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.names import SUMMARIES, is_average, is_detector, is_group, is_model
 
 if TYPE_CHECKING:
     import pandas as pd

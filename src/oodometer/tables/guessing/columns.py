@@ -11,10 +11,22 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.content import by_content, settle_sets
-from oodometer.tables.data_names import is_corruption, is_data, is_set
-from oodometer.tables.differences import DIFFERENCES, are_gains, is_difference
-from oodometer.tables.measures import (
+from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.roles import (
+    ALL,
+    COLUMNS,
+    KINDS,
+    MEAN_OF_OTHERS,
+    OTHER_STATISTIC,
+    SINGLE,
+    UNNAMED,
+    Roles,
+)
+from oodometer.tables.guessing.titled import OTHER_METRIC, WHOSE_SPREAD, titled_results
+from oodometer.tables.guessing.untitled import untitled_results
+from oodometer.tables.vocabulary.data_names import is_corruption, is_data, is_set
+from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
     Measure,
@@ -22,7 +34,7 @@ from oodometer.tables.measures import (
     metric_named,
     without_metric,
 )
-from oodometer.tables.names import (
+from oodometer.tables.vocabulary.names import (
     COVARIATE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
@@ -39,18 +51,6 @@ from oodometer.tables.names import (
     names_costs,
     names_outliers,
 )
-from oodometer.tables.roles import (
-    ALL,
-    COLUMNS,
-    KINDS,
-    MEAN_OF_OTHERS,
-    OTHER_STATISTIC,
-    SINGLE,
-    UNNAMED,
-    Roles,
-)
-from oodometer.tables.titled import OTHER_METRIC, WHOSE_SPREAD, titled_results
-from oodometer.tables.untitled import untitled_results
 
 if TYPE_CHECKING:
     import pandas as pd

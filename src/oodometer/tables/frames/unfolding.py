@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.measures import metric_named
-from oodometer.tables.names import INCIDENTAL, MEANS, OTHER_STATISTICS, SPREADS, is_qualifier
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import (
+    INCIDENTAL,
+    MEANS,
+    OTHER_STATISTICS,
+    SPREADS,
+    is_qualifier,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

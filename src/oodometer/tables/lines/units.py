@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.tables.measures import Measure
+from oodometer.tables.vocabulary.measures import Measure
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from oodometer.errors import UserError
 from oodometer.tables.cells import Rows, is_gap, numeric_share, read_cell
 from oodometer.tables.formats.splitting import numbered, split
-from oodometer.tables.headers import (
+from oodometer.tables.frames.headers import (
     header_depth,
     is_turned,
     joined_titles,
@@ -19,8 +19,8 @@ from oodometer.tables.headers import (
     under_headings,
     with_carried,
 )
+from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
-from oodometer.tables.sections import is_heading, padded, with_bases, with_sections
 
 _SHOWN = 60  # characters of a line that a note quotes
 

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Literal
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.data_names import is_set
-from oodometer.tables.measures import GENERAL, MEASURES, is_amid, metric_named, without_metric
-from oodometer.tables.names import (
+from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import (
+    GENERAL,
+    MEASURES,
+    is_amid,
+    metric_named,
+    without_metric,
+)
+from oodometer.tables.vocabulary.names import (
     COVARIATE_TITLES,
     ID_TITLES,
     INSIDE,
@@ -25,7 +32,6 @@ from oodometer.tables.names import (
     is_group,
     is_qualifier,
 )
-from oodometer.tables.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 
 if TYPE_CHECKING:
     import pandas as pd

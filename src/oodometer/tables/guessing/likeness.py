@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import is_gap
-from oodometer.tables.data_names import is_data
-from oodometer.tables.names import REPEAT_WORD, is_detector, is_model
-from oodometer.tables.roles import Roles
+from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.names import REPEAT_WORD, is_detector, is_model
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
-from oodometer.tables.data_names import is_data, is_set
-from oodometer.tables.likeness import are_data, are_runs, mostly, share, wide_names
-from oodometer.tables.measures import GENERAL, metric_named, without_metric
-from oodometer.tables.names import (
+from oodometer.tables.guessing.likeness import are_data, are_runs, mostly, share, wide_names
+from oodometer.tables.guessing.roles import ALL, SECTION, UNNAMED, Roles
+from oodometer.tables.vocabulary.data_names import is_data, is_set
+from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
+from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     DATA_WORDS,
     INCIDENTAL,
@@ -29,7 +30,6 @@ from oodometer.tables.names import (
     mentions_setting,
     names_costs,
 )
-from oodometer.tables.roles import ALL, SECTION, UNNAMED, Roles
 
 if TYPE_CHECKING:
     import pandas as pd

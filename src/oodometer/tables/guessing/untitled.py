@@ -12,9 +12,17 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.data_names import is_data, is_set
-from oodometer.tables.likeness import are_runs
-from oodometer.tables.names import (
+from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.roles import (
+    ALL,
+    MEAN_OF_OTHERS,
+    OTHER_STATISTIC,
+    UNNAMED,
+    Roles,
+)
+from oodometer.tables.lines.summaries import are_like
+from oodometer.tables.vocabulary.data_names import is_data, is_set
+from oodometer.tables.vocabulary.names import (
     ID_TITLES,
     MEANS,
     NO_RESULTS,
@@ -31,14 +39,6 @@ from oodometer.tables.names import (
     is_setting,
     mentions_setting,
 )
-from oodometer.tables.roles import (
-    ALL,
-    MEAN_OF_OTHERS,
-    OTHER_STATISTIC,
-    UNNAMED,
-    Roles,
-)
-from oodometer.tables.summaries import are_like
 
 if TYPE_CHECKING:
     import pandas as pd

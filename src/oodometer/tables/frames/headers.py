@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from oodometer.errors import UserError
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
-from oodometer.tables.data_names import is_corruption, is_set
-from oodometer.tables.measures import metric_named, without_metric
-from oodometer.tables.names import DETECTOR_TITLES, ID_TITLES, OOD_TITLES, REPEAT_TITLES
+from oodometer.tables.vocabulary.data_names import is_corruption, is_set
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
+from oodometer.tables.vocabulary.names import DETECTOR_TITLES, ID_TITLES, OOD_TITLES, REPEAT_TITLES
 
 _DASHES = ("-", "--", "–", "—")  # gaps
 _HEADER_LINES = 3  # at most: groups of groups of columns

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, read_cell
-from oodometer.tables.data_names import is_data
-from oodometer.tables.measures import metric_named
-from oodometer.tables.names import (
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
     MODEL_TITLES,
     is_average,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import read_cell
-from oodometer.tables.names import REPEAT_WORD
+from oodometer.tables.vocabulary.names import REPEAT_WORD
 
 if TYPE_CHECKING:
     import pandas as pd

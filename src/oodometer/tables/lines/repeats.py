@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.long import ROW, Long
-from oodometer.tables.names import INCIDENTAL, JOB_TITLES, REPEAT_TITLES, mentions_setting
-from oodometer.tables.roles import Roles
+from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.lines.long import ROW, Long
+from oodometer.tables.vocabulary.names import (
+    INCIDENTAL,
+    JOB_TITLES,
+    REPEAT_TITLES,
+    mentions_setting,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,17 +12,17 @@ from oodometer.errors import UserError
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.likeness import are_numbers
-from oodometer.tables.long import Long
-from oodometer.tables.names import (
+from oodometer.tables.guessing.likeness import are_numbers
+from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.lines.long import Long
+from oodometer.tables.lines.repeats import each_once, id_column, require_alike
+from oodometer.tables.vocabulary.names import (
     JOB_TITLES,
     REPEAT_TITLES,
     is_incidental,
     mentions_setting,
     repeat_name,
 )
-from oodometer.tables.repeats import each_once, id_column, require_alike
-from oodometer.tables.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd

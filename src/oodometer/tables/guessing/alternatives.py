@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.data_names import is_corruption, is_data
-from oodometer.tables.likeness import are_runs
-from oodometer.tables.measures import base_metric, main_first
-from oodometer.tables.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
-from oodometer.tables.roles import ALL, Roles
+from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.vocabulary.data_names import is_corruption, is_data
+from oodometer.tables.vocabulary.measures import base_metric, main_first
+from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
 
 if TYPE_CHECKING:
     import pandas as pd

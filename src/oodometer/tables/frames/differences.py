@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, read_cell
-from oodometer.tables.measures import metric_named
+from oodometer.tables.vocabulary.measures import metric_named
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oodometer.tables.cells import is_gap
-from oodometer.tables.roles import option
+from oodometer.tables.guessing.roles import option
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from oodometer.tables.cells import Rows, holds_numbers
-from oodometer.tables.roles import SECTION
-from oodometer.tables.titles import undressed
+from oodometer.tables.frames.titles import undressed
+from oodometer.tables.guessing.roles import SECTION
 
 _SUBSECTION = f"sub{SECTION}"
 _SIGNS = ("+", "w/", "↳", "└")  # of a name that goes on from the one above

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.data_names import is_set
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
-from oodometer.tables.names import (
+from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
     ID_TITLES,
     MODEL_TITLES,

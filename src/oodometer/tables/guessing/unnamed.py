@@ -11,13 +11,13 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.content import detector_names
-from oodometer.tables.data_names import is_outlier_set
-from oodometer.tables.likeness import are_runs
-from oodometer.tables.measures import Measure, metric_named
-from oodometer.tables.names import MEANS, is_surely_detector, names_outliers
-from oodometer.tables.roles import ALL, UNNAMED, Roles
-from oodometer.tables.untitled import MEAN_AND_SPREAD, is_known, is_quantity, what_are
+from oodometer.tables.guessing.content import detector_names
+from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity, what_are
+from oodometer.tables.vocabulary.data_names import is_outlier_set
+from oodometer.tables.vocabulary.measures import Measure, metric_named
+from oodometer.tables.vocabulary.names import MEANS, is_surely_detector, names_outliers
 
 if TYPE_CHECKING:
     import pandas as pd

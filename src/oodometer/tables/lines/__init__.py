@@ -1,0 +1,1 @@
+"""From columns with roles to one line per number, and which lines count."""

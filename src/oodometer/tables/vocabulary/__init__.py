@@ -1,0 +1,1 @@
+"""Words of results tables: metrics, detectors, data sets, titles."""
