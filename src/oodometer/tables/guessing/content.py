@@ -58,10 +58,10 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
 
 def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of known detectors, or else the one that can only be theirs."""
-    free = [column for column in free if _may_name(frame[column])]
-    free = [c for c in free if not _words(c) & INCIDENTAL] or free
     if roles.wide == "detector":
         return None
+    free = [column for column in free if _may_name(frame[column])]
+    free = [c for c in free if not _words(c) & INCIDENTAL] or free
     known = _known_detectors(frame, free)
     if known is not None:
         return known
@@ -73,16 +73,18 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     if not roles.measured or mostly(wide, is_detector) or mostly(wide, is_model):
         _require_no_detectors(frame, free, roles)
         return None
+    return _unknown_detectors(frame, free, roles)
+
+
+def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column that can only name what is compared, where no name is known, or ask."""
+    wide = wide_names(roles)
     named = _by_model_title(frame, free, roles)
-    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
-    if named is not None and methods:
-        raise _which_column(frame, [named, *methods], roles)
+    _require_no_methods(frame, free, named, roles)
     if (are_data(wide) or roles.wide) and len(free) == 1 and share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
     about = [column for column in free if _is_about_data(frame, column)]
-    free = [column for column in free if column not in about]
-    if not wide and len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS):
-        free = []  # lines that differ in a setting alone may all be of one model
+    free = _without_setting([column for column in free if column not in about], wide)
     if named is not None or not free:
         roles.are_titles = named is None and not about and _only_titles(wide, roles)
         return named
@@ -93,6 +95,21 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
             roles.are_titles = True
             return None
     return _only_one(frame, free, roles)
+
+
+def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
+    """Leave out the only column if it is a setting: its lines may all be of one model."""
+    is_setting = len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS)
+    return [] if is_setting and not wide else free
+
+
+def _require_no_methods(
+    frame: pd.DataFrame, free: Sequence[str], named: str | None, roles: Roles
+) -> None:
+    """Ask what is compared, where one column names models and another methods."""
+    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
+    if named is not None and methods:
+        raise _which_column(frame, [named, *methods], roles)
 
 
 def _require_no_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
