@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import TITLES, plain
+from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.guessing.roles import SECTION, Roles
@@ -98,11 +98,6 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
-
-
-def _is_part(title: str) -> bool:
-    known = TITLES.get(plain(title))
-    return known is not None and known.kind == "part"
 
 
 def _measured(

@@ -44,9 +44,8 @@ def without_summaries(
         if len(names) < 2:
             continue
         by_name = [n for n in names if _is_named_summary(n, axis, long)]
-        if (
-            len([*filter(None, names)]) - len(by_name) < _FEWEST_SETS
-        ):  # near and far, beside one other at most
+        sets = len([*filter(None, names)]) - len(by_name)
+        if sets < _FEWEST_SETS:  # near and far, beside one other at most
             by_name = [n for n in by_name if not is_group(n)]
         if len(by_name) == len(names):
             continue

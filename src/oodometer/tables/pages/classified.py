@@ -14,7 +14,7 @@ def with_report_bars(text: str) -> str:
     """Write the reports of scikit-learn as tables of Markdown; all else stays.
 
     Their lines are parted by blank ones, and the accuracy of all classes stands among them, which
-    is no line of the table.
+    is not a line of the table.
     """
     if "f1-score" not in text:
         return text

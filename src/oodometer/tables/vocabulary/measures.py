@@ -194,7 +194,7 @@ def metrics_in(text: str) -> set[str]:
     """
     words = _OTHER_SENSE.sub("", _joined(text))
     found = set()
-    for known in _KNOWN:  # what one has matched is no other: balanced accuracy is not accuracy
+    for known in _KNOWN:  # the first match decides: balanced accuracy is not accuracy
         words, times = known.pattern.subn("__", words)
         found |= {known.measure.name} if times else set()
     found -= {""}
