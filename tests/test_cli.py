@@ -175,6 +175,8 @@ def test_the_list_of_detectors_says_what_they_learn_from_and_cost():
     assert known["csi"]["cost"] == "trains 1 network per data set"
     assert known["binary_network"]["cost"] == "trains 1 network per run and outlier set"
     assert all(entry["paper"] for entry in known.values())
+    lines = CliRunner().invoke(app, ["list", "detectors"]).output.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", *known]  # nothing wraps in a pipe
 
 
 def test_lists_are_json():

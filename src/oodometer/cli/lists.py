@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from oodometer.registry import Detector
     from oodometer.testing import CheckResult
 
+_OWN = "own network"  # which one, --json tells
+_ANY_WIDTH = 10_000  # more than any line has
+
 
 @app.command("list")
 def list_known(
@@ -58,11 +61,16 @@ def list_known(
         table.add_column(column, no_wrap=column == "name", overflow="fold")
     for entry in entries:
         table.add_row(*(_shortened(column, entry[column]) for column in columns))
-    console().print(table)
+    screen = console()
+    if not screen.is_terminal:  # a line per name, for grep and the like
+        screen.width = _ANY_WIDTH
+    screen.print(table)
 
 
 def _shortened(column: str, value: object) -> str:
-    """A cell as text; of a paper, its authors and year."""
+    """A cell as text; of a paper, its authors and year; of needs, what a user must have."""
+    if column == "needs" and isinstance(value, list):
+        value = list(dict.fromkeys(_OWN if need.startswith("model:") else need for need in value))
     text = _as_text(value)
     return re.split(r",? *(?:arXiv|doi|https?):", text)[0] if column == "paper" else text
 
