@@ -534,3 +534,39 @@ def test_a_copy_of_the_training_data_is_not_held_out(gaussians):
     models, train, _, far = gaussians
     with pytest.raises(UserError, match="'train' and 'id' hold the same features"):
         om.evaluate(models["one"], train, (train[0].clone(), train[1]), {"far": far})
+
+
+def test_training_and_test_samples_among_the_outliers_are_named(gaussians):
+    models, train, id, far = gaussians
+    seen = torch.cat([far, train[0][:7]])
+    result = om.evaluate(
+        [models["one"], models["two"]], train, id, {"far": far, "seen": seen, "copied": id[0][:9]},
+        detectors=["energy", "knn", "max_softmax"],
+    )  # fmt: skip
+    said = [caveat for caveat in result.findings[0].caveats if "exactly" in caveat]
+    assert [caveat.partition(" have")[0] for caveat in said] == [
+        f"7 of {len(seen)} samples of 'seen'",
+        "9 of 9 samples of copied",
+    ]
+    # A network that answers everything alike has no copies.
+    constant = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 3))
+    torch.nn.init.constant_(constant[0].weight, 0.0)
+    alike = om.evaluate(constant, train, id, {"far": far}, detectors=["energy", "max_softmax"])
+    assert not any("exactly" in caveat for caveat in alike.findings[0].caveats)
+
+
+def test_a_single_named_input_is_given_by_position():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    images = torch.rand(12, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(12) % 3
+    plain = om.extract(model, {"a": (images, labels)})["a"]
+    for key, target in (("image", "label"), ("picture", "targets")):
+        rows = [
+            {key: image, target: int(label)} for image, label in zip(images, labels, strict=True)
+        ]
+        loader = torch.utils.data.DataLoader(rows, batch_size=5)
+        named = om.extract(model, {"a": loader, "b": {key: images, target: labels}})
+        for part in named.values():
+            assert torch.equal(part.logits, plain.logits) and torch.equal(part.labels, labels)
+    with pytest.raises(UserError, match="tensor of numbers, got an array of <U1, such as 'b'"):
+        om.extract(model, {"a": (images, np.array(["b"] * 12))})

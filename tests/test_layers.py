@@ -140,6 +140,7 @@ MAY_IMPORT["evaluation"] = {
     "lab",
     "needs",
     "outputs",
+    "overlap",
     "protocols",
     "registry",
     "saved",

@@ -17,6 +17,7 @@ from oodometer.files import inert
 from oodometer.finding import Finding
 from oodometer.other_scores import read_scores
 from oodometer.protocols import score_protocol
+from oodometer.protocols.common.copies import copy_caveats
 from oodometer.protocols.common.learned import judge_learning
 from oodometer.score_arrays import Higher
 from oodometer.score_files import save_scores
@@ -97,6 +98,7 @@ def conclude(
     asked = ("ranking", "spread") if len(table.runs) > 1 else ("ranking",)
     rng = np.random.default_rng
     learning = judge_learning(table, keep=True)
+    caveats = (*caveats, *copy_caveats(table))
     found = (learning.tell(score_protocol(name, ours)(table, rng(0))) for name in asked)
     first, *others = (replace(f, caveats=(*caveats, *f.caveats)) for f in found)
     noted = (*first.reading, *reading, *(("note", text) for text in notes))

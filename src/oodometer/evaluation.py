@@ -27,6 +27,7 @@ from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
+from oodometer.overlap import shared_rows
 from oodometer.protocols.common.learned import is_above_chance
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
@@ -36,6 +37,7 @@ from oodometer.scoring import choices, needs_of, right_and_chance, score
 
 Detectors = Literal["all"] | str | Sequence[str]
 PathLike = str | os.PathLike[str]
+_SHARED = 0.01  # of a set: training samples in it, from which they are worth a word
 Models = str | nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
 
 
@@ -104,6 +106,8 @@ def evaluate(
             device=device, lenient=True,
         )  # fmt: skip
         _require_held_out(outputs, "train", "id")
+        if not answers:  # the same data for all models
+            _warn_of_training_data(outputs, notes)
         _note_refused_logits(run, outputs["train"], notes)
         _note_accuracy(run, outputs["id"], notes)
         unsteady[run] = unsteadiness(network, data.batches()["id"], head=head, device=device)
@@ -144,6 +148,7 @@ def evaluate_outputs(
         _note_refused_logits("", given["train"], notes)
     parts = given | (load_outputs(files, notes.add) if files else {})
     _require_held_out(parts, *(str(files.get(name, name)) for name in ("train", "id")))
+    _warn_of_training_data(parts, notes)
     needs = frozenset(need for choice in chosen for need in choice.detector.needs)
     explained = {name: _explained(parts[name], needs) for name in outputs if name in parts}
     table = score(explained, detectors, train="train", id="id", memory=memory)
@@ -265,6 +270,20 @@ def _require_held_out(outputs: Mapping[str, Outputs], train: str, id: str) -> No
             raise UserError(
                 f"'{train}' and '{id}' hold the same {what}: detectors must not be evaluated on "
                 "the data they are fitted to."
+            )
+
+
+def _warn_of_training_data(outputs: Mapping[str, Outputs], notes: _Notes) -> None:
+    """Name sets that hold training samples, by their logits."""
+    known = outputs["train"].logits
+    for name, part in outputs.items():
+        if name == "train" or known is None or part.logits is None:
+            continue
+        shared = shared_rows(part.logits.numpy(), known.numpy())
+        if shared >= _SHARED * len(part.logits):
+            notes.warn(
+                f"{shared} of {len(part.logits)} samples of '{name}' have exactly the logits of a "
+                "training sample: they are probably training data, to which detectors are fitted."
             )
 
 

@@ -34,6 +34,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.finding import Claim, Finding, from_json, to_json
 from oodometer.protocols import PROTOCOLS, score_protocol
+from oodometer.protocols.common.copies import copy_caveats
 from oodometer.protocols.common.learned import judge_learning
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.score_files import table_to_bytes
@@ -267,6 +268,7 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     unsteady = unsteady_caveats(_made_from(record).get("unsteady", {}), len(table.runs))
     caveats = [
         *unsteady,
+        *copy_caveats(table),
         *mixed_versions(record),
         *_imported(_made_from(record).get("imported", {})),
         *_auxiliary_sets(study),

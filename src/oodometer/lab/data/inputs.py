@@ -26,6 +26,7 @@ Array: TypeAlias = Tensor | NDArray[Any]
 # Inputs, (inputs, labels), both by name, a map-style data set, or a loader of batches of either.
 Data: TypeAlias = Array | tuple[Array, Array] | Mapping[str, Array] | Rows | Iterable[Any]
 Batch: TypeAlias = Tensor | Mapping[str, Tensor]
+_LABELS = ("labels", "label", "targets", "target")  # what mappings call them
 
 
 def batches_of(
@@ -55,13 +56,21 @@ def batches_of(
 def _labelled(name: str, inputs: object, labels: object) -> tuple[Tensor, Tensor]:
     if not _is_array(labels):
         raise UserError(
-            f"Labels of data set '{name}' must be an array or tensor, got "
-            f"{type(labels).__name__}; leave them out if there are none."
+            f"Labels of data set '{name}' must be an array or tensor of numbers, got "
+            f"{_form(labels)}; leave them out if there are none."
         )
     pair = _tensor(name, inputs), _tensor(name, labels)
     if len(pair[0]) != len(pair[1]):
         raise UserError(f"Data set '{name}' has {len(pair[0])} inputs but {len(pair[1])} labels.")
     return pair
+
+
+def _form(value: object) -> str:
+    """A type; of an array, also that of its elements, such as <U1 for text."""
+    if isinstance(value, np.ndarray):
+        first = f", such as '{value.flat[0]}'" if value.size else ""
+        return f"an array of {value.dtype}{first}"
+    return type(value).__name__
 
 
 def _slices(
@@ -82,10 +91,10 @@ def _of_equal_length(
     name: str, inputs: Batch, labels: Tensor | None
 ) -> tuple[Batch, Tensor | None]:
     """Refuse inputs by name that are not as many as each other, or not as many as the labels."""
-    assert not isinstance(inputs, Tensor), "inputs of a mapping have names"
-    parts = inputs if labels is None else {**inputs, "labels": labels}
+    named = {"inputs": inputs} if isinstance(inputs, Tensor) else inputs
+    parts = named if labels is None else {**named, "labels": labels}
     counts = {key: len(part) if part.ndim else 0 for key, part in parts.items()}
-    if not inputs or len(set(counts.values())) > 1:
+    if not named or len(set(counts.values())) > 1:
         found = ", ".join(f"{key}: {count}" for key, count in counts.items()) or "none"
         raise UserError(
             f"Data set '{name}' must have as many rows in each of its tensors, got {found}."
@@ -142,8 +151,11 @@ def split_batch(name: str, batch: object, names: Sequence[str]) -> tuple[Batch, 
     if isinstance(batch, Mapping):
         # File names and the like are for people, not for the model.
         inputs = {key: _tensor(name, value) for key, value in batch.items() if _is_array(value)}
-        label_key = next((key for key in ("labels", "label") if key in inputs), None)
-        return inputs, None if label_key is None else inputs.pop(label_key)
+        label_key = next((key for key in _LABELS if key in inputs), None)
+        labels = None if label_key is None else inputs.pop(label_key)
+        if len(inputs) == 1 and names and not set(inputs).intersection(names):
+            return next(iter(inputs.values())), labels  # "image": the model calls it otherwise
+        return inputs, labels
     if isinstance(batch, list | tuple):
         if len(batch) == 2 and _are_arrays(batch[0]):
             return _several_inputs(name, batch[0], batch[1], names)
