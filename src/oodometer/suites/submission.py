@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -109,14 +110,40 @@ def write_submission(made: Submission, path: Path) -> Path:
 
 def read_submission(path: Path) -> Submission:
     """Read a submission; whatever is wrong with it is a UserError of one sentence."""
+    payload = _payload(path)
+    about = _about(payload)
+    try:
+        sets = {str(run): {str(k): str(v) for k, v in own.items()}
+                for run, own in about["sets"].items()}  # fmt: skip
+        made = Submission(
+            str(about["suite"]),
+            str(about["key"]),
+            str(about["detector"]),
+            sets,
+            {str(name): str(version) for name, version in about["versions"].items()},
+            table_from_bytes(payload),
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise UserError("it lacks its suite, digests, detector or versions.") from None
+    if made.table.detectors != (made.detector,):
+        raise UserError(f"it names detector '{made.detector[:60]}', but has scores of others.")
+    return made
+
+
+def _payload(path: Path) -> bytes:
+    """Read a file of a size that submissions have."""
     if path.is_symlink() or not path.is_file():  # reading a pipe may never end
         raise UserError("it is not a file, but a link, a folder, a pipe or a device.")
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"it is larger than {LARGEST >> 20} MB.")
-        payload = path.read_bytes()
+        return path.read_bytes()
     except OSError as problem:
         raise UserError(f"it cannot be read: {problem.strerror or problem}.") from None
+
+
+def _about(payload: bytes) -> dict[str, Any]:
+    """Return what a submission says of itself, before any of its scores are unpacked."""
     try:
         file = pq.ParquetFile(pa.BufferReader(payload))
         said = file.schema_arrow.metadata or {}
@@ -137,19 +164,4 @@ def read_submission(path: Path) -> Submission:
         raise UserError(f"its {len(payload):,} bytes would unpack to {unpacked:,}.")
     if not isinstance(about, dict) or about.pop("version", None) != _VERSION:
         raise UserError("it is not a submission: 'oodometer suite score' writes them.")
-    try:
-        sets = {str(run): {str(k): str(v) for k, v in own.items()}
-                for run, own in about["sets"].items()}  # fmt: skip
-        made = Submission(
-            str(about["suite"]),
-            str(about["key"]),
-            str(about["detector"]),
-            sets,
-            {str(name): str(version) for name, version in about["versions"].items()},
-            table_from_bytes(payload),
-        )
-    except (KeyError, TypeError, AttributeError):
-        raise UserError("it lacks its suite, digests, detector or versions.") from None
-    if made.table.detectors != (made.detector,):
-        raise UserError(f"it names detector '{made.detector[:60]}', but has scores of others.")
-    return made
+    return about
