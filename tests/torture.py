@@ -209,7 +209,7 @@ def main() -> None:
             flush=True,
         )
         # On a busy machine, most runners would else be killed before they have done anything.
-        longest = max(6.0, undisturbed / 4)
+        longest = max(6.0, undisturbed / 2)
         torture(study, folder / "store", given.kills, given.seed, longest, tell=True)
         whole, tortured = content(folder / "whole"), content(folder / "store")
         assert whole.keys() == tortured.keys(), whole.keys() ^ tortured.keys()
