@@ -17,6 +17,7 @@ import pytest
 import torture
 from test_engine_searches import kept, make_study, planned
 
+import oodometer
 from oodometer.engine.executors import Ended, Executor, Resources, Task
 from oodometer.engine.executors.in_process import InProcess
 from oodometer.engine.executors.pool import Pool, processor_seconds
@@ -310,6 +311,41 @@ def test_ctrl_c_does_not_reach_the_first_worker_of_a_program_either():
         pytest.skip("this system does not tell which signals a process blocks")
     blocked = subprocess.check_output([sys.executable, "-c", program], text=True)
     assert int(blocked, 16) & 1 << (signal.SIGINT - 1)
+
+
+_ENDINGS = {
+    "never closed": "    sys.exit(3)\n",
+    "stopped while it closes": (
+        "    first = pool._workers[0]\n"
+        "    end, first.end = first.end, lambda: setattr(first, 'end', end) or sys.exit(3)\n"
+        "    try:\n"
+        "        pool.close()\n"
+        "    finally:\n"
+        "        assert not pool._workers and not multiprocessing.active_children()\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", _ENDINGS)
+def test_a_program_ends_with_its_workers_also_if_it_is_stopped_while_it_closes(ending):
+    """A signal raises anywhere; Python would wait for ever for a worker that was not ended."""
+    program = (
+        "import multiprocessing, sys\n"
+        "from oodometer.engine.executors.pool import Pool\n"
+        "if __name__ == '__main__':\n"
+        "    pool = Pool(2, start=2)\n"
+        "    print(*(worker.process.pid for worker in pool._workers), flush=True)\n"
+    ) + _ENDINGS[ending]
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=torture.PATIENCE,
+        env={**os.environ, "PYTHONPATH": str(Path(oodometer.__file__).parents[1])},
+    )
+    assert ended.returncode == 3, ended.stderr
+    workers = [int(number) for number in ended.stdout.split()]
+    assert len(workers) == 2 and all(torture.is_gone(worker) for worker in workers)
 
 
 # ---- Ray ----------------------------------------------------------------------------------------

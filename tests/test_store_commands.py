@@ -399,6 +399,17 @@ def test_verify_finds_a_flipped_bit(folder, store, kind, suffix):
     assert not store.has(kind, key), "the next run is said to make it again"
 
 
+@pytest.mark.parametrize("kind", ["models", "scores", "findings"])
+def test_verify_removes_a_folder_in_place_of_a_payload(folder, store, kind):
+    key = next(store.keys(kind))
+    path = folder / kind / key[:2] / key
+    path.unlink()
+    (path / "below").mkdir(parents=True)
+    code, text = run("verify", folder, "--sample", 0)
+    assert code == 1 and f"{kind}/{key} has no content" in text and ", 1 wrong" in text
+    assert not path.exists() and not store.has(kind, key)
+
+
 @pytest.mark.parametrize("kind", ["models", "outputs", "scores"])
 def test_verify_names_what_comes_out_otherwise(store, kind):
     """Something else under a right checksum: what a step that is not deterministic leaves."""

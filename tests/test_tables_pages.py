@@ -1,9 +1,10 @@
 """Pages with prose and several tables: which are found, which is read, what is asked."""
 
 import contextlib
-import time
+from collections.abc import Callable
 
 import pytest
+from growth import grows_with_its_input
 
 from oodometer.errors import UserError
 from oodometer.tables import read_results
@@ -243,20 +244,30 @@ def test_a_title_without_set_is_that_of_the_one_before(tmp_path):
     assert found.results[0].ood == ("SVHN", "LSUN")
 
 
-def test_large_and_hostile_pages_take_seconds():
+def _headings(length: int) -> str:
     table = "| Method | AUROC |\n|---|---|\n" + "| MSP | 91.2 |\n" * 600
-    text = "".join(f"## Heading {n}\n\nSome | prose.\n\n{table}\n" for n in range(500))
-    hostile = [
-        text, "|" * 100_000, "\\begin{tabular}" * 20_000, "{" * 100_000, "\\caption{" * 20_000,
-        "<table>" * 3_000, "<td colspan=9" * 20_000, "-" * 100_000 + "x", "\\multirow{" * 20_000,
-        "\\begin{tabular}{l}" + "\\multicolumn{2}{" * 10_000 + "\\end{tabular}",
-        "\\" * 100_000, "| a |\n" * 50_000, "**" * 50_000, "# " * 50_000, "Table 1: x\n" * 20_000,
-        "|" + "a|" * 50_000 + "\n" + "|-" * 50_000, "&" * 100_000, "<" * 100_000, "[" * 100_000,
-    ]  # fmt: skip
-    for number, content in enumerate(hostile):
-        start = time.process_time()
-        find_tables(content)
-        assert time.process_time() - start < (20 if number == 0 else 5), content[:30]
+    each = f"## Heading\n\nSome | prose.\n\n{table}\n"
+    return each * (length // len(each))
+
+
+_HOSTILE: dict[str, Callable[[int], str]] = {
+    "headings": lambda n: _headings(10 * n),
+    "columns of a row": lambda n: "\\begin{tabular}{l}" + "\\multicolumn{2}{" * (n // 10),
+    "a wide table": lambda n: "|" + "a|" * (n // 2) + "\n" + "|-" * (n // 2),
+    "a line that ends": lambda n: "-" * n + "x",
+    **{
+        repeated: lambda n, repeated=repeated: repeated * (n // len(repeated))
+        for repeated in (
+            "|", "\\begin{tabular}", "{", "\\caption{", "<table>", "<td colspan=9", "\\multirow{",
+            "\\", "| a |\n", "**", "# ", "Table 1: x\n", "&", "<", "[",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", _HOSTILE)
+def test_large_and_hostile_pages_take_no_longer_than_their_length_allows(content):
+    assert grows_with_its_input(lambda n: find_tables(_HOSTILE[content](n)), 200_000)
 
 
 def test_rows_of_latex_without_environment():
@@ -372,16 +383,20 @@ def test_numbers_of_unknown_meaning_below_titles_are_asked_about(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
+    "text_of",
     [
-        ("a" + " " * 50_000 + "b\n") * 3, ("a " * 20_000 + "b\n") * 3, "a b 1 2\n\n" * 5000,
-        "method," + ",".join(f"s{n}" for n in range(5000)) + "\na" + ",0.9" * 5000 + "\n",
+        lambda n: ("a" + " " * n + "b\n") * 3,
+        lambda n: ("a " * (n // 2) + "b\n") * 3,
+        lambda n: "a b 1 2\n\n" * (n // 10),
+        lambda n: (
+            "method," + ",".join(f"s{i}" for i in range(n // 10)) + "\na" + ",0.9" * (n // 10)
+        ),
     ],
     ids=["spaces", "words", "paragraphs", "columns"],
-)  # fmt: skip
-def test_no_text_takes_longer_than_its_length_allows(tmp_path, text):
-    path = page(tmp_path, text, "t.txt")
-    start = time.process_time()
-    with contextlib.suppress(UserError):
-        read_file(path)
-    assert time.process_time() - start < 4
+)
+def test_no_text_takes_longer_than_its_length_allows(tmp_path, text_of):
+    def read_text(length: int) -> None:
+        with contextlib.suppress(UserError):
+            read_file(page(tmp_path, text_of(length), "t.txt"))
+
+    assert grows_with_its_input(read_text, 50_000)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.error import URLError
 from urllib.parse import urljoin, urlsplit
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 from engine_studies import make_study, run_inside
+from torture import is_gone, until, workers_of
 from typer.testing import CliRunner
 from web_stores import HOSTILE, write_store
 
@@ -498,6 +505,52 @@ def test_serve_explains_what_is_missing(tmp_path, trained, monkeypatch):
     monkeypatch.setattr("oodometer.cli.serve.find_spec", lambda name: None)
     run = CliRunner().invoke(cli, ["serve", str(trained.folder)])
     assert "pip install 'oodometer[web]'" in str(run.exception)
+
+
+def test_an_index_that_is_gone_is_a_sentence_and_built_again(trained, tmp_path):
+    index = fresh_index([trained.folder], tmp_path / "index")
+    with client_of(index) as client:
+        before = client.get("/api/results").json()
+        with index.reading() as connection:
+            generation = queries.generation(connection)
+        shutil.rmtree(tmp_path / "index")
+        for route in ("/", "/leaderboard", "/api/results"):
+            answer = client.get(route)
+            assert answer.status_code == 503 and "being built again" in answer.text
+        index = fresh_index([trained.folder], tmp_path / "index")
+        assert len(before) == 16 and client.get("/api/results").json() == before
+        with index.reading() as connection:
+            assert queries.generation(connection) > generation  # no page made before is taken
+
+
+def test_serve_builds_a_removed_index_again_and_ends_with_its_helper(trained, tmp_path):
+    command = [sys.executable, "-m", "oodometer", "serve", str(trained.folder), "--port", "0"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with (tmp_path / "said").open("w+") as said:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=said, text=True, env=environment
+        ) as server:
+            try:
+                address = re.search(r"http://\S+/", server.stdout.readline())[0]
+                for _ in range(2):
+                    until(lambda: read_results(address) == 16)
+                    (made,) = tmp_path.glob("cache/**/*.sqlite")
+                    shutil.rmtree(tmp_path / "cache")
+                    until(made.exists)
+                helpers = workers_of(server.pid)
+            finally:
+                server.terminate()
+        assert helpers and all(is_gone(helper) for helper in helpers)
+        said.seek(0)
+        assert said.read() == ""
+
+
+def read_results(address: str) -> int:
+    try:
+        with urlopen(f"{address}api/results") as answer:
+            return len(json.load(answer))
+    except URLError:  # 503: it is being built
+        return -1
 
 
 def test_a_cache_keeps_the_latest_and_no_more():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
@@ -75,6 +76,11 @@ def _add_errors(app: FastAPI, site: Site) -> None:
     @app.exception_handler(StoreError)
     def unusable(request: Request, problem: StoreError) -> Response:
         return answer(request, 503, "Store not available", "A store cannot be read at the moment.")
+
+    @app.exception_handler(sqlite3.OperationalError)
+    def rebuilt(request: Request, problem: sqlite3.OperationalError) -> Response:
+        sentence = "The index is being built again: reload the page in a moment."
+        return answer(request, 503, "Index not available", sentence)
 
     @app.exception_handler(UserError)
     def invalid(request: Request, problem: UserError) -> Response:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -143,6 +144,11 @@ def _create_tables(index: Index) -> None:
     with index.writing() as connection:
         connection.execute("pragma journal_mode = wal")
         connection.executescript(_TABLES)
+        # Generations of an index that is built anew are none of the one before: pages that were
+        # made of that one are known by its numbers.
+        connection.execute(
+            "insert or ignore into generations (study, number) values (0, ?)", (time.time_ns(),)
+        )
         connection.commit()
 
 

@@ -6,11 +6,13 @@ import errno
 import ipaddress
 import multiprocessing
 import os
+import signal
 import socket
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ from oodometer.web.site import Site
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from oodometer.web.refresh import Refresher
 
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MOST_CONNECTIONS = 500
@@ -47,19 +51,32 @@ def keep_fresh(
 
     with suppress(OSError):
         os.nice(5)  # readers and runners come first
-    refresher = Refresher(index_of(addresses, folder, submissions), Submissions(submissions))
+    refresher: Refresher | None = None
     while os.getppid() == parent:
-        started = time.monotonic()
-        with suppress(StoreError):  # perhaps only for now
-            refresher.list_studies()
-        spent = time.monotonic() - started
-        rest = started + max(_PAUSE, spent / _SHARE)  # when to look again
-        with suppress(StoreError):
-            more = True
-            while more and time.monotonic() < rest:
-                more = refresher.read_some()
-                refresher.make_boards()
-        time.sleep(max(0.0, rest - time.monotonic()))
+        started = rest = time.monotonic()
+        try:
+            if refresher is None:
+                index = index_of(addresses, folder, submissions)
+                refresher = Refresher(index, Submissions(submissions))
+            rest = _look(refresher)
+        except (sqlite3.Error, UserError):  # somebody removed it, or its folder: it is built anew
+            refresher = None
+        time.sleep(max(0.0, max(started + _PAUSE, rest) - time.monotonic()))
+
+
+def _look(refresher: Refresher) -> float:
+    """Bring an index up to date, if there is time for all; return when to look again."""
+    started = time.monotonic()
+    with suppress(StoreError):  # perhaps only for now
+        refresher.list_studies()
+    spent = time.monotonic() - started
+    rest = started + max(_PAUSE, spent / _SHARE)
+    with suppress(StoreError):
+        more = True
+        while more and time.monotonic() < rest:
+            more = refresher.read_some()
+            refresher.make_boards()
+    return rest
 
 
 def is_local(host: str) -> bool:
@@ -127,11 +144,24 @@ def serve(
         keeper.start()
         threading.Thread(target=cards.read, daemon=True).start()
         try:
-            with suppress(KeyboardInterrupt):  # the way to stop it
+            with suppress(KeyboardInterrupt), _terminable():  # the ways to stop it
                 _server(app).run(sockets=[opened])
         finally:
             stopping.set()
             keeper.join(timeout=5)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does: uvicorn sends it again after it has stopped."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _server(app: object) -> uvicorn.Server:

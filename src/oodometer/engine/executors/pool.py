@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -79,9 +81,13 @@ class Pool:
 
     def close(self) -> None:
         """End all workers at once, stopped ones too."""
-        for worker in list(self._workers):
-            self._end(worker)
         self.slots = 0
+        try:
+            for worker in list(self._workers):
+                self._end(worker)
+        finally:  # a signal may have raised in between
+            for worker in list(self._workers):
+                self._end(worker)
 
     def _start(self) -> _Worker:
         assert len(self._workers) < self.slots, "nobody is idle"
@@ -115,8 +121,8 @@ class Pool:
                 worker.process.kill()  # its listener will tell
 
     def _end(self, worker: _Worker) -> None:
-        self._workers.remove(worker)
         worker.end()
+        self._workers.remove(worker)
         if worker.process.pid is not None:
             self._sweep(worker.process.pid)
 
@@ -132,6 +138,9 @@ class _Worker:
         self.process: BaseProcess = context.Process(
             target=serve, args=(there, warm_up), name="oodometer-worker"
         )
+        # Else Python would wait for it at exit, for ever, if this worker was never ended.
+        self._kill = partial(_kill, self.process)
+        atexit.register(self._kill)
         with worker_environment(), _without_interrupts():
             self.process.start()
         there.close()
@@ -165,6 +174,7 @@ class _Worker:
         self._tasks.put(None)
         self.process.kill()
         self.process.join(5)
+        atexit.unregister(self._kill)
 
     def _listen(self) -> None:
         while (task := self._tasks.get()) is not None:
@@ -186,6 +196,11 @@ class _Worker:
         except Exception as problem:  # noqa: BLE001 - what cannot be sent or read
             answer = failure(problem)
         return Ended(task, **answer)
+
+
+def _kill(process: BaseProcess) -> None:
+    if process.pid is not None:  # it was started
+        process.kill()
 
 
 def _has(worker: _Worker, name: str) -> bool:

@@ -83,11 +83,12 @@ class FolderStore(Store):
     def remove_file(self, path: str) -> None:
         """Remove a file, if it is there."""
         try:
-            (self.folder / path).unlink(missing_ok=True)
+            try:
+                (self.folder / path).unlink(missing_ok=True)
+            except IsADirectoryError:  # as in `write_file`
+                shutil.rmtree(self.folder / path)
         except NotADirectoryError:
             return
-        except IsADirectoryError:  # as in `write_file`
-            shutil.rmtree(self.folder / path)
         except OSError as problem:
             raise self._unusable("changed", problem) from None
 

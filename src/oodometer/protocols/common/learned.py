@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtrc
 
 from oodometer.factors import names
 from oodometer.finding import Finding
@@ -47,7 +47,7 @@ def is_above_chance(right: int, samples: int, chance: float) -> bool:
     >>> is_above_chance(13, 100, 0.1), is_above_chance(20, 100, 0.1)
     (False, True)
     """
-    return bool(stats.binom.sf(right - 1, samples, chance) <= 1 - _CONFIDENCE)
+    return bool(bdtrc(right - 1, samples, chance) <= 1 - _CONFIDENCE)
 
 
 def unlearned(table: ScoreTable) -> tuple[Unlearned, ...]:

@@ -1,0 +1,26 @@
+"""How the time that something takes grows with its input; the same on a busy machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+TIMES = 8  # as much input: linear work takes 8 times as long, quadratic work 64 times
+_MOST = 24  # times as long; above linear work by as much as the caches of a busy machine add
+_NOTHING = 0.1  # seconds that are too short to be compared
+
+
+def grows_with_its_input(work: Callable[[int], object], size: int) -> bool:
+    """Whether `work` on an input of `size` takes no longer than its length allows."""
+    for _ in range(3):  # somebody else may have disturbed either
+        if (long := _seconds(work, size)) < _NOTHING:
+            return True
+        if long < _MOST * max(_seconds(work, size // TIMES), _NOTHING / _MOST):
+            return True
+    return False
+
+
+def _seconds(work: Callable[[int], object], size: int) -> float:
+    began = time.process_time()
+    work(size)
+    return time.process_time() - began
