@@ -139,7 +139,7 @@ def main() -> None:
             numbers[f"good, {channels} channels, bound of log confidence"] = confidence
         numbers["sngp, mean-field logits"], numbers["sngp, variance"] = sngp()
     about = {
-        "pixelcnn": "https://github.com/pclucas14/pixel-cnn-pp: model.py, utils.py (03365f9), layers.py",
+        "pixelcnn": "https://github.com/pclucas14/pixel-cnn-pp: model.py, utils.py, layers.py",
         "good": "https://github.com/j-cb/GOOD: provable_classifiers.py, modules_ibp.py (5b6b0c3)",
         "sngp": "https://github.com/y0ast/DUE: due/sngp.py (1c18e19)",
     }
