@@ -3,9 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/outlier_classifiers.py plain good_80_classifier \
         --data fashion-mnist --auxiliary cifar10 --images 5000
 
-Prints one row per model and outlier set: accuracy on 2,000 test images, AUROC, and for two of the
-sets AUROC under attack and the guaranteed one, on 200 outliers. With --write the rows replace those
-of the same model and data in that CSV file (docs/results/outlier-classifiers.csv).
+Prints one row per model and outlier set: accuracy on 2,000 test images, AUROC, mean probability of
+the predicted class, and for two of the sets AUROC under attack and the guaranteed one, on 200
+outliers. With --write the rows replace those of the same model and data in that CSV file
+(docs/results/outlier-classifiers.csv).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ RADII = {1: 0.1, 3: 0.01}  # by the number of channels
 PLAIN = {"plain": "ceda_classifier", "plain_exposure": "exposed_classifier"}
 COLUMNS = (
     "model", "size", "data", "auxiliary", "images", "epochs", "parameters", "CPU minutes",
-    "accuracy", "outliers", "AUROC", "radius", "AUROC under attack", "guaranteed AUROC",
+    "accuracy", "outliers", "AUROC", "mean confidence", "radius", "AUROC under attack",
+    "guaranteed AUROC",
 )  # fmt: skip
 
 
@@ -71,6 +73,9 @@ def measure(
             return doubt(model(points))
         return card.answer(model, points).reshape(len(points), -1)[:, 0]
 
+    def confidence(points: Tensor) -> Tensor:
+        return model(points).softmax(1)[:, : source.classes].amax(1)
+
     known = scored(score, source.test)
     hits = scored(lambda points: model(points)[:, : source.classes].argmax(1), source.test)
     common = {
@@ -88,6 +93,7 @@ def measure(
     for index, outliers in enumerate(probe_sets(source)):
         row = {**common, "outliers": outliers.name}
         row["AUROC"] = f"{auroc(known, scored(score, outliers)):.4f}"
+        row["mean confidence"] = f"{np.mean(scored(confidence, outliers)):.4f}"
         if index == 0 or outliers.name == "uniform noise":
             assert isinstance(source.test, Images)
             bounded = "exposure" not in name and card.name in BOUNDED - {"exposed_classifier"}

@@ -5,6 +5,7 @@
 Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
 CelebA, constant images, black images and uniform noise. --images and --epochs shorten a recipe,
 which the table says; --untrained keeps the initial weights and does only what follows training.
+Where a score has parts, or a model has members, one of them alone has rows of its own.
 With --store, the model that a study has trained is scored instead; how long that took on an idle
 core is not known. Prints one row per set; with --write they replace the rows of the same model
 and data in that CSV file (docs/results/trained-detectors.csv).
@@ -16,14 +17,15 @@ import argparse
 import csv
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from oodometer.engine.stores import open_store
 from oodometer.engine.work.codecs import bytes_to_arrays
@@ -32,13 +34,17 @@ from oodometer.lab.data.outliers import load_outliers
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source, load_source
 from oodometer.lab.detector_models import DetectorModel, answers_of, find_model
+from oodometer.lab.detector_models.representations import csi, sngp
 from oodometer.lab.training.train import Training
 from oodometer.metrics import auroc
 from oodometer.study import TrainSpec
 
 TESTED = 2000  # images of each set
+ONE = ", one member"
 GREY = ("mnist", "fashion-mnist", "kmnist")
 COLOR = ("cifar10", "svhn", "celeba")
+# What the numbers of an answer are, after the first, where a detector can score by one of them.
+PARTS = {"csi_shifts": csi.PARTS[1:], "sngp_due": sngp.MEASURES[1:]}
 COLUMNS = (
     "model", "size", "data", "images", "epochs", "parameters", "CPU minutes", "outliers", "AUROC",
 )  # fmt: skip
@@ -62,17 +68,23 @@ def probe_sets(source: Source) -> Iterator[Images]:
     yield Images("uniform noise", noise.pixels, noise.labels)
 
 
-def scores(
-    card: DetectorModel, models: Sequence[nn.Module], samples: Samples
-) -> NDArray[np.float64]:
-    """Return what a model answers, or the first number of each answer that has several.
+def readings(card: DetectorModel) -> Mapping[str, Callable[[Tensor], Tensor]]:
+    """How answers (members, n, columns) become scores (n,), by what is added to the model's name.
 
-    Members of an ensemble answer with logits: the score is the entropy of their mean prediction.
+    The first is the detector's own: the first number of each answer or, of the logits of an
+    ensemble, the entropy of the mean prediction. What one member or one part does is another.
     """
-    answers = torch.stack([answers_of(card, model, samples) for model in models])
     if card.members > 1:
-        return summarize_votes(answers)[:, 0].numpy()
-    return answers[0].double().reshape(len(samples), -1)[:, 0].numpy()
+        return {
+            "": lambda answers: summarize_votes(answers)[:, 0],
+            ONE: lambda answers: summarize_votes(answers[:1])[:, 0],
+        }
+    parts = ("", *(f", {part}" for part in PARTS.get(card.name, ())))
+    return {part: partial(_column, column) for column, part in enumerate(parts)}
+
+
+def _column(column: int, answers: Tensor) -> Tensor:
+    return answers[0].double().reshape(answers.shape[1], -1)[:, column]
 
 
 class Trained(NamedTuple):
@@ -155,30 +167,36 @@ def measure(
             given = {field: value for field, value in changes.items() if value is not None}
             spec = spec.model_copy(update=given)
             made.append(train(card, spec, source, epochs=0 if untrained else spec.epochs))
-    # What an ensemble adds to one of its members is a row of its own.
-    of_members = {f"{name}, one member": made[:1]} if len(made) > 1 else {}
     return [
-        {"model": title, "size": size, "data": data, **row}
-        for title, some in {name: made, **of_members}.items()
-        for row in _rows(card, some, source)
+        {"model": f"{name}{', untrained' * untrained}{part}", "size": size, "data": data, **row}
+        for part, row in _rows(card, made, source)
     ]
 
 
-def _rows(card: DetectorModel, made: Sequence[Trained], source: Source) -> Iterator[dict[str, str]]:
-    models = [each.model for each in made]
-    minutes = [each.minutes for each in made if each.minutes is not None]
-    known = scores(card, models, source.test)
+def _rows(
+    card: DetectorModel, made: Sequence[Trained], source: Source
+) -> Iterator[tuple[str, dict[str, str]]]:
+    def answers(samples: Samples) -> Tensor:
+        return torch.stack([answers_of(card, each.model, samples) for each in made])
+
+    known = answers(source.test)
     for outliers in probe_sets(source):
-        value = auroc(known, scores(card, models, outliers))
-        print(f"{outliers.name}: {value:.4f}", file=sys.stderr, flush=True)
-        yield {
-            "images": str(made[0].images),
-            "epochs": str(made[0].epochs),
-            "parameters": str(sum(p.numel() for model in models for p in model.parameters())),
-            "CPU minutes": f"{sum(minutes):.1f}" if minutes else "",
-            "outliers": outliers.name,
-            "AUROC": f"{value:.4f}",
-        }
+        unknown = answers(outliers)
+        for part, score in readings(card).items():
+            value = auroc(score(known).numpy(), score(unknown).numpy())
+            print(f"{outliers.name}{part}: {value:.4f}", file=sys.stderr, flush=True)
+            some = made[:1] if part == ONE else made
+            minutes = [each.minutes for each in some if each.minutes is not None]
+            weights = [p.numel() for each in some for p in each.model.parameters()]
+            row = {
+                "images": str(made[0].images),
+                "epochs": str(made[0].epochs),
+                "parameters": str(sum(weights)),
+                "CPU minutes": f"{sum(minutes):.1f}" if minutes else "",
+                "outliers": outliers.name,
+                "AUROC": f"{value:.4f}",
+            }
+            yield part, row
 
 
 def keep(rows: list[dict[str, str]], path: Path) -> None:
@@ -224,9 +242,9 @@ def main() -> None:
         seed=arguments.seed,
         untrained=arguments.untrained,
     )
-    print(",".join(COLUMNS))
-    for row in rows:
-        print(",".join(row[column] for column in COLUMNS))
+    table = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
     if arguments.write is not None:
         keep(rows, arguments.write)
 
