@@ -52,6 +52,9 @@ _CELL = re.compile(
     rf"\s*(?P<end>%|percent\b|pct\b)?$",
     re.IGNORECASE,
 )
+_INTERVAL = re.compile(
+    rf"\s*[\[(]\s*({_NUMBER})\s*%?\s*(?:[,;–]|to|-)\s*({_NUMBER})\s*%?\s*[\])]\s*"
+)
 _THOUSANDS = re.compile(r"(?<![\d.])(\d{1,3}(?:,\d{3})+)(?=\.\d)")  # 1,234.5; not 1,234
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789±-")  # digits of a spread
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
@@ -135,6 +138,16 @@ def _lowered(text: str) -> str:
     """Write digits below the line, as in 91.2₀.₃, behind ±."""
     start = next((n for n, sign in enumerate(text) if sign in "₀₁₂₃₄₅₆₇₈₉"), 0)
     return f"{text[:start]}±{text[start:].translate(_LOWERED)}" if start else text
+
+
+def interval_of(text: str) -> tuple[float, float] | None:
+    """Read an interval, such as that of a confidence level, or return None if a cell is none.
+
+    >>> interval_of("[15.5, 25.4]"), interval_of("(0.81–0.90)"), interval_of("91.2 (0.3)")
+    ((15.5, 25.4), (0.81, 0.9), None)
+    """
+    found = _INTERVAL.fullmatch(text)
+    return (_number(found[1]), _number(found[2])) if found else None
 
 
 def holds_numbers(text: str) -> bool:

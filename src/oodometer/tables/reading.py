@@ -18,10 +18,11 @@ from oodometer.tables.found import Found
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import DIFFERENCES, without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
+from oodometer.tables.frames.id_sets import with_id_sets
 from oodometer.tables.frames.paths import gather
 from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
-from oodometer.tables.guessing.alternatives import require_one_form
+from oodometer.tables.guessing.alternatives import require_agreeing_arrows, require_one_form
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
@@ -78,7 +79,8 @@ def read_results(
     notes: list[str] = []
     table, stem = _table(given, notes)
     frame, titles = tidied(table.frame)
-    frame = uncrossed(without_differences(unfolded(frame, notes, table.about), notes), notes)
+    frame = with_id_sets(unfolded(frame, notes, table.about), notes)
+    frame = uncrossed(without_differences(frame, notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -90,6 +92,7 @@ def read_results(
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
     require_one_form(frame, roles)
+    require_agreeing_arrows(roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
     if source == _TEXT and not chosen:

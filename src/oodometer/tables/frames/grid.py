@@ -8,9 +8,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from oodometer.errors import UserError
-from oodometer.tables.cells import Rows, is_gap, numeric_share, read_cell
+from oodometer.tables.cells import Rows, holds_numbers, is_gap, numeric_share, read_cell
 from oodometer.tables.formats.splitting import numbered, split
 from oodometer.tables.frames.headers import (
+    MOST_HEADER_LINES,
     header_depth,
     is_turned,
     joined_titles,
@@ -19,6 +20,7 @@ from oodometer.tables.frames.headers import (
     under_headings,
     with_carried,
 )
+from oodometer.tables.frames.parts import side_by_side
 from oodometer.tables.frames.sections import is_heading, padded, with_bases, with_sections
 from oodometer.tables.pages.latex import latex_captions
 
@@ -66,6 +68,11 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
     numeric = _numeric_columns(rows, width)
     titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
+    joined = side_by_side(titles, body, numeric, width, notes)
+    if joined[1] is not body:
+        titles, body = joined
+        width = len(titles)
+        numeric = _numeric_columns([titles, *body], width)
     _require_width(body, start + depth + 1, width, where)
     body = with_bases(body) if 0 not in numeric else body
     titles, body = with_sections(titles, body, numeric, width, notes)
@@ -202,8 +209,9 @@ def _is_comment(rows: Rows, number: int, width: int) -> bool:
 
 
 def _numeric_columns(rows: Rows, width: int) -> Collection[int]:
-    """Columns in which most cells below the first line are numbers, in order."""
-    below = rows[1:]
+    """Columns in which most cells below the first lines, without numbers, are numbers, in order."""
+    few = range(1, min(MOST_HEADER_LINES + 1, len(rows)))
+    below = rows[next((n for n in few if any(map(holds_numbers, rows[n]))), 1) :]
     found = (
         column
         for column in range(width)

@@ -13,7 +13,7 @@ from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import DETECTOR_TITLES, ID_TITLES, OOD_TITLES, REPEAT_TITLES
 
 _DASHES = ("-", "--", "–", "—")  # gaps
-_HEADER_LINES = 3  # at most: groups of groups of columns
+MOST_HEADER_LINES = 3  # at most: groups of groups of columns
 KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
 # What a line of numbers in a header may count.
 _NUMBERED = frozenset({"", "severity", "level", "step", "shot", "shots", "horizon", *TITLES})
@@ -64,12 +64,13 @@ def _heading(row: Sequence[str]) -> str:
 def header_depth(rows: Rows, numeric: Collection[int]) -> int:
     """Count the lines of the header: below the first, those with words where numbers stand."""
     depth = 1
-    while depth < min(_HEADER_LINES, len(rows) - 1) and numeric:
+    while depth < min(MOST_HEADER_LINES, len(rows) - 1) and numeric:
         cells = [rows[depth][column] for column in numeric if len(rows[depth]) > column]
         cells = [cell for cell in cells if cell not in _DASHES]
         words = [cell for cell in cells if cell and not holds_numbers(cell)]
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
-        if not named and not _numbers_groups(rows, depth, numeric):
+        numbered = _numbers_groups(rows, depth, numeric) or _is_below_titles(rows, depth, numeric)
+        if not named and not numbered:
             break
         depth += 1
     return depth
@@ -87,6 +88,22 @@ def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
     numbers = [here[column] for column in numeric]
     pairs = set(zip(titles, numbers, strict=True))
     return len(set(titles)) < len(titles) == len(pairs) and all(map(str.isdigit, numbers))
+
+
+def _is_below_titles(rows: Rows, depth: int, numeric: Collection[int]) -> bool:
+    """Whether a line holds numbers below shared titles, and all else is covered from above.
+
+    So a title above several thresholds does: AUROC, then "accuracy at coverage" above 0.5 and 0.9.
+    """
+    above, here = rows[depth - 1], rows[depth]
+    if len(here) != len(above):
+        return False
+    own = [c for c, cell in enumerate(here) if cell and cell != above[c]]
+    groups = Counter(above[column] for column in own)
+    numbers = [here[column] for column in own if read_cell(here[column]) is not None]
+    pairs = {(above[column], here[column]) for column in own}
+    shared = len(own) > 1 and min(groups.values()) > 1 and all(groups)
+    return shared and len(numbers) == len(own) == len(pairs) and set(own) <= set(numeric)
 
 
 def _what_is_numbered(header: Rows, level: int, results: Collection[int]) -> str:
@@ -171,6 +188,7 @@ def _header_columns(header: Rows, results: Collection[int], width: int) -> list[
     columns = []
     for column in range(width):
         cells = [(row[column] if column < len(row) else "") for row in header]
+        cells = [cell.strip("{}$ ") if read_cell(cell) is not None else cell for cell in cells]
         if column == 0:  # the sign of a comment before the first title
             cells = [cell.removeprefix("#").strip() for cell in cells]
             # What stands before numbers says what they count, not what is below.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from oodometer.tables.cells import Rows, holds_numbers
+from oodometer.tables.cells import Rows, holds_numbers, interval_of
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.guessing.roles import SECTION
 
@@ -25,6 +25,7 @@ def with_sections(
     which of several tables the lines are ("CIFAR-10") must be kept. Of two headings below each
     other, the first holds for more: it stays until the next two.
     """
+    rows = _with_carried_names(rows, numeric, width)
     heads = [is_heading(row, numeric, width) for row in rows]
     if not any(heads) or not heads[0] or SECTION in titles:
         return titles, rows
@@ -43,13 +44,39 @@ def with_sections(
         said = []
         inner = [above[1] if len(above) > 1 else ""] if nested else []
         lines.append([*padded(row, width), above[0], *inner])
-        labels[tuple(row[c] for c in range(min(width, len(row))) if c not in numeric)] += 1
+        names = [row[c] for c in range(min(width, len(row))) if c not in numeric]
+        labels[tuple(name for name in names if interval_of(name) is None)] += 1
     if not lines or max(labels.values()) < 2:
         return titles, rows
     added = [SECTION, *([_SUBSECTION] if nested else [])]
     named = " and ".join(f"'{title}'" for title in added)
     notes.append(f"headings between rows became the column{'s' * nested} {named}")
     return [*titles, *added], lines
+
+
+def _with_carried_names(rows: Rows, numeric: Collection[int], width: int) -> Rows:
+    """Part a line such as "Clean | AUROC | | |": what is empty below it is carried down.
+
+    The rest is a heading of the lines below. Without such lines, all stays as it is.
+    """
+    labels = [column for column in range(width) if column not in numeric]
+    first = next(iter(numeric), width)
+    if len(labels) < 2 or all(row[first : first + 1] != [""] for row in rows):
+        return rows  # most tables, of which some have a million lines
+    parted: Rows = []
+    carried: dict[int, str] = {}
+    for row, below in zip(rows, [*rows[1:], []], strict=False):
+        own = [c for c in labels if c < len(row) and row[c]]
+        bare = len(own) > 1 and not any(cell for c, cell in enumerate(row) if c in numeric)
+        empty = [c for c in own if c < len(below) and not below[c]]
+        if bare and empty and any(below[c] for c in numeric if c < len(below)):
+            carried = {c: row[c] for c in empty}
+            rest = [row[c] for c in own if c not in empty]
+            parted += [[" ".join(rest), *[""] * (width - 1)]] if rest else []
+            continue
+        filled = [cell or carried.get(c, "") for c, cell in enumerate(row)]
+        parted.append(filled if carried and not is_heading(row, numeric, width) else row)
+    return parted
 
 
 def with_bases(rows: Rows) -> Rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
 from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
@@ -44,6 +44,30 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     raise UserError(
         f"{_listed(forms)} may be forms of {main}, or results on other data: say which decides, "
         f"with {_options(forms, main, roles)}, or average them with {roles.option(condition=ALL)}."
+    )
+
+
+def require_agreeing_arrows(roles: Roles) -> None:
+    """Ask which is better, where a title of the main metric says the contrary: AUROC ↓.
+
+    It may be a slip, or another quantity, such as how much AUROC varies.
+    """
+    if roles.main or ALL in roles.chosen or roles.metric is not None:
+        return
+    main = main_first(metric for metric, _ in roles.measured.values())[0]
+    higher = roles.measure(main).higher if main != UNNAMED else None
+    wrong, right = ("↓", "↑") if higher else ("↑", "↓")
+    columns = [column for column, (metric, _) in roles.measured.items() if metric == main]
+    against = [column for column in columns if wrong in column and right not in column]
+    if higher is None or not against or any(right in column for column in columns):
+        return
+    role = main.replace(" ", "_")
+    slip = roles.option(**{role: f", {role}=".join(against)})
+    other = roles.option(**{"lower" if higher else "higher": against[0]})
+    raise UserError(
+        f"'{against[0]}' says that {'lower' if higher else 'higher'} is better, but of {main} "
+        f"{'higher' if higher else 'lower'} values are: use {slip} if the arrow is a slip, or "
+        f"{other} if the numbers are something else."
     )
 
 

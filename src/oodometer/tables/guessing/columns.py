@@ -13,6 +13,7 @@ from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
 from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -235,6 +236,8 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = DIFFERENCES
         elif is_found(column):
             roles.ignored[column] = "found in each run"
+        elif are_intervals(frame, column):
+            roles.ignored[column] = INTERVALS
         elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
             texts.tolist()
         ):

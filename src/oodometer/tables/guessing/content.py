@@ -226,7 +226,12 @@ def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | Non
     """Return the column that names the metric of each line, unless the titles name it."""
     if any(map(metric_named, roles.measured)):
         return None
-    return next((c for c in free if share(frame[c], _is_metric) == 1.0), None)
+    known = [c for c in free if any(map(_is_metric, frame[c].unique()))]
+    return next((c for c in known if share(frame[c], _may_be_metric) == 1.0), None)
+
+
+def _may_be_metric(text: str) -> bool:
+    return _is_metric(text) or text.endswith(("↑", "↓"))  # Risk@90 ↓
 
 
 def _is_metric(text: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from oodometer.tables.cells import is_gap
+from oodometer.tables.cells import Cell, is_gap
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import REPEAT_WORD, is_detector, is_model
@@ -58,3 +59,25 @@ def are_runs(titles: Sequence[str]) -> bool:
     """
     kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
     return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)
+
+
+def are_within(cells: Sequence[Cell], low: float, high: float) -> bool:
+    """Whether all numbers lie between two others, and are no levels of a setting."""
+    return all(low <= cell.value <= high for cell in cells) and not are_levels(cells)
+
+
+def are_partly_whole(cells: Sequence[Cell], most: float) -> bool:
+    """Whether some shares are whole and others are not: 1, 1, 0.998, but not 1, 0, 1."""
+    fine = any(cell.value != int(cell.value) for cell in cells)
+    return fine and are_within(cells, 0, most)
+
+
+def are_levels(cells: Sequence[Cell]) -> bool:
+    """Whether numbers are levels of a setting: few, and each of them equally often."""
+    times = Counter(cell.value for cell in cells)
+    exact = sum(len(f"{value:g}".replace(".", "").strip("0-")) > 3 for value in times)
+    return (
+        2 * exact <= len(times)
+        and 1 < len(times) <= len(cells) / 2
+        and len(set(times.values())) == 1
+    )

@@ -190,10 +190,12 @@ def _choose_means(roles: Roles, means: _Named) -> None:
 
 def _name_cutoffs(roles: Roles) -> None:
     """Take precision@5 and precision@10 for two metrics, not for one on two data sets."""
+    times = Counter(roles.measured.values())
     for column, (metric, what) in roles.measured.items():
         cut = _CUTOFF.search(column)
-        if metric in GENERAL and cut is not None and what == cut[1]:
-            name = f"@{what} {metric}"
+        bare = not what and times[metric, what] > 1  # pass@1, pass@8
+        if metric in GENERAL and cut is not None and (what == cut[1] or bare):
+            name = f"@{cut[1]} {metric}"
             roles.own[name] = MEASURES[metric]._replace(name=name)
             roles.measured[column] = (name, "")
 

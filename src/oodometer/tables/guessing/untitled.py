@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,12 @@ import numpy as np
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import Cell, read_cell
-from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.likeness import (
+    are_levels,
+    are_partly_whole,
+    are_runs,
+    are_within,
+)
 from oodometer.tables.guessing.roles import (
     ALL,
     MEAN_OF_OTHERS,
@@ -326,11 +330,13 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
     lowest = min(sizes, default=10.0)
     alike = {c for c in cells if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest}
     named = {c for c in cells if is_data(c) or is_detector(c)}
+    if measured >= _FEWEST_SETS:  # 1.000 among fractions, or 100 among percentages
+        named |= {c for c in cells if are_partly_whole(cells[c], 1 if max(sizes) <= 1 else 100)}
     if not measured and not named and len(alike) < 2:
         return set()
     if measured >= _SHOWN:  # numbers of the size of many others are like them
         largest = max(sizes)
-        alike |= {c for c in cells if _is_within(cells[c], lowest, largest)}
+        alike |= {c for c in cells if are_within(cells[c], lowest, largest)}
     return alike | named
 
 
@@ -339,10 +345,6 @@ def _is_flag(texts: pd.Series[str], sizes: Sequence[float]) -> bool:
     bare = {text for text in texts.unique() if read_cell(text) is not None}
     beside = bool(sizes) and float(np.median(sizes)) <= 1
     return beside and (len(bare) < 2 or not any("." in text for text in bare))
-
-
-def _is_within(cells: Sequence[Cell], low: float, high: float) -> bool:
-    return all(low <= cell.value <= high for cell in cells) and not _repeats(cells)
 
 
 def _is_beyond(frame: pd.DataFrame, column: str, cells: Sequence[Cell], largest: float) -> bool:
@@ -361,18 +363,7 @@ def _measures(column: str, cells: Sequence[Cell], may: bool) -> bool:
     if plain(column) == "value":
         return may
     fine = sum(cell.value != int(cell.value) for cell in cells) > len(cells) / 2
-    return may and fine and not _repeats(cells)
-
-
-def _repeats(cells: Sequence[Cell]) -> bool:
-    """Whether numbers are levels of a setting: few, and each of them equally often."""
-    times = Counter(cell.value for cell in cells)
-    exact = sum(len(f"{value:g}".replace(".", "").strip("0-")) > 3 for value in times)
-    return (
-        2 * exact <= len(times)
-        and 1 < len(times) <= len(cells) / 2
-        and len(set(times.values())) == 1
-    )
+    return may and fine and not are_levels(cells)
 
 
 def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounded: bool) -> bool:

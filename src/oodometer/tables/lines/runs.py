@@ -372,7 +372,14 @@ def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     many = len(levels) > 12 and 2 * fine > len(levels)
     exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)
     computed = len(levels) > 2 and 3 * sum(map(_is_computed, levels)) > 2 * len(levels)
-    return bool((many or exact or computed) and numeric_share(levels) == 1.0)
+    scattered = 2 * fine > len(levels) and _is_scattered(frame, column)
+    return bool((many or exact or computed or scattered) and numeric_share(levels) == 1.0)
+
+
+def _is_scattered(frame: pd.DataFrame, column: str) -> bool:
+    """Whether most detectors have levels that no other has, all of them together."""
+    own = frame.groupby("detector")[column].agg(frozenset)
+    return len(own) > 2 and 2 * own.nunique() > len(own) and max(map(len, own)) > 2
 
 
 def _is_computed(level: str) -> bool:

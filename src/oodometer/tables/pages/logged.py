@@ -8,12 +8,25 @@ from dataclasses import dataclass, field
 
 from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, is_gap, read_cell
+from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import Outline, PageTable
+from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_average, is_detector
 
 _PAIR = re.compile(r"\s*([^\W\d][^:=|]{0,60}?|\[[^:=|]{1,60}?)\s*[:=]\s*(\S[^:=]*?)\s*")
 _BETWEEN = re.compile(r"\s+--+\s+|\s*[;|]\s*|,\s+|\t+")  # several pairs in a line
-_RULE = frozenset(" \t=-_*~#+|`")
+_RULE = frozenset(" \t=-_*~#+|`─━═—")
+_TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1\t+/- 0.3
+_CLOSE = re.compile(r"(?<=[\d%])\s+(?=[^\W\d][\w@]{1,30}\s?[:=])")  # AUROC: 91.2 AUPR_IN: 90.1
+_SAID = re.compile(r"([^\W\d_]\w{1,20})\s*[:=]\s*(\S.*)")  # Method: MSP
+_DETECTION = ("detection", "detecting")
+# Words beside the name of a data set in logs.
+_OF_LOGS = frozenset(
+    {*_DETECTION, "computing", "performing", "processing", "evaluating", "evaluation", "testing",
+     "metrics", "inference", "results", "result", "on", "for", "of", "the", "dataset", "datasets",
+     "data", "set", "ood", "test", "start", "begin", "running"}
+)  # fmt: skip
 _LONGEST = 200  # characters of a line
 _FEWEST = 2  # blocks, and pairs in each
 _NUMBERED = re.compile(r"([^\W\d_]+)[\s_#:=\-]*(\d+)")
@@ -21,9 +34,10 @@ _NUMBERED = re.compile(r"([^\W\d_]+)[\s_#:=\-]*(\d+)")
 
 @dataclass
 class _Block:
-    """Pairs below each other, and the text above them."""
+    """Pairs below each other, and the texts above them: the nearest line, and the one above it."""
 
     name: str
+    outer: str
     pairs: dict[str, str] = field(default_factory=dict)
 
 
@@ -33,11 +47,11 @@ def logged_tables(text: str) -> list[PageTable]:
     if len(blocks) < _FEWEST or any(b.pairs.keys() != blocks[0].pairs.keys() for b in blocks):
         return []
     keys = list(blocks[0].pairs)
-    title, names = _named([block.name for block in blocks])
-    rows: Rows = [[title, *keys] if title else list(keys)]
-    for name, block in zip(names, blocks, strict=True):
-        cells = [block.pairs[key] for key in keys]
-        rows.append([name, *cells] if title else cells)
+    labels = _labels(blocks)
+    rows: Rows = [[*labels, *keys]]
+    for place, block in enumerate(blocks):
+        names = [texts[place] for texts in labels.values()]
+        rows.append([*names, *(block.pairs[key] for key in keys)])
     outline = Outline()
     outline.table(rows)
     return outline.tables
@@ -46,20 +60,23 @@ def logged_tables(text: str) -> list[PageTable]:
 def _blocks(lines: Sequence[str]) -> list[_Block]:
     """Part lines into blocks; a key that comes again begins the next one."""
     blocks: list[_Block] = []
-    name = ""
+    said = [""]  # the texts above the next block
+    outer = ""
     is_open = is_fenced = False
     for line in lines:
         pairs = _pairs(line)
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
         elif not pairs and plain(line) and not _RULE.issuperset(line):
+            said = [] if is_open else said
             is_open = False
             if not (is_fenced and re.search(r"[:=#]", line)):  # settings, comments
-                name = line.strip(" \t#*=-:")
+                said.append(line.strip(" \t#*=-:"))
         if not pairs:
             continue
         if not is_open or any(key in blocks[-1].pairs for key, _ in pairs):
-            blocks.append(_Block(name))
+            outer = said[-2] if len(said) > 1 and said[-2] else outer
+            blocks.append(_Block(said[-1] if said else "", outer))
         blocks[-1].pairs.update(pairs)
         is_open = True
     return blocks
@@ -69,7 +86,8 @@ def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
     if len(line) > _LONGEST:
         return []
-    found = [_PAIR.fullmatch(part) for part in _BETWEEN.split(line.strip()) if part]
+    line = _CLOSE.sub("; ", _TABBED.sub(" ", line.strip()))
+    found = [_PAIR.fullmatch(part) for part in _BETWEEN.split(line) if part]
     pairs = [(match[1], match[2]) for match in found if match]
     numbers = [value for _, value in pairs if read_cell(value) is not None or is_gap(value)]
     return pairs if pairs and len(numbers) == len(found) else []
@@ -80,14 +98,59 @@ def _has_results(block: _Block) -> bool:
     return len(block.pairs) >= _FEWEST and bool(measured)
 
 
+def _labels(blocks: Sequence[_Block]) -> dict[str, list[str]]:
+    """Return columns that name the blocks: the lines above them, and the ones above those.
+
+    The latter count if they stand above several blocks, or if the former are all alike.
+    """
+    inner, outer = [block.name for block in blocks], [block.outer for block in blocks]
+    several = 1 < len(set(outer)) < len(outer) and len(set(inner)) < len(inner)
+    if len(set(inner)) == 1 and len(set(outer)) == len(outer):
+        inner = outer
+    title, names = _named([_short(name) for name in inner])
+    if len(set(names)) < len(set(inner)):
+        title, names = _named(inner)
+    labels = {title: names} if title else {}
+    return labels | (_keyed(outer) if several else {})
+
+
+def _keyed(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the column that texts are: Method for "Method: MSP" and "Method: ODIN"."""
+    found = [_SAID.fullmatch(text) for text in texts]
+    keys = {match[1] if match else "" for match in found}
+    if len(keys) == 1 and "" not in keys:
+        return {keys.pop(): [match[2] for match in found if match]}
+    return {SECTION: list(texts)}
+
+
+def _short(name: str) -> str:
+    """Return the data set that a line is about, without the words of a log around it.
+
+    >>> _short("Computing metrics on cifar100 dataset..."), _short("Rademacher Noise Detection")
+    ('cifar100', 'Rademacher Noise')
+    >>> _short("Computing mean metrics..."), _short("knn on GPU")
+    ('mean', 'knn on GPU')
+    """
+    words = [word.strip(".:,") for word in name.split()]
+    rest = [word for word in words if plain(word) and plain(word) not in _OF_LOGS]
+    last = plain(words[-1]) if words else ""
+    known = is_set(" ".join(rest)) or is_average(" ".join(rest)) or last in _DETECTION
+    return " ".join(rest) if rest and known else name
+
+
 def _named(names: Sequence[str]) -> tuple[str, list[str]]:
     """Return the title of what stands above the blocks, and the names; no title if all are alike.
 
     >>> _named(["epoch 1", "epoch 2"]), _named(["knn", "msp"]), _named(["", ""])
     (('epoch', ['1', '2']), ('name', ['knn', 'msp']), ('', ['', '']))
+    >>> _named(["SVHN", "LSUN"])
+    ('dataset', ['SVHN', 'LSUN'])
     """
     found = [_NUMBERED.fullmatch(name) for name in names]
     kinds = {plain(match[1]) if match else "" for match in found}
     if len(kinds) == 1 and kinds <= TITLES.keys():
         return kinds.pop(), [match[2] for match in found if match]
-    return ("name" if len(set(names)) > 1 else ""), list(names)
+    title = (
+        "name" if sum(map(is_set, names)) < _FEWEST or any(map(is_detector, names)) else "dataset"
+    )
+    return (title if len(set(names)) > 1 else ""), list(names)

@@ -48,7 +48,7 @@ _DETECTION = (
     (r"tnr(?:_?at)?_?(?:tpr_?)?95(?:_?tpr)?|tnr$", Measure("tnr95")),
     (r"detection_?err(?:or)?|det_?err(?:or)?|^de$", Measure("detection_error", False)),
     (r"detection_?acc(?:uracy)?|dt_?acc", Measure("detection_accuracy")),
-    (r"ccr_?\d+", _NOT_READ),  # classification under a false positive rate: another question
+    (r"(?:^|_)ccr(?:_|\d|$)", _NOT_READ),  # classification at a false positive rate
     (r"(?:^|_)(?:latency|g?flops|throughput|fps)(?:_|$)", _NOT_READ),
 )  # fmt: skip
 # Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
@@ -76,6 +76,7 @@ _GENERAL = (
     (r"ndcg(?:_?(?:at_)?\d+)?", Measure("NDCG")),
     (r"mrr", Measure("MRR")),
     (r"exact_match(?:_score)?", Measure("exact match")),
+    (r"pass_?(?:at_?)?(?:k|\d+)", Measure("pass rate")),
     (r"vus_?pr", Measure("VUS-PR")),
     (r"vus_?roc", Measure("VUS-ROC")),
     (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
