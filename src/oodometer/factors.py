@@ -102,7 +102,8 @@ def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
     """Return the factor behind a column that is known by its title, and perhaps by its levels.
 
     Levels decide where a title has several meanings: a split may be a fold or a subset of the data,
-    weights a checkpoint or what a network was pretrained on, an iteration a run or a training step.
+    weights a checkpoint or what a network was pretrained on, an iteration a run or a training step,
+    a checkpoint a moment of training or another model.
 
     >>> by_title("Random seed").kind, by_title("Epoch").kind, by_title("optimizer").kind
     ('repeat', 're_evaluation', 'condition')
@@ -147,6 +148,11 @@ def _are_steps(levels: Sequence[str]) -> bool:
     return len(numbers) == len(levels) and max(numbers) >= max(100, 3 * len(set(numbers)))
 
 
+def _are_models(levels: Sequence[str]) -> bool:
+    """Whether checkpoints are those of different models: none says when it was stored."""
+    return not any(_STORED.fullmatch(level.strip()) for level in levels)
+
+
 class _Otherwise(NamedTuple):
     """Levels with which a title means something else."""
 
@@ -160,10 +166,15 @@ _SUBSET = re.compile(
 _CHECKPOINT = re.compile(r"(?i).+\.(?:pth?|ckpt|h5|hdf5|safetensors|keras|pth?\.tar)")
 _PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
 _NUMBER = re.compile(r"\d+(\.0*)?")
+_STORED = re.compile(
+    r"(?i)(?:best|last|final|latest|ema|swa|init|early|(?:epoch|ep|e|step|iter|iteration|ckpt|checkpoint)"
+    r"?[\W_]*\d+[km]?)(?:[\W_].*)?"
+)
 _BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(
     {
         "split": _Otherwise("re_evaluation", _are_subsets),
         "weights": _Otherwise("condition", _are_pretrainings),
+        "checkpoint": _Otherwise("condition", _are_models),
         **{
             title: _Otherwise("re_evaluation", _are_steps) for title in ("iteration", "iter", "itr")
         },

@@ -34,6 +34,7 @@ _OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
 _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
 _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
+_SHOWN = 5  # names of a JSON object that an error lists
 _LONGEST_LINE = 1 << 24  # characters, on average: no table has such
 
 
@@ -204,10 +205,20 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
     records = json_lines(content)
     if records is None:
-        raise UserError(f"'{path}' must hold a list of objects, one per line of the table.")
+        raise UserError(_why_no_table(content, path))
     if not records:
         raise UserError(f"'{path}' holds an empty list.")
     return texts(pd.DataFrame(records))
+
+
+def _why_no_table(content: object, path: Path) -> str:
+    """Say what a JSON file should hold, and what it has instead."""
+    names = [repr(str(name)) for name in content] if isinstance(content, dict) else []
+    has = f"; it has {', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)}" if names else ""
+    return (
+        f"'{path}' holds no table: expected a list of objects, one per line, or names with a "
+        f"number for each{has}."
+    )
 
 
 def _framed(grid: Grid, found: tuple[Found, ...] = ()) -> Table:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import isfinite
+from typing import TypeGuard
 
+from oodometer.tables.formats.json_parts import is_detail, without_summaries
 from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_setting, names_costs
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip
 _WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
+_Value = str | int | float
 Json = object  # whatever `json.loads` gives
 Line = dict[str, Json]
 
@@ -21,6 +26,8 @@ def json_lines(content: Json) -> list[Line] | None:
     >>> json_lines({"auroc": {"0": 0.9, "1": 0.8}})
     [{'auroc': 0.9}, {'auroc': 0.8}]
     """
+    if isinstance(content, dict):
+        content = without_summaries(content)
     return next((lines for shape in _SHAPES if (lines := shape(content)) is not None), None)
 
 
@@ -140,6 +147,25 @@ def _one_run(content: Json) -> list[Line] | None:
     return _with_facts(results, facts)
 
 
+def _one_line(content: Json) -> list[Line] | None:
+    """An object that is a line itself: the metrics of one run, perhaps with its settings."""
+    if not isinstance(content, dict) or not all(_is_fact(*entry) for entry in content.items()):
+        return None
+    named = [name for name, value in content.items() if metric_named(name) and _is_number(value)]
+    return [_flat(content)] if named else None
+
+
+def _numbers_by_name(content: Json) -> list[Line] | None:
+    """An object of names with one result each: {"msp": 0.91, "energy": 0.93}."""
+    if not isinstance(content, dict) or len(content) < 2:
+        return None
+    if not all(_is_number(value) and value != int(value) for value in content.values()):
+        return None
+    if any(is_setting(name) or names_costs(name) for name in content):
+        return None
+    return [{"column 1": name, "value": value} for name, value in content.items()]
+
+
 def _names_inside_names(content: Json) -> list[Line] | None:
     """Objects inside objects: of numbered lines, as pandas writes columns, or of names."""
     objects = _objects_in(content)
@@ -158,8 +184,8 @@ def _names_inside_names(content: Json) -> list[Line] | None:
 
 # In the order in which they are tried.
 _SHAPES: tuple[Callable[[Json], list[Line] | None], ...] = (
-    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run,
-    _names_inside_names,
+    _rows, _records, _wrapped, _pandas, _columns, _among_facts, _groups, _one_run, _one_line,
+    _numbers_by_name, _names_inside_names,
 )  # fmt: skip
 
 
@@ -168,10 +194,14 @@ def _titled(titles: list[Json], rows: list[list[Json]]) -> list[Line]:
 
 
 def _is_fact(name: str, value: Json) -> bool:
-    """Whether an entry is about the whole run: one value, or an object of settings."""
+    """Whether an entry is about the whole run: one value, a list of such, or settings."""
     settings = isinstance(value, dict) and name.casefold() in _SETTINGS
-    names = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-    return settings or names or value is None or isinstance(value, str | int | float)
+    values = isinstance(value, list) and all(isinstance(entry, _Value) for entry in value)
+    return settings or values or value is None or isinstance(value, _Value)
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _with_facts(content: Json, facts: Line) -> list[Line] | None:
@@ -215,6 +245,7 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
 
     Texts beside inner objects, such as the name of a model, are `told` of all lines inside.
     """
+    content = _without_details(content)
     inner = {name: value for name, value in content.items() if isinstance(value, dict)}
     if inner:
         told = told | {name: text for name, text in content.items() if isinstance(text, str)}
@@ -229,3 +260,14 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
         return
     for run, values in enumerate(zip(*lists, strict=True)):
         yield {**labels, "run": run, **dict(zip(content, values, strict=True))}
+
+
+def _without_details(content: Line) -> Line:
+    """Leave out what an object with metrics of its own tells in detail: per class, by bin."""
+    if not any(metric_named(name) and _is_number(value) for name, value in content.items()):
+        return content
+    return {
+        name: value
+        for name, value in content.items()
+        if not isinstance(value, dict) or not is_detail(name, value)
+    }

@@ -10,7 +10,7 @@ from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles, joined_column
 from oodometer.tables.vocabulary.measures import metrics_in, without_metric
-from oodometer.tables.vocabulary.names import INCIDENTAL
+from oodometer.tables.vocabulary.names import INCIDENTAL, mentions_setting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +34,9 @@ def with_whole_names(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.
     keys += [c for c, kind in kinds.items() if kind != "condition"]
     conditions = [c for c, kind in kinds.items() if kind == "condition"]
     sparse = [c for c in conditions if _is_sparse(frame, detector, c)]
-    joined = _telling(frame, keys, sparse)
+    keys += [c for c in conditions if c not in sparse and _may_tell(frame, c)]
+    sizes = {column: len(frame[column].unique()) for column in sparse}
+    joined = _telling(frame, keys, sorted(sparse, key=sizes.__getitem__))  # no names of lines
     if not joined:
         return frame
     name = "+".join([detector, *joined])
@@ -71,6 +73,11 @@ def _is_sparse(frame: pd.DataFrame, detector: str, column: str) -> bool:
     detectors, levels = len(frame[detector].unique()), len(frame[column].unique())
     most = pairs[column].value_counts().max()
     return levels > 1 and len(pairs) < _FILLED * detectors * levels and most < _FILLED * detectors
+
+
+def _may_tell(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column of names or settings may tell lines apart: no measurement."""
+    return numeric_share(frame[column]) <= 0.5 or mentions_setting(column)
 
 
 def _words(column: str) -> set[str]:

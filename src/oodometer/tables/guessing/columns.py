@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
-from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -40,6 +39,7 @@ from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
     ID_TITLES,
     MEANS,
+    MODEL_TITLES,
     OOD_TITLES,
     OTHER_STATISTICS,
     REPEAT_TITLES,
@@ -47,7 +47,6 @@ from oodometer.tables.vocabulary.names import (
     SPREADS,
     SUMMARIES,
     is_detector,
-    is_found,
     is_surely_detector,
     names_costs,
     names_outliers,
@@ -57,28 +56,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TITLES = {  # of columns that have a role of their own
-    "metric": frozenset(
-        {
-            "metric",
-            "metrics",
-            "measure",
-            "metricname",
-            "metrictype",
-            "measurename",
-            "evalmetric",
-            "evaluationmetric",
-        }
-    ),
+    "metric": METRIC_TITLES,
     "detector": DETECTOR_TITLES,
     "id": ID_TITLES,
     "ood": OOD_TITLES,
 }
-_SAMPLES = "number of samples"  # why a column is not used
 _NO_SETTINGS = {"rank", "range", "delta", *SPREADS}  # words of titles
 _TRAINING_WORDS = frozenset(
     {"train", "training", "pretrain", "pretraining", "upstream", "source", "id", "iid", "model",
      "size", "type"}
 )  # fmt: skip
+_NAMING = DETECTOR_TITLES.union(MODEL_TITLES) - {"name", "modelid", "score", "confidence"}
 _ALWAYS_NAMES = ("detector", "method", "postprocessor", "detectorname", "methodname")
 
 
@@ -93,32 +81,38 @@ def guess(
     roles = _chosen_roles(chosen)
     roles.said = said
     given = bool(roles.measured)
-    rest = _set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
+    rest = set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
     rest = titled_results(frame, rest, roles, default)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
-    rest = _without_sample_counts(frame, rest, roles)
+    rest = without_sample_counts(frame, rest, roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]
     if roles.metric is not None and numeric:
         _leave_to_lines(roles)
-    role = chosen.get(ALL)
-    unnamed = default or UNNAMED if role is None else role if role in MEASURES else UNNAMED
+    unnamed = _metric_of_unnamed(chosen.get(ALL), default)
     if not given:
         unnamed = _metric_of_sets(numeric, roles) or unnamed
     if not roles.measured:
         untitled_results(frame, numeric, roles, unnamed)
     _require_one_each(roles)
     _spreads_by_title(numeric, roles)
-    words = set(rest) - set(numeric)
-    by_content(frame, [column for column in rest if column in words], roles)
-    known = {column for column, _ in roles.listing()}
-    free = [c for c in (*numeric, *(c for c in rest if c in words)) if c not in known]
-    costs = {c for c in free if names_costs(c) and len(frame[c].unique()) > 1}
-    roles.ignored |= dict.fromkeys((c for c in free if c in costs), "what it costs")
-    _require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
-    roles.factors += [c for c in free if c not in costs]
+    words = [column for column in rest if column not in numeric]
+    by_content(frame, words, roles)
+    _take_factors(frame, numeric, words, roles)
     _part_corruptions(frame, roles)
     settle_sets(frame, roles)
     return roles
+
+
+def _take_factors(
+    frame: pd.DataFrame, numeric: Sequence[str], words: Sequence[str], roles: Roles
+) -> None:
+    """Take what has no role yet for what runs differ in, except what a method costs."""
+    known = {column for column, _ in roles.listing()}
+    free = [column for column in (*numeric, *words) if column not in known]
+    costs = [c for c in free if names_costs(c) and len(frame[c].unique()) > 1]
+    roles.ignored |= dict.fromkeys(costs, "what it costs")
+    _require_named(frame, [c for c in free if c in numeric and c not in costs], roles)
+    roles.factors += [column for column in free if column not in costs]
 
 
 def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
@@ -178,6 +172,12 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
     return roles
 
 
+def _metric_of_unnamed(role: str | None, default: str | None) -> str:
+    """Return what numbers are that no title names: as the user says, or the text around them."""
+    metric = default if role is None else role
+    return metric if metric in MEASURES else UNNAMED
+
+
 def _metric_of_sets(numeric: Sequence[str], roles: Roles) -> str:
     """Return the metric of columns called after data sets, if one beside them is their mean."""
     bare = [column for column, (_, what) in roles.measured.items() if not what]
@@ -220,41 +220,6 @@ def _require_one_each(roles: Roles) -> None:
             )
 
 
-def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
-    """Leave out columns that can tell nothing: empty, running numbers or differences."""
-    kept = []
-    for column in columns:
-        texts = frame[column]
-        named = plain(column) in _TITLES["metric"] and any(map(metric_named, texts.unique()))
-        if all(is_gap(text) for text in texts) and not named:  # "error" is a metric, too
-            roles.ignored[column] = "empty"
-        elif not any(plain(text) for text in texts.unique()):
-            roles.ignored[column] = "signs only"
-        elif plain(column) == "support" and any(map(metric_named, columns)):
-            roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
-        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
-            roles.ignored[column] = DIFFERENCES
-        elif is_found(column):
-            roles.ignored[column] = "found in each run"
-        elif are_intervals(frame, column):
-            roles.ignored[column] = INTERVALS
-        elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
-            texts.tolist()
-        ):
-            roles.ignored[column] = "row numbers"
-        else:
-            kept.append(column)
-    return kept
-
-
-def _counts(texts: list[str]) -> bool:
-    lines = len(texts) > 1
-    return lines and texts in (
-        [str(n) for n in range(len(texts))],
-        [str(n + 1) for n in range(len(texts))],
-    )
-
-
 def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
     """Find the column that says over how many runs means are; lines of single runs have none."""
     if roles.runs is None and _states_spreads(frame, roles):
@@ -265,14 +230,6 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
                 roles.factors = [name for name in roles.factors if name != column]
                 return [name for name in columns if name != column]
     return columns
-
-
-def _without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
-    """Leave out how many samples the line of each name is about."""
-    named = any(frame[c].is_unique and numeric_share(frame[c]) < 0.5 for c in columns)
-    counts = [c for c in columns if plain(c) in ("n", "nsamples", "numsamples") and named]
-    roles.ignored |= dict.fromkeys(counts, _SAMPLES)
-    return [column for column in columns if column not in counts]
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
@@ -311,11 +268,21 @@ def _by_title(
         elif role := _role_named(frame[column], column, all_titles, numeric, roles):
             if role == "metric" and roles.chosen & set(roles.measured):
                 roles.ignored[column] = "--columns names the metric"
+            elif role == "detector" and _is_named_elsewhere(frame, column, columns):
+                rest.append(column)  # the same for all lines
             else:
                 setattr(roles, role, column)
         else:
             rest.append(column)
     return rest
+
+
+def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Collection[str]) -> bool:
+    """Whether a column says the same of all lines, and another one names what is compared."""
+    names = frame[column].unique()
+    others = [c for c in columns if c != column and plain(c) in _NAMING]
+    alone = len(names) == 1 and not is_detector(names[0])
+    return alone and any(len(frame[c].unique()) > 1 for c in others)
 
 
 def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> bool:

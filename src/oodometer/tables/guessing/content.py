@@ -10,7 +10,13 @@ from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
 from oodometer.tables.guessing.likeness import are_data, are_runs, mostly, share, wide_names
-from oodometer.tables.guessing.roles import ALL, SECTION, UNNAMED, Roles
+from oodometer.tables.guessing.questions import (
+    models_or_data,
+    unnamed_option,
+    which_axis,
+    which_column,
+)
+from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -41,7 +47,6 @@ _ONLY_OOD = frozenset(
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 _METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
-_CANDIDATES = 3  # readings that a question names
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
 
@@ -109,14 +114,14 @@ def _require_no_methods(
     """Ask what is compared, where one column names models and another methods."""
     methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
     if named is not None and methods:
-        raise _which_column(frame, [named, *methods], roles)
+        raise which_column(frame, [named, *methods], roles)
 
 
 def _require_no_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Ask what is compared, where titles name models and a column some known detector."""
     sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
     if sure and roles.measured and not mostly(wide_names(roles), is_detector):
-        raise _which_column(frame, sure, roles)
+        raise which_column(frame, sure, roles)
 
 
 def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
@@ -153,10 +158,17 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if len(free) > 1 and len(untitled) == 1 and are_data(wide):
         return untitled[0]
     if len(free) > 1:
-        raise _which_column(frame, free, roles)
+        raise which_column(frame, free, roles)
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
-        raise _which_axis(frame, free[0], roles)
+        raise which_axis(frame, free[0], roles)
+    names = [str(name) for name in frame[free[0]].unique()]
+    if _is_untitled(free[0]) and any(map(is_data, names)) and not any(map(_is_compared, names)):
+        raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _is_compared(name: str) -> bool:
+    return is_detector(name) or is_model(name)
 
 
 def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
@@ -165,7 +177,7 @@ def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     free = [column for column in free if not _is_about_data(frame, column)]
     if named is not None or not free or roles.ood or roles.id:
         return named or next(iter(free), None)
-    unnamed = _unnamed(roles)
+    unnamed = unnamed_option(roles)
     raise UserError(
         f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
         f"{roles.option(detector=free[0], **unnamed)}; if it names the data sets of one model, "
@@ -181,45 +193,13 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     allowed = (*MODEL_TITLES, *(() if wide and not are_data(wide) else ARCHITECTURE_TITLES))
     known = [titles[title] for title in allowed if title in titles]
     if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
-        raise _which_column(frame, known, roles)
+        raise which_column(frame, known, roles)
     found = next(iter(known), None)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
             return None
         roles.factors.remove(found)
     return found
-
-
-def _which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> UserError:
-    """Ask which of several columns names what is compared."""
-    shown = list(free[:_CANDIDATES])
-    counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
-    wide = list(dict.fromkeys(wide_names(roles)))
-    if len(wide) > 1 and not are_data(wide) and not roles.wide:
-        counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
-        shown.append(ALL)
-    options = " or ".join(roles.option(detector=c, **_unnamed(roles)) for c in shown)
-    return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
-
-
-def _which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
-    """Ask whether lines are detectors and columns are data sets, or the other way round."""
-    rows = ", ".join(frame[column].unique()[:2])
-    titles = ", ".join(list(dict.fromkeys(wide_names(roles)))[:2])
-    unnamed = _unnamed(roles)
-    options = [roles.option(detector=column, **unnamed), roles.option(detector=ALL, **unnamed)]
-    if roles.ood is None and roles.id is None:
-        options[1] = roles.option(id=column, **unnamed)
-    return UserError(
-        f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
-        f"Use {' or '.join(options)}."
-    )
-
-
-def _unnamed(roles: Roles) -> dict[str, str]:
-    """Return the part of an option that says what the numbers are, if nothing else does."""
-    open_question = any(metric == UNNAMED for metric, _ in roles.measured.values())
-    return {"higher": ALL} if open_question and UNNAMED not in roles.own else {}
 
 
 def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:

@@ -45,6 +45,8 @@ _ATTACKS = frozenset(
 )
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
+_CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
+_DECIDED = frozenset({"precision", "recall", "F1", "specificity"})  # metrics of decisions
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -62,7 +64,8 @@ def titled_results(
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
-    named = _without_names(frame, columns, named)
+    named = _without_classes(_without_names(frame, columns, named))
+    named |= {c: "" for c in named if _is_at_threshold(c, named)}
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
@@ -111,6 +114,19 @@ def _without_names(
     names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
     others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
     return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
+
+
+def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
+    """Leave out the results on single classes, f1_class_0, beside those on all of them."""
+    classes = {c for c in named if _CLASS.search(without_metric(c))}
+    whole = len(classes) < len(named)
+    return {c: "" if whole and c in classes else metric for c, metric in named.items()}
+
+
+def _is_at_threshold(column: str, named: Mapping[str, str]) -> bool:
+    """Whether a false positive rate is that of a classifier's decisions, as its recall is."""
+    rate = named[column] in ("fpr95", "tnr95") and "95" not in column
+    return rate and not _DECIDED.isdisjoint(named.values())
 
 
 def _are_general(

@@ -9,12 +9,21 @@ from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
+from oodometer.factors import LABELS, TITLES, plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import are_numbers
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.long import Long
+from oodometer.tables.lines.redundant import (
+    RUN_TITLES,
+    are_as_distinct,
+    count_levels,
+    determines,
+    reason_as_finer,
+    reason_as_name,
+    reason_beside_another,
+)
 from oodometer.tables.lines.repeats import each_once, id_column, require_alike
 from oodometer.tables.vocabulary.names import (
     JOB_TITLES,
@@ -34,7 +43,6 @@ _DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
 _TYPED = 3  # digits of a setting
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|", re.IGNORECASE)
-_RUN_TITLES = REPEAT_TITLES | JOB_TITLES
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +98,11 @@ def _require_known_kinds(long: Long, roles: Roles) -> None:
 
 def _is_nested(frame: pd.DataFrame, column: str, sets: str) -> bool:
     """Whether every level of a column lies in one of several sets that have several of them."""
-    if sets not in frame.columns or _levels(frame, sets) < 2:
+    if sets not in frame.columns or count_levels(frame, sets) < 2:
         return False
     pairs = frame[[sets, column]].drop_duplicates()
     several = pairs[sets].value_counts() > 1
-    return bool(several.mean() > 0.5) and len(pairs) == _levels(frame, column)
+    return bool(several.mean() > 0.5) and len(pairs) == count_levels(frame, column)
 
 
 def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -162,28 +170,30 @@ def _choose_factors(
     """
     frame, reasons = _set_aside_alone(long, wanted, notes)
     factors = [column for column in long.factors if column not in reasons]
-    for rule, order in ((_reason_as_name, factors), (_reason_beside_another, factors[::-1])):
-        for column in [c for c in order if c in factors and c not in wanted]:
-            reason = rule(frame, column, [other for other in factors if other != column])
-            if reason:
-                factors.remove(column)
-                reasons[column] = reason
+    reasons |= _redundant(frame, [c for c in factors if c not in wanted], factors)
     if not wanted:
         reasons |= dict.fromkeys(_incidental(frame, factors), "differs from line to line")
     factors = [column for column in factors if column not in reasons]
     for column in [c for c in factors if is_incidental(long.factors[c]) and c not in wanted]:
         others = [other for other in factors if other != column]
-        if _are_as_distinct(frame, others, column):
+        if are_as_distinct(frame, others, column):
             factors, reasons[column] = others, "says nothing about a run"
     kept = {name: title for name, title in long.factors.items() if name not in reasons}
     titles = {long.factors[name]: reason for name, reason in reasons.items()}
     return replace(long, frame=frame.drop(columns=list(reasons)), factors=kept), titles
 
 
-def _are_as_distinct(frame: pd.DataFrame, columns: list[str], other: str) -> bool:
-    """Whether lines are told apart by some columns as well as with another one."""
-    cell = ["detector", *id_column(frame), "ood", "metric", *columns]
-    return bool(frame.duplicated(cell).sum() == frame.duplicated([*cell, other]).sum())
+def _redundant(frame: pd.DataFrame, columns: Collection[str], factors: list[str]) -> dict[str, str]:
+    """Take columns out of the factors that tell no more than others, and say why."""
+    reasons: dict[str, str] = {}
+    for rule in (reason_as_name, reason_as_finer, reason_beside_another):
+        order = factors[::-1] if rule is reason_beside_another else factors
+        for column in [c for c in order if c in columns]:
+            reason = rule(frame, column, [other for other in factors if other != column])
+            if reason:
+                factors.remove(column)
+                reasons[column] = reason
+    return reasons
 
 
 def _set_aside_alone(
@@ -192,9 +202,9 @@ def _set_aside_alone(
     """Return the rows, and the columns that can be set aside without checking other factors."""
     frame = long.frame
     reasons: dict[str, str] = {}
-    several = _levels(frame, "detector") > 1
+    several = count_levels(frame, "detector") > 1
     for column in long.factors:
-        if _levels(frame, column) == 1:
+        if count_levels(frame, column) == 1:
             reasons[column] = f"always {frame[column].iloc[0]}"
         elif column in wanted:
             continue
@@ -202,7 +212,7 @@ def _set_aside_alone(
             if reason := _reason_as_parameter(frame, column, long.factors):
                 reasons[column] = reason
                 continue
-            if plain(column) in _RUN_TITLES:
+            if plain(column) in RUN_TITLES:
                 continue
             frame = _with_parameter(frame, column)
             notes.append(f"{column} is given for some detectors only: it became part of their name")
@@ -214,11 +224,11 @@ def _set_aside_alone(
 
 def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
     """Say why a column cannot tell runs apart, if detectors and outlier sets alone show it."""
-    if several and _determines(frame, "detector", column):
+    if several and determines(frame, "detector", column):
         return "determined by the detector"
     if plain(column) in REPEAT_TITLES:
         return ""
-    if _determines(frame, "ood", column):
+    if determines(frame, "ood", column):
         return "determined by the outlier set"
     if several and not _is_shared(frame, column):
         return "differs from detector to detector"
@@ -228,82 +238,12 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
     return "numbers that are not settings" if measured else ""
 
 
-def _reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
-    """Say which other columns one is merely a name for, if it is."""
-    parts = _parts(frame, column, others)
-    if len(parts) < 2:
-        return f"determined by {parts[0]}" if parts else ""
-    return f"determined by {', '.join(parts[:-1])} and {parts[-1]} together"
-
-
-def _reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -> str:
-    """Say which other column determines a condition, if one does."""
-    if plain(column) in _RUN_TITLES:
-        return _reason_as_label(frame, column, others)
-    repeats = [
-        c
-        for c in others
-        if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
-    ]
-    files = are_checkpoints(frame[column].unique())  # the names of runs that are numbered, too
-    same = [c for c in repeats if files or (frame[c] == frame[column]).all()]
-    for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
-        finer = frame[other].nunique() >= frame[column].nunique()
-        if finer and _determines(frame, other, column):
-            return f"determined by {other}"
-    return ""
-
-
-def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:
-    """Say which condition or data set the name of a run merely repeats, one name for each."""
-    is_name = repeat_name(column) in ("run", None) and not all(map(str.isdigit, frame[column]))
-    known = [c for c in others if plain(c) not in _RUN_TITLES] + id_column(frame)
-    twins = [c for c in known if is_name and _determine_each_other(frame, column, c)]
-    return f"determined by {twins[0]}" if twins else ""
-
-
-def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
-    """Name the columns that together say what one says alone, which is a name for them.
-
-    Such are the number of a job, the name of a run, and that of a configuration. A seed is more
-    than a name, and what labels were trained on is known by that name only.
-    """
-    title = plain(column)
-    is_known = title in TITLES and title not in _RUN_TITLES  # an epoch, a patient
-    if is_known or "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
-        return []
-    if title in _RUN_TITLES:
-        repeats = [other for other in others if plain(other) in REPEAT_TITLES]
-        same = [other for other in repeats if _determine_each_other(frame, column, other)]
-        if same or (title in REPEAT_TITLES and not repeats):
-            return same[:1]
-    finest = _levels(frame, column)
-    known = [*others, *(name for name in id_column(frame) if _levels(frame, name) > 1)]
-    parts = [c for c in known if _levels(frame, c) < finest and _determines(frame, column, c)]
-    alike = len(parts) > 1 and len(frame[parts].drop_duplicates()) == finest
-    return parts if alike else []
-
-
-def _determines(frame: pd.DataFrame, column: str, other: str) -> bool:
-    """Whether every level of a column has one level of the other."""
-    levels = _levels(frame, column)
-    return levels > 1 and len(frame[[column, other]].drop_duplicates()) == levels
-
-
-def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
-    return _determines(frame, column, other) and _determines(frame, other, column)
-
-
-def _levels(frame: pd.DataFrame, column: str) -> int:
-    return len(frame[column].unique())
-
-
 def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:
     """Say that numbers were found in each run, such as an epoch by validation: no parameters.
 
     Where seeds number runs, lines are told apart without them.
     """
-    repeats = [name for name in factors if plain(name) in _RUN_TITLES]
+    repeats = [name for name in factors if plain(name) in RUN_TITLES]
     if not repeats or column in repeats:
         return ""
     cell = [c for c in ("detector", "id", "ood", "metric") if c in frame.columns]
@@ -314,7 +254,7 @@ def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str
 
 def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is a property of data sets, such as their size."""
-    return any(_determines(frame, name, column) for name in id_column(frame))
+    return any(determines(frame, name, column) for name in id_column(frame))
 
 
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
@@ -350,7 +290,7 @@ def _incidental(frame: pd.DataFrame, factors: list[str]) -> list[str]:
     measured in the same run. The fewest columns stay that tell lines apart and let them meet.
     """
     fixed = [c for c in ("id", "ood", "metric") if c in frame.columns]
-    detectors = _levels(frame, "detector")
+    detectors = count_levels(frame, "detector")
 
     def meet(names: Iterable[str]) -> bool:
         met = frame.groupby([*fixed, *names])["detector"].nunique() == detectors

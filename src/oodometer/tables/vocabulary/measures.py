@@ -130,6 +130,7 @@ _AROUND_METRICS = re.compile(
     r"%|at|in|out|test|eval|evaluation|metrics?|results?|scores?|roc|tpr|(?:tpr=?)?0?\.?95%?(?:tpr)?"
     r"|percent|pct|rates?"
 )
+_SPLIT = re.compile(r"train|training|val|valid|validation|dev|test|eval|final")
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
@@ -177,10 +178,10 @@ def metric_named(title: str) -> str | None:
 def is_amid(title: str) -> bool:
     """Whether the word that names a metric has others on both sides, as within a longer name.
 
-    >>> is_amid("word_recall_task"), is_amid("SVHN recall"), is_amid("recall of SVHN")
+    >>> is_amid("word_recall_task"), is_amid("SVHN recall"), is_amid("test_mae_kcal")
     (True, False, False)
     """
-    words = _joined(title).split("_")
+    words = [word for word in _joined(title).split("_") if not _SPLIT.fullmatch(word)]
     ends = (" ".join(words[1:]), " ".join(words[:-1]))
     return all(metric_named(part) == metric_named(title) for part in ends)
 

@@ -200,8 +200,9 @@ _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "hol
 _COSTS = frozenset(
     {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
      "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
-     "duration", "elapsed", "speedup"}
+     "duration", "elapsed", "speedup", "kwh", "usd"}
 )  # fmt: skip
+_UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
 # Words of titles of what was found in each run, and what it is that was.
 _FOUND = frozenset(
@@ -240,12 +241,15 @@ def is_group(title: str) -> bool:
 
 
 def names_costs(title: str) -> bool:
-    """Whether a title is about what a method costs.
+    """Whether a title is about what a method costs, by its words or the unit at its end.
 
     >>> names_costs("Train Runtime (hours)"), names_costs("# params"), names_costs("timestep")
     (True, True, False)
+    >>> names_costs("lda_fit_sec"), names_costs("Train (s)"), names_costs("ViT-S")
+    (True, True, False)
     """
-    return not _COSTS.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+    words = (plain(word) for word in re.split(r"[\W_]+", title))
+    return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
 
 
 def is_found(title: str) -> bool:

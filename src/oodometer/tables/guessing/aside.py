@@ -1,0 +1,100 @@
+"""Columns that tell nothing, set aside before the others are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.factors import plain
+from oodometer.tables.cells import is_gap, numeric_share
+from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
+from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.names import is_found
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRIC_TITLES = frozenset(
+    {"metric", "metrics", "measure", "metricname", "metrictype", "measurename", "evalmetric",
+     "evaluationmetric"}
+)  # fmt: skip
+_SAMPLES = "number of samples"  # why a column is not used
+_LOOKED_AT = 100  # lines whose names are taken apart
+_MADE_OF = 0.7  # of the letters of a name that other columns of its line must tell
+
+
+def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+    """Leave out columns that can tell nothing: empty, running numbers or differences."""
+    kept = []
+    for column in columns:
+        texts = frame[column]
+        named = plain(column) in METRIC_TITLES and any(map(metric_named, texts.unique()))
+        if all(is_gap(text) for text in texts) and not named:  # "error" is a metric, too
+            roles.ignored[column] = "empty"
+        elif not any(plain(text) for text in texts.unique()):
+            roles.ignored[column] = "signs only"
+        elif plain(column) == "support" and any(map(metric_named, columns)):
+            roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
+        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
+            roles.ignored[column] = DIFFERENCES
+        elif is_found(column):
+            roles.ignored[column] = "found in each run"
+        elif are_intervals(frame, column):
+            roles.ignored[column] = INTERVALS
+        elif plain(column) in ("", "index", "unnamed0", "column1", "id", "no", "nr") and _counts(
+            texts.tolist()
+        ):
+            roles.ignored[column] = "row numbers"
+        elif parts := _made_of(frame, column):
+            roles.ignored[column] = f"made of {', '.join(parts[:-1])} and {parts[-1]}"
+        else:
+            kept.append(column)
+    return kept
+
+
+def _made_of(frame: pd.DataFrame, column: str) -> list[str]:
+    """Return the columns whose texts make up a name of each line, such as resnet_mnist_relu.
+
+    At least two vary, and together they tell as much.
+    """
+    texts = frame[column].tolist()
+    if len(set(texts)) < max(3, len(texts) // 2) or numeric_share(texts) > 0:
+        return []
+    others = [str(c) for c in frame.columns if c != column and 1 < frame[c].nunique() < len(texts)]
+    words = [c for c in others if numeric_share(frame[c]) < 1 and _are_inside(frame, c, texts)]
+    if len(words) < 2 or frame.duplicated(words).any():
+        return []
+    lines = zip(texts, frame[words].to_numpy().tolist(), strict=True)
+    told = [_told(text, parts) for text, parts in list(lines)[:_LOOKED_AT]]
+    return words if min(told) >= _MADE_OF else []
+
+
+def _are_inside(frame: pd.DataFrame, column: str, names: Sequence[str]) -> bool:
+    pairs = list(zip(frame[column], names, strict=True))[:_LOOKED_AT]
+    return all(len(plain(part)) > 1 and plain(part) in plain(name) for part, name in pairs)
+
+
+def _told(name: str, parts: Sequence[str]) -> float:
+    """Return which share of the letters of a name its parts tell."""
+    rest = plain(name)
+    for part in sorted(map(plain, parts), key=len, reverse=True):
+        rest = rest.replace(part, "", 1)
+    return 1 - len(rest) / max(1, len(plain(name)))
+
+
+def _counts(texts: list[str]) -> bool:
+    lines = len(texts) > 1
+    return lines and texts in (
+        [str(n) for n in range(len(texts))],
+        [str(n + 1) for n in range(len(texts))],
+    )
+
+
+def without_sample_counts(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str]:
+    """Leave out how many samples the line of each name is about."""
+    named = any(frame[c].is_unique and numeric_share(frame[c]) < 0.5 for c in columns)
+    counts = [c for c in columns if plain(c) in ("n", "nsamples", "numsamples") and named]
+    roles.ignored |= dict.fromkeys(counts, _SAMPLES)
+    return [column for column in columns if column not in counts]

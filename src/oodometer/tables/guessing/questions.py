@@ -1,0 +1,56 @@
+"""Questions about what is compared, each with the option for every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.tables.guessing.likeness import are_data, wide_names
+from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 3  # readings that a question names
+
+
+def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> UserError:
+    """Ask which of several columns names what is compared."""
+    shown = list(free[:_SHOWN])
+    counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
+    wide = list(dict.fromkeys(wide_names(roles)))
+    if len(wide) > 1 and not are_data(wide) and not roles.wide:
+        counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
+        shown.append(ALL)
+    options = " or ".join(roles.option(detector=c, **unnamed_option(roles)) for c in shown)
+    return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
+
+
+def which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
+    """Ask whether lines are detectors and columns are data sets, or the other way round."""
+    rows = ", ".join(frame[column].unique()[:2])
+    titles = ", ".join(list(dict.fromkeys(wide_names(roles)))[:2])
+    unnamed = unnamed_option(roles)
+    options = [roles.option(detector=column, **unnamed), roles.option(detector=ALL, **unnamed)]
+    if roles.ood is None and roles.id is None:
+        options[1] = roles.option(id=column, **unnamed)
+    return UserError(
+        f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
+        f"Use {' or '.join(options)}."
+    )
+
+
+def unnamed_option(roles: Roles) -> dict[str, str]:
+    """Return the part of an option that says what the numbers are, if nothing else does."""
+    open_question = any(metric == UNNAMED for metric, _ in roles.measured.values())
+    return {"higher": ALL} if open_question and UNNAMED not in roles.own else {}
+
+
+def models_or_data(names: Sequence[str], column: str, roles: Roles) -> UserError:
+    """Ask whether names of which some are those of data sets are compared."""
+    return UserError(
+        f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models "
+        f"({roles.option(detector=column, **unnamed_option(roles))}), or data sets of one model, "
+        "so that there is nothing to compare?"
+    )

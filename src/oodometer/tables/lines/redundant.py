@@ -1,0 +1,111 @@
+"""Columns that tell no more about runs than others do: names for them, or finer ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oodometer.factors import TITLES, are_checkpoints, by_title, plain
+from oodometer.tables.lines.repeats import id_column
+from oodometer.tables.vocabulary.names import JOB_TITLES, REPEAT_TITLES, repeat_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUN_TITLES = REPEAT_TITLES | JOB_TITLES
+_CROSSED = 0.5  # of all pairs of detectors and levels: more, and they were combined on purpose
+
+
+def reason_as_name(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which other columns one is merely a name for, if it is."""
+    parts = _parts(frame, column, others)
+    if len(parts) < 2:
+        return f"determined by {parts[0]}" if parts else ""
+    return f"determined by {', '.join(parts[:-1])} and {parts[-1]} together"
+
+
+def reason_as_finer(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which condition, shared by detectors, tells lines apart as well as a finer one.
+
+    Such is the tier of tuning, default or tuned, beside what was found by tuning on each set.
+    """
+    if plain(column) in {*TITLES, *RUN_TITLES} or not are_as_distinct(frame, others, column):
+        return ""
+    known = [c for c in others if plain(c) not in RUN_TITLES and _is_crossed(frame, c)]
+    coarser = [c for c in known if count_levels(frame, c) < count_levels(frame, column)]
+    coarser = [c for c in coarser if determines(frame, column, c)]
+    return f"finer than {coarser[0]}" if coarser else ""
+
+
+def reason_beside_another(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which other column determines a condition, if one does."""
+    if plain(column) in RUN_TITLES:
+        return _reason_as_label(frame, column, others)
+    repeats = [
+        c
+        for c in others
+        if plain(c) in JOB_TITLES or by_title(c, frame[c].unique()).kind == "repeat"
+    ]
+    files = are_checkpoints(frame[column].unique())  # the names of runs that are numbered, too
+    same = [c for c in repeats if files or (frame[c] == frame[column]).all()]
+    for other in [*(c for c in others if c not in repeats), *id_column(frame), *same]:
+        finer = frame[other].nunique() >= frame[column].nunique()
+        if finer and determines(frame, other, column):
+            return f"determined by {other}"
+    return ""
+
+
+def _reason_as_label(frame: pd.DataFrame, column: str, others: list[str]) -> str:
+    """Say which condition or data set the name of a run merely repeats, one name for each."""
+    is_name = repeat_name(column) in ("run", None) and not all(map(str.isdigit, frame[column]))
+    known = [c for c in others if plain(c) not in RUN_TITLES] + id_column(frame)
+    twins = [c for c in known if is_name and _determine_each_other(frame, column, c)]
+    return f"determined by {twins[0]}" if twins else ""
+
+
+def _parts(frame: pd.DataFrame, column: str, others: list[str]) -> list[str]:
+    """Name the columns that together say what one says alone, which is a name for them.
+
+    Such are the number of a job, the name of a run, and that of a configuration. A seed is more
+    than a name, and what labels were trained on is known by that name only.
+    """
+    title = plain(column)
+    is_known = title in TITLES and title not in RUN_TITLES  # an epoch, a patient
+    if is_known or "noise" in title or "train" in title or repeat_name(column) not in (None, "run"):
+        return []
+    if title in RUN_TITLES:
+        repeats = [other for other in others if plain(other) in REPEAT_TITLES]
+        same = [other for other in repeats if _determine_each_other(frame, column, other)]
+        if same or (title in REPEAT_TITLES and not repeats):
+            return same[:1]
+    finest = count_levels(frame, column)
+    known = [*others, *(name for name in id_column(frame) if count_levels(frame, name) > 1)]
+    parts = [c for c in known if count_levels(frame, c) < finest and determines(frame, column, c)]
+    alike = len(parts) > 1 and len(frame[parts].drop_duplicates()) == finest
+    return parts if alike else []
+
+
+def are_as_distinct(frame: pd.DataFrame, columns: list[str], other: str) -> bool:
+    """Whether lines are told apart by some columns as well as with another one."""
+    cell = ["detector", *id_column(frame), "ood", "metric", *columns]
+    return bool(frame.duplicated(cell).sum() == frame.duplicated([*cell, other]).sum())
+
+
+def _is_crossed(frame: pd.DataFrame, column: str) -> bool:
+    """Whether most detectors were measured at most levels of a column."""
+    pairs = len(frame[["detector", column]].drop_duplicates())
+    return pairs > _CROSSED * count_levels(frame, "detector") * count_levels(frame, column)
+
+
+def determines(frame: pd.DataFrame, column: str, other: str) -> bool:
+    """Whether every level of a column has one level of the other."""
+    levels = count_levels(frame, column)
+    return levels > 1 and len(frame[[column, other]].drop_duplicates()) == levels
+
+
+def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
+    return determines(frame, column, other) and determines(frame, other, column)
+
+
+def count_levels(frame: pd.DataFrame, column: str) -> int:
+    """Return how many different levels a column has."""
+    return len(frame[column].unique())
