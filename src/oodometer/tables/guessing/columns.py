@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -231,7 +232,7 @@ def _set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[st
             roles.ignored[column] = "signs only"
         elif plain(column) == "support" and any(map(metric_named, columns)):
             roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
-        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
+        elif holds_differences(frame, column, columns, asked=ALL in roles.chosen):
             roles.ignored[column] = DIFFERENCES
         elif is_found(column):
             roles.ignored[column] = "found in each run"
