@@ -177,5 +177,11 @@ def numeric_share(texts: Iterable[str], *, pairs: bool = False) -> float:
     return sum(map(bool, map(counts, filled))) / len(filled) if filled else 0.0
 
 
+def value_of(text: str) -> float:
+    """Return the number of a cell, or NaN if it holds none."""
+    cell = read_cell(text)
+    return float("nan") if cell is None else cell.value
+
+
 def _number(text: str) -> float:
     return float(text.replace("−", "-").replace(",", "."))

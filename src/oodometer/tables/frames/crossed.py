@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import numeric_share, read_cell
-from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.measures import metric_named
+from oodometer.tables.vocabulary.data_names import are_outliers_first, is_data, is_set
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
+    ID_TITLES,
     MODEL_TITLES,
+    OOD_TITLES,
+    SET_TITLES,
     is_average,
     is_detector,
     is_model,
     is_statistic,
+    mentions_setting,
+    names_costs,
 )
 
 if TYPE_CHECKING:
@@ -24,30 +30,113 @@ if TYPE_CHECKING:
 _TITLES = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
+_SIGNS = (" ", "_", "/", "|")  # between two names of a title
+_VALUE = "value"  # title of the numbers, where titles name no metric
+_Pairs = list[tuple[str, str]]
 
 
 def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a line per number where titles such as "Easy A, Easy B, Hard A, Hard B" are crossed.
 
-    Only where no column names what is compared: then one of the two parts does.
+    Pairs of known data sets are ID sets with their outliers. Others are parted only where no
+    column names what is compared: then one of the two parts does.
     """
-    import pandas as pd
-
-    numeric = [c for c in map(str, frame.columns) if numeric_share(frame[c]) > 0.5]
+    numeric = [c for c in map(str, frame.columns) if _may_measure(frame, c)]
     labels = [c for c in map(str, frame.columns) if c not in numeric]
-    results = [c for c in numeric if not is_average(c)]
-    if not _FEWEST <= len(results) <= _MOST or any(_names_compared(frame, c) for c in labels):
+    said = {c: _without_metric(c) for c in numeric}
+    results = [c for c in numeric if said[c] and not is_average(said[c]) and not is_average(c)]
+    whats = [said[c] for c in results]
+    if not _FEWEST <= len(set(whats)) <= _MOST:
         return frame
-    parts = _crossed(results)
+    sets = _pairs_of_sets(whats)
+    if sets is not None and not _names_sets(labels):
+        names = _names_of_sets(sets)
+        return _lines(frame, numeric, dict(zip(results, sets, strict=True)), names, notes)
+    if any(_names_compared(frame, c) for c in labels):
+        return frame
+    parts = _crossed(whats)
     if parts is None:
         return frame
-    names = _names_of(parts)
+    names = _names_of(parts, frame, labels)
+    return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
+
+
+def _may_measure(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column may hold results: numbers that neither count runs nor are a setting."""
+    known = plain(column) in TITLES or mentions_setting(column) or names_costs(column)
+    return not known and numeric_share(frame[column]) > 0.5
+
+
+def _without_metric(title: str) -> str:
+    return without_metric(title) if metric_named(title) is not None else title
+
+
+def _lines(
+    frame: pd.DataFrame,
+    numeric: Sequence[str],
+    parts: Mapping[str, tuple[str, str]],
+    names: tuple[str, str],
+    notes: list[str],
+) -> pd.DataFrame:
+    """Return a line per pair of names, with a column per metric; means over pairs are left out."""
+    import pandas as pd
+
+    rest = [c for c in map(str, frame.columns) if c not in numeric or not _is_beside(c, parts)]
+    rest = [c for c in rest if c not in parts]
+    columns: dict[tuple[str, str], dict[str, str]] = {}  # pair -> metric -> column
+    for column, pair in parts.items():
+        columns.setdefault(pair, {})[_metric_title(column)] = column
     lines = [
-        frame[labels].assign(**dict(zip(names, pair, strict=True)), value=frame[title].tolist())
-        for title, pair in zip(results, parts, strict=True)
+        frame[rest].assign(
+            **dict(zip(names, pair, strict=True)),
+            **{metric: frame[column].tolist() for metric, column in own.items()},
+        )
+        for pair, own in columns.items()
     ]
     notes.append(f"titles of two lines became the columns {names[0]} and {names[1]}")
-    return pd.concat(lines, ignore_index=True)
+    return pd.concat(lines, ignore_index=True).fillna("")
+
+
+def _is_beside(column: str, parts: Mapping[str, tuple[str, str]]) -> bool:
+    """Whether a column holds a mean over pairs, as do those called after a metric alone."""
+    what = _without_metric(column)
+    return not what or is_average(what) or column in parts
+
+
+def _metric_title(column: str) -> str:
+    """Return the title of a metric's numbers; a percent sign says what these are."""
+    metric = metric_named(column)
+    percent = " (%)" if "%" in column and "95%" not in column else ""
+    return f"{metric}{percent}" if metric else _VALUE
+
+
+def _pairs_of_sets(whats: Sequence[str]) -> _Pairs | None:
+    """Part titles that all consist of two known data sets, else return None.
+
+    >>> _pairs_of_sets(["CIFAR-10 SVHN", "CIFAR-100 SVHN"])
+    [('CIFAR-10', 'SVHN'), ('CIFAR-100', 'SVHN')]
+    >>> _pairs_of_sets(["CIFAR-10 SVHN", "CIFAR-10 LSUN"])
+    """
+    pairs = []
+    for what in whats:
+        words = re.split(r"\s*(?:→|->|/|\||_)\s*|\s+(?:vs\.?\s+)?", what)
+        cuts = [(" ".join(words[:n]), " ".join(words[n:])) for n in range(1, len(words))]
+        known = [(first, second) for first, second in cuts if is_set(first) and is_set(second)]
+        if len(known) != 1:
+            return None
+        pairs.append(known[0])
+    return pairs if len({first for first, _ in pairs}) > 1 else None
+
+
+def _names_sets(labels: Sequence[str]) -> bool:
+    """Whether a column besides the titles names data sets."""
+    return any(plain(label) in OOD_TITLES | ID_TITLES for label in labels)
+
+
+def _names_of_sets(pairs: _Pairs) -> tuple[str, str]:
+    """Return which part names the ID sets: the first, unless it holds more known outliers."""
+    first, second = ([*dict.fromkeys(names)] for names in zip(*pairs, strict=True))
+    return ("ood", "id") if are_outliers_first(first, second) else ("id", "ood")
 
 
 def _names_compared(frame: pd.DataFrame, column: str) -> bool:
@@ -56,45 +145,71 @@ def _names_compared(frame: pd.DataFrame, column: str) -> bool:
     return plain(column) in (*DETECTOR_TITLES, *MODEL_TITLES) or 2 * known >= len(names)
 
 
-def _crossed(titles: Sequence[str]) -> list[tuple[str, str]] | None:
+def _crossed(titles: Sequence[str]) -> _Pairs | None:
     """Part titles in two, so that every first part stands before every second one, else None.
 
     >>> _crossed(["Easy A", "Easy B", "Hard A", "Hard B"])
     [('Easy', 'A'), ('Easy', 'B'), ('Hard', 'A'), ('Hard', 'B')]
     >>> _crossed(["Easy A", "Easy B", "Hard A", "Mean"])
     """
-    words = titles[0].split()
-    given = set(titles)
-    for cut in range(1, len(words)):
-        first, second = " ".join(words[:cut]), " ".join(words[cut:])
-        groups = [t.removesuffix(f" {second}") for t in titles if t.endswith(f" {second}")]
-        below = [t.removeprefix(f"{first} ") for t in titles if t.startswith(f"{first} ")]
-        pairs = {f"{a} {b}": (a, b) for a in groups for b in below}
-        crossed = min(len(groups), len(below)) > 1 and pairs.keys() == given
-        names = [*groups, *below]
-        if crossed and _are_names(names) and not _are(names, is_data):
-            return [pairs[title] for title in titles]
+    given = list(dict.fromkeys(titles))  # one for all metrics
+    for sign in filter(titles[0].__contains__, _SIGNS):
+        words = titles[0].split(sign)
+        for cut in range(1, len(words)):
+            first, second = sign.join(words[:cut]), sign.join(words[cut:])
+            groups = [t.removesuffix(sign + second) for t in given if t.endswith(sign + second)]
+            below = [t.removeprefix(first + sign) for t in given if t.startswith(first + sign)]
+            pairs = {f"{a}{sign}{b}": (a, b) for a in groups for b in below}
+            crossed = min(len(groups), len(below)) > 1 and pairs.keys() == set(given)
+            if crossed and _are_two(groups, below, known=sign != " "):
+                return [pairs[title] for title in titles]
     return None
 
 
+def _are_two(groups: Sequence[str], below: Sequence[str], *, known: bool) -> bool:
+    """Whether two parts of titles may name two things, not both data; one of them `known`."""
+    if not _are_names(groups) or not _are_names(below):
+        return False
+    data = [_are(names, is_data) for names in (groups, below)]
+    return not all(data) and (not known or any(data))
+
+
+def _is_compared(name: str) -> bool:
+    return is_detector(name) or is_model(name)
+
+
 def _are_names(texts: Sequence[str]) -> bool:
-    """Whether texts may name something: no metrics, numbers or statistics."""
-    return not any(
-        metric_named(text) is not None or read_cell(text) is not None or is_statistic(text)
-        for text in texts
-    )
+    """Whether texts may name something: no metrics or numbers, and not mostly statistics."""
+    no_names = (metric_named(text) is not None or read_cell(text) is not None for text in texts)
+    return not any(no_names) and not _are(texts, is_statistic)
 
 
 def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
     return 2 * sum(map(test, names)) >= len(names)
 
 
-def _names_of(parts: Sequence[tuple[str, str]]) -> tuple[str, str]:
-    """Return the titles of both parts; known detectors or models are called so."""
-    known = [
-        _are(sorted(set(names)), lambda name: is_detector(name) or is_model(name))
-        for names in zip(*parts, strict=True)
-    ]
-    if known == [True, False]:
-        return "method", _TITLES[1]
-    return (_TITLES[0], "method") if known == [False, True] else _TITLES
+def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
+    """Return the titles of both parts; known detectors or models are called so, and data, too."""
+    sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
+    known = [_are(names, _is_compared) and not _are(names, is_data) for names in sides]
+    data = [_are(names, is_data) for names in sides]
+    if known[0] == known[1]:
+        known = [data == [False, True], data == [True, False]]
+    if known[0] == known[1]:
+        return _TITLES
+    sets = sides[0 if known[1] else 1]
+    title = _title_of_sets(sets, frame, labels) if any(data) else _TITLES[0 if known[1] else 1]
+    return ("method", title) if known[0] else (title, "method")
+
+
+def _title_of_sets(sets: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> str:
+    """Say what data sets in titles are beside those in a column: its ID sets, or its outliers."""
+    titled = {plain(label): label for label in labels}
+    if any(title in ID_TITLES for title in titled):
+        return "ood"
+    if any(title in OOD_TITLES - SET_TITLES for title in titled):
+        return "id"
+    for label in (titled[title] for title in titled if title in SET_TITLES):
+        outliers = are_outliers_first(frame[label].unique().tolist(), sets)
+        return "id" if outliers else "ood"
+    return "dataset"

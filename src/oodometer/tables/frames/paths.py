@@ -82,9 +82,10 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     """Return what the path of a file says that its table does not: column -> level."""
     titles = {plain(column) for column in frame.columns}
     levels = dict(named)
+    models = [c for c in frame.columns if plain(c) in MODEL_TITLES and len(frame[c].unique()) > 1]
     if _tells_detectors(frame):
         levels.pop("detector", None)
-    elif "detector" not in levels:
+    elif "detector" not in levels and not (models and _tells_of_runs(levels)):
         levels["detector"] = levels.pop("file", "") or levels.pop("folder", "") or file.stem
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
@@ -95,6 +96,11 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if titles & ID_TITLES:
         levels.pop("id", None)
     return levels
+
+
+def _tells_of_runs(levels: Mapping[str, str]) -> bool:
+    """Whether a path says which run, or which data set, and nothing else."""
+    return bool(levels) and "folder" not in levels and is_set(levels.get("file", "MNIST"))
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:
@@ -236,11 +242,21 @@ def _named_in_path(inside: Path) -> tuple[dict[str, str], str]:
     if detector:
         levels["detector"] = detector
         text = re.sub(rf"(?<![^\W_]){re.escape(detector)}(?![^\W_])", "", text)
-    first = re.split(r"[/_\-]", text)[0]
-    if is_set(first) and len(inside.parts) > 1:
+    first = _set_before(text)
+    if first and len(inside.parts) > 1:
         levels["id"] = first
         text = text.removeprefix(first)
     return levels, text
+
+
+def _set_before(text: str) -> str:
+    """Return the longest name of a data set with which a path begins.
+
+    >>> _set_before("CIFAR-100/metrics"), _set_before("cifar10_msp"), _set_before("msp")
+    ('CIFAR-100', 'cifar10', '')
+    """
+    ends = [len(text), *(found.start() for found in re.finditer(r"[/_\-]", text))]
+    return next((text[:end] for end in sorted(ends, reverse=True) if is_set(text[:end])), "")
 
 
 def _detector_in(file: Path) -> str | None:

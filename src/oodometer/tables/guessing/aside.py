@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share
-from oodometer.tables.frames.differences import DIFFERENCES, are_gains, is_difference
+from oodometer.tables.frames.differences import DIFFERENCES
+from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.measures import metric_named
@@ -37,7 +38,7 @@ def set_aside(frame: pd.DataFrame, columns: list[str], roles: Roles) -> list[str
             roles.ignored[column] = "signs only"
         elif plain(column) == "support" and any(map(metric_named, columns)):
             roles.ignored[column] = _SAMPLES  # as scikit-learn calls it
-        elif is_difference(column) or (ALL not in roles.chosen and are_gains(texts.tolist())):
+        elif holds_differences(frame, column, columns, asked=ALL in roles.chosen):
             roles.ignored[column] = DIFFERENCES
         elif is_found(column):
             roles.ignored[column] = "found in each run"

@@ -17,6 +17,7 @@ from oodometer.tables.guessing.questions import (
     which_column,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
+from oodometer.tables.guessing.sides import part_sets
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -232,9 +233,9 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     if are_runs(wide):
         wide = []
         _sets_beside_numbers(frame, free, roles)
-    if wide and mostly(wide, is_set):  # the titles name the outlier sets
+    if wide and mostly(wide, is_set):
         if roles.id is None and (roles.ood is not None or len(sets) == 1):
-            roles.id, roles.ood = roles.ood or sets[0], None
+            part_sets(frame, roles.ood or sets[0], roles)
             return
     elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
@@ -302,7 +303,7 @@ def _knows_data(texts: pd.Series[str]) -> bool:
 
 def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     """Say whether data sets are those that models are trained on, or outliers of one model."""
-    if roles.id is not None:
+    if roles.id is not None or roles.sets == "id":
         return
     wide = wide_names(roles)
     if roles.wide in ("id", "ood"):

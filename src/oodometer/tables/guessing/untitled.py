@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import Cell, read_cell
+from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
     are_partly_whole,
@@ -143,21 +143,16 @@ def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str
     runs = [c for c in measured if c not in others]
     if len(runs) < _FEWEST_RUNS or not others:
         return measured
-    table = np.array([[_value(text) for text in frame[c]] for c in runs])
+    table = np.array([[value_of(text) for text in frame[c]] for c in runs])
     statistics = {MEAN_OF_OTHERS: [table.mean(axis=0)], OTHER_STATISTIC: [
         table.std(axis=0), table.std(axis=0, ddof=1), np.ptp(table, axis=0)
     ]}  # fmt: skip
     for column in others:
-        own = np.array([_value(text) for text in frame[column]])
+        own = np.array([value_of(text) for text in frame[column]])
         for why, known in statistics.items():
             if any(np.allclose(own, numbers, rtol=0.02, equal_nan=True) for numbers in known):
                 roles.ignored[column] = why
     return [column for column in measured if column not in roles.ignored]
-
-
-def _value(text: str) -> float:
-    cell = read_cell(text)
-    return float("nan") if cell is None else cell.value
 
 
 def _numbers(texts: pd.Series[str]) -> list[Cell]:

@@ -208,7 +208,12 @@ def _set_aside_alone(
             reasons[column] = f"always {frame[column].iloc[0]}"
         elif column in wanted:
             continue
-        elif several and not _tells_of_sets(frame, column) and _is_parameter(frame, column):
+        elif (
+            several
+            and not _tells_of_sets(frame, column)
+            and _is_parameter(frame, column)
+            and (not is_incidental(column))
+        ):
             if reason := _reason_as_parameter(frame, column, long.factors):
                 reasons[column] = reason
                 continue

@@ -78,14 +78,30 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     names, table = _table(long, axis)
     here = names == name
     own, others = table[here][0], table[~here]
-    filled = ~np.isnan(own) & ~np.isnan(others).all(axis=0)
-    own, others = own[filled], others[:, filled]
+    if not is_average(name):
+        return are_results(own, others)
+    own, others = _filled(own, others)
     if not len(own):
         return False
-    if is_average(name):
-        far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
-        return len(own) >= _FEWEST and bool(far.all())
-    return are_like(own, others) and not _is_computed(own, others)
+    far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
+    return len(own) >= _FEWEST and bool(far.all())
+
+
+def are_results(own: Array, others: Array) -> bool:
+    """Whether numbers are of the size of those in other lines, and not computed from these.
+
+    >>> others = np.array([[0.81, 0.74], [0.85, 0.78]])
+    >>> are_results(np.array([0.87, 0.72]), others), are_results(np.array([0.85, 0.78]), others)
+    (True, False)
+    """
+    own, others = _filled(own, others)
+    return bool(len(own)) and are_like(own, others) and not _is_computed(own, others)
+
+
+def _filled(own: Array, others: Array) -> tuple[Array, Array]:
+    """Return the numbers of places that have some on both sides."""
+    filled = ~np.isnan(own) & ~np.isnan(others).all(axis=0)
+    return own[filled], others[:, filled]
 
 
 def are_like(own: Array, others: Array) -> bool:

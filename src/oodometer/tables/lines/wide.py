@@ -69,6 +69,8 @@ def what_is_wide(roles: Roles) -> str:
     short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
     means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
     are_sets = means_data or any(map(is_data, titles))
+    if roles.sets == "id" and roles.id is None and roles.ood is not None:
+        return "id"
     if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
         if _are_variants(titles, roles):
             return _VARIANT

@@ -14,6 +14,7 @@ from oodometer.tables.guessing.roles import SECTION
 from oodometer.tables.pages.outline import PageTable
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in, without_metric
+from oodometer.tables.vocabulary.names import REPEAT_TITLES
 
 _SECTIONS = (SECTION, f"sub{SECTION}", f"subsub{SECTION}")  # titles of columns from headings
 _MANY_WORDS = 12
@@ -153,6 +154,8 @@ def _without_common_words(texts: Sequence[str]) -> tuple[str, list[str]]:
     title = " ".join(start).rstrip(" :=–—-")
     if start and (start[-1].endswith((":", "=")) or plain(title) in {*KNOWN_TITLES, *TITLES}):
         return title, bare
+    if start and plain(start[-1]) in REPEAT_TITLES and all(map(str.isalnum, filter(None, bare))):
+        return start[-1], bare  # AUROC of all methods, seed 1
     if start and all(text.replace(".", "").isdigit() for text in bare if text):
         bare = [f"{start[-1]} {text}" if text else "" for text in bare]
     return "", bare

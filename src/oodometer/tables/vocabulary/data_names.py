@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from oodometer.factors import plain
 
@@ -22,6 +23,10 @@ _OUTLIER_SETS = frozenset(
      "openimageo", "textures", "texture", "inaturalist", "places365", "notmnist", "dtd", "uniform",
      "gaussian", "gaussiannoise", "uniformnoise", "noise"}
 )  # fmt: skip
+# Data sets that classifiers are trained on more often than they are used as outliers.
+_TRAINED_ON = frozenset(
+    {"cifar", "cifar10", "cifar100", "imagenet", "imagenet1k", "imagenet200", "imagenet100"}
+)
 _CORRUPTIONS = frozenset(
     {"brightness", "contrast", "defocusblur", "elastictransform", "elastic", "fog", "frost",
      "gaussianblur", "gaussiannoise", "glassblur", "impulsenoise", "jpegcompression", "jpeg",
@@ -91,3 +96,18 @@ def is_outlier_set(name: str) -> bool:
     (True, False)
     """
     return plain(name) in _OUTLIER_SETS
+
+
+def are_outliers_first(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether the first of two groups of data sets are the outliers, and the second the ID sets.
+
+    >>> are_outliers_first(["SVHN", "iSUN"], ["CIFAR-10"]), are_outliers_first(["a"], ["iSUN"])
+    (True, False)
+    """
+    return _outlying(first) > _outlying(second)
+
+
+def _outlying(names: Sequence[str]) -> float:
+    """How far a group of data sets are known as outliers: from -1 to 1."""
+    places = [is_outlier_set(name) - (plain(name) in _TRAINED_ON) for name in names]
+    return sum(places) / max(1, len(places))

@@ -1,0 +1,47 @@
+"""Columns of differences to others, which are no results; something called Delta may have some."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oodometer.factors import plain
+from oodometer.tables.cells import value_of
+from oodometer.tables.frames.differences import are_gains, is_difference
+from oodometer.tables.lines.summaries import are_results
+from oodometer.tables.vocabulary.measures import metric_named, without_metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAME = "delta"  # the word for differences that also names detectors and data sets
+
+
+def holds_differences(
+    frame: pd.DataFrame, column: str, columns: Sequence[str], *, asked: bool
+) -> bool:
+    """Whether a column holds differences to others, by its signs or by its title.
+
+    Signs say nothing where the user `asked` for all numbers. Among titles such as "AUROC MSP", the
+    numbers decide whether "AUROC Delta" is one of those that are compared.
+    """
+    if not asked and are_gains(frame[column].tolist()):
+        return True
+    if not is_difference(column):
+        return False
+    metric = metric_named(column)
+    others = [c for c in columns if metric_named(c) == metric and not is_difference(c)]
+    named = [c for c in others if without_metric(c)]
+    if metric is None or len(named) < 2 or not _may_be_name(without_metric(column)):
+        return True
+    own, *rest = ([value_of(text) for text in frame[c]] for c in (column, *named))
+    return not are_results(np.array(own), np.array(rest))
+
+
+def _may_be_name(text: str) -> bool:
+    """Whether words may name something though one is that for differences: Delta, delta-x."""
+    words = [plain(word) for word in re.split(r"[\W_]+", text) if word]
+    return _NAME in words and not is_difference(text)
