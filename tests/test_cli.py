@@ -277,6 +277,29 @@ def test_a_run_that_cannot_be_is_refused_before_anything_is_written(here, argume
     assert sorted(Path().rglob("*")) == before
 
 
+def test_brackets_in_names_are_no_markup(tmp_path, monkeypatch):
+    folder = tmp_path / "[b]" / "[" / "x]"
+    folder.mkdir(parents=True)
+    np.savez(folder / "usps.npz", images=np.zeros((2, 16, 16), np.uint8), labels=np.arange(2))
+    monkeypatch.setenv("OODOMETER_DATA", str(folder))
+    monkeypatch.setattr("oodometer.cli.common.LEAST_WIDTH", 1000)
+    answer = CliRunner().invoke(app, ["list", "datasets"])
+    assert answer.exit_code == 0 and f"{folder}/usps.npz" in answer.stdout
+
+
+def test_messages_of_a_users_code_are_cleaned(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "class Mine:\n"
+        "    def fit(self, images): ...\n"
+        "    def score(self, images):\n"
+        "        raise ValueError('\\x1b[31mred\\u202e\\x07')\n"
+    )
+    answer = CliRunner().invoke(app, ["check", f"{file}:Mine"], color=True)
+    assert answer.exit_code == 1 and r"ValueError: [31mred\u202e" in answer.stdout
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", answer.output)
+
+
 @pytest.mark.parametrize(
     ("detector", "sentence"),
     [

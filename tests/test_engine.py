@@ -596,14 +596,22 @@ def test_another_minor_version_is_another_key_and_a_patch_is_said(tiny_npz, tmp_
     data = tiny_npz()
     store = FolderStore(tmp_path / "store")
     upgrade("scipy", "1.99.0")
-    run_inside(make_study(data, detectors=["max_softmax", "energy"]), store)
+    first = make_study(data, detectors=["max_softmax", "energy"])
+    told: list[str] = []
+    run_inside(first, store, tell=told.append)
     upgrade("scipy", "1.99.5")
+    assert not told
+    run_inside(first, store, tell=told.append)
+    assert told == [
+        "all scores were computed with scipy 1.99.0, but 1.99.5 is installed: --strict-versions "
+        "recomputes them"
+    ]
     study = make_study(data, detectors=["max_softmax", "energy", "entropy"])
     mixed = run_inside(study, store)
     sentence = "with different versions of scipy are compared: 1.99.0 (12) and 1.99.5 (6)"
     assert any(sentence in caveat for caveat in mixed.findings[0].caveats)
     kept = make_plan(study, read_contents(study)).runs[0]
-    told: list[str] = []
+    told.clear()
     strict = run_inside(study, store, strict_versions=True, tell=told.append)
     assert not any("versions" in caveat for caveat in strict.findings[0].caveats)
     assert "of other versions" in told[0]

@@ -16,6 +16,7 @@ PACKAGE = Path(oodometer.__file__).parent
 # Each part of the package and all that it may import of the others, nearest the ground first.
 MAY_IMPORT = {
     "errors": set(),
+    "clean_text": set(),
     "grids": set(),
     "whitening": set(),
     "factors": set(),
@@ -120,7 +121,7 @@ MAY_IMPORT = {
         "score_files",
         "scores",
     },
-    "reports": {"errors", "files", "metrics", "finding"},
+    "reports": {"clean_text", "errors", "files", "metrics", "finding"},
     "diagnosis": {"finding", "lab", "protocols"},
 }
 MAY_IMPORT["engine"] = set(MAY_IMPORT) - {
@@ -164,6 +165,7 @@ MAY_IMPORT["attacks"] = {
 MAY_IMPORT["suites"] = {"engine", "errors", "files", "score_files", "scores", "study"}
 MAY_IMPORT["web"] = {
     "builtin",
+    "clean_text",
     "detector_families",
     "engine",
     "errors",
@@ -240,6 +242,19 @@ def test_the_rule_itself_has_no_circle():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_modules_stay_small(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_commands_print_what_was_cleaned(path):
+    """`say`, and reports on a console, let no control character through."""
+    calls = [ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text())) if is_call(n)]
+    raw = {"print", "typer.echo", "sys.stdout.write", "sys.stderr.write", "typer.secho"}
+    own = {"typer.echo", "sys.stderr.write"} if path.name == "common.py" else set()
+    assert not raw.intersection(calls) - own
+
+
+def is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call)
 
 
 def modules_of(statement: str) -> set[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import Verbose, app, console, require_folder, uncollected
+from oodometer.cli.common import Verbose, app, console, require_folder, say, uncollected
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def analyze(
         title = f"Oodometer: {', '.join(path.name or path.resolve().name for path in paths)}"
         files = reports.report(findings, out, title=title, formats=reports.DOCUMENTS)
     except KeyboardInterrupt:
-        sys.stderr.write("oodometer: interrupted.\n")
+        say("oodometer: interrupted.", err=True)
         sys.exit(130)
     screen = console()
     if verbose:
@@ -71,7 +71,7 @@ def analyze(
     else:
         screen.print(reports.summary(findings))
     for path in files if verbose else files[:1]:
-        typer.echo(f"report: {path.resolve()}")
+        say(f"report: {path.resolve()}")
 
 
 def _findings(paths: Sequence[Path], columns: str, runs: int | None, ours: str) -> list[Finding]:
@@ -81,10 +81,10 @@ def _findings(paths: Sequence[Path], columns: str, runs: int | None, ours: str) 
 
     size = sum(path.stat().st_size for path in paths if path.is_file())
     if size > LARGE_FILE:
-        sys.stderr.write(f"oodometer: reading {size / 1e6:.0f} MB...\n")
+        say(f"oodometer: reading {size / 1e6:.0f} MB...", err=True)
     with uncollected():
         reading = read_results(paths, columns, runs)
     numbers = sum(len(results.frame) for results in reading.results)
     if numbers > LARGE_TABLE:
-        sys.stderr.write(f"oodometer: analyzing {numbers} values...\n")
+        say(f"oodometer: analyzing {numbers} values...", err=True)
     return findings_of(reading, ours=ours)

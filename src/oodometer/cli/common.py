@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import oodometer
+from oodometer.clean_text import clean
 from oodometer.cli.memory import describe_lack, lacks_memory
 from oodometer.errors import UserError, describe
 
@@ -76,7 +77,7 @@ def main() -> None:
     except OSError as problem:
         if problem.errno in _OF_PATHS and problem.filename is not None:
             path = _printable(f"'{os.fsdecode(problem.filename)}'")
-            sys.stderr.write(f"oodometer: {path} cannot be used: {problem.strerror}.\n")
+            say(f"oodometer: {path} cannot be used: {problem.strerror}.", err=True)
             sys.exit(2)
         if problem.errno != errno.ENOSPC:
             end_with(unexpected(problem))
@@ -86,6 +87,11 @@ def main() -> None:
         end_with(f"{problem.strerror}.")
     except Exception as problem:  # noqa: BLE001 - the last to report it
         end_with(unexpected(problem))
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print a line; names in a user's files, and messages of a user's code, are cleaned first."""
+    typer.echo(clean(str(text)), err=err)
 
 
 def end_with(sentence: str) -> NoReturn:
@@ -124,7 +130,7 @@ def unexpected(problem: Exception) -> str:
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"oodometer {oodometer.__version__}")
+        say(f"oodometer {oodometer.__version__}")
         raise typer.Exit
 
 
@@ -157,8 +163,8 @@ def console() -> Console:
     """Return the console for tables and text."""
     from rich.console import Console
 
-    screen = Console()
-    return screen if screen.width >= LEAST_WIDTH else Console(width=LEAST_WIDTH)
+    screen = Console(markup=False)
+    return screen if screen.width >= LEAST_WIDTH else Console(width=LEAST_WIDTH, markup=False)
 
 
 def show_findings(screen: Console, findings: Sequence[Finding], *, verbose: bool) -> None:

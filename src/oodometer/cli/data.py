@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import SeveralValues, app, console, require_folder
+from oodometer.cli.common import SeveralValues, app, console, require_folder, say
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -47,11 +47,11 @@ def data_get(
             folder = get(name, to, show)
         except KeyboardInterrupt:
             bar.stop()
-            sys.stderr.write("oodometer: interrupted; run the same command again to resume.\n")
+            say("oodometer: interrupted; run the same command again to resume.", err=True)
             sys.exit(130)
     if files := unchecked(name):
-        typer.echo(f"note: no checksum is known for {', '.join(files)}: it was not verified")
-    typer.echo(f"{name}: {folder.resolve()}")
+        say(f"note: no checksum is known for {', '.join(files)}: it was not verified")
+    say(f"{name}: {folder.resolve()}")
 
 
 @app.command(cls=SeveralValues)
@@ -74,4 +74,4 @@ def diagnose(
         console().print(reports.terminal(finding))
     if out is not None:
         for path in reports.report(findings, out, title=f"Outlier sets for {data}"):
-            typer.echo(f"report: {path.resolve()}")
+            say(f"report: {path.resolve()}")

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import SeveralValues, Verbose, app, console, require_folder, show_findings
+from oodometer.cli.common import (
+    SeveralValues,
+    Verbose,
+    app,
+    console,
+    require_folder,
+    say,
+    show_findings,
+)
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -156,7 +164,7 @@ def numbers(name: str, text: str) -> list[float]:
 
 def note(text: str) -> None:
     """Print what is worth knowing, apart from the results."""
-    typer.echo(f"note: {text}", err=True)
+    say(f"note: {text}", err=True)
 
 
 def _named_files(named: Sequence[str]) -> dict[str, str]:
@@ -191,6 +199,6 @@ def write_evaluation(
         for line in not_applicable(result.table.missing, len(result.table.runs)):
             note(line)
     for path in result.save(out):
-        typer.echo(f"written: {path.resolve()}")
+        say(f"written: {path.resolve()}")
     for path in reports.report(result.findings, out, title=title, provenance=provenance):
-        typer.echo(f"report: {path.resolve()}")
+        say(f"report: {path.resolve()}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli.common import app, console, open_existing, require_folder, show_findings
+from oodometer.cli.common import app, console, open_existing, require_folder, say, show_findings
 from oodometer.cli.compare import ColumnRoles, Direction, InDistribution, parse_directions
 from oodometer.cli.data import data_app
 from oodometer.errors import UserError
@@ -56,7 +56,7 @@ def import_scores(
     opened = open_existing(store)
     if remove:
         outcome = forget_import(detector, study, opened)
-        typer.echo(f"removed: imported scores of {detector}")
+        say(f"removed: imported scores of {detector}")
     else:
         if not scores:
             raise UserError("No score files were given.")
@@ -71,15 +71,13 @@ def import_scores(
         )  # fmt: skip
         outcome = done.outcome
         for title, text in reading:
-            typer.echo(f"{title}: {text}")
-        typer.echo(
-            f"imported: {done.made.detector}, {len(done.made.scores)} runs ({done.made.key[:12]})"
-        )
+            say(f"{title}: {text}")
+        say(f"imported: {done.made.detector}, {len(done.made.scores)} runs ({done.made.key[:12]})")
     if outcome is None:
-        typer.echo(f"study {study} is not finished: the scores join it when it is")
+        say(f"study {study} is not finished: the scores join it when it is")
     else:
         show_findings(console(), outcome.findings, verbose=False)
-        typer.echo(f"'oodometer report {store} --study {study}' writes the report")
+        say(f"'oodometer report {store} --study {study}' writes the report")
 
 
 @data_app.command("export")
@@ -95,6 +93,6 @@ def data_export(
     require_folder(out)
     try:
         for path in export_sets(study, opened, out):
-            typer.echo(f"written: {path.resolve()}")
+            say(f"written: {path.resolve()}")
     except OSError as problem:
         raise UserError(f"Cannot write to '{out}': {problem.strerror or problem}.") from None

@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from oodometer.cli.common import app, console
+from oodometer.cli.common import app, console, say
 from oodometer.cli.studies import STUDIES
 from oodometer.errors import UserError, unknown
 
@@ -49,7 +48,7 @@ def list_known(
         raise unknown("list", what, listings)
     entries = listings[what]()
     if as_json:
-        typer.echo(json.dumps(entries, indent=1))
+        say(json.dumps(entries, indent=1))
         return
     from rich.table import Table
 
@@ -121,20 +120,20 @@ def _check(name: str, card: Detector | UserError, executor: Executor) -> bool:
     from oodometer.engine.executors import Task
 
     if isinstance(card, UserError):
-        typer.echo(f"{name} is not valid: {card}")
+        say(f"{name} is not valid: {card}")
         return False
     executor.submit(Task(name, _checked, (name,)))
     while not (ended := executor.wait(60.0)):
         pass
     if ended[0].lost or ended[0].error:
         how = f"the process ended ({ended[0].lost})" if ended[0].lost else ended[0].error
-        typer.echo(f"{name} failed: {how}")
+        say(f"{name} failed: {how}")
         return False
     results = cast("list[CheckResult]", ended[0].value)
     failed = [result for result in results if result.outcome == "failed"]
     for result in failed:
-        typer.echo(str(result))
-    typer.echo(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
+        say(str(result))
+    say(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
     return not failed
 
 
@@ -150,7 +149,7 @@ def _list_detectors() -> list[dict[str, object]]:
     from oodometer.registry import BROKEN_PLUGINS, DETECTORS
 
     for name, reason in BROKEN_PLUGINS.items():
-        sys.stderr.write(f"oodometer: plugin '{name}' could not be loaded: {reason}\n")
+        say(f"oodometer: plugin '{name}' could not be loaded: {reason}", err=True)
     return [
         {
             "name": card.name,

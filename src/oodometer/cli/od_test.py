@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli.common import app, console, open_existing, require_folder
+from oodometer.cli.common import app, console, open_existing, require_folder, say
 from oodometer.errors import UserError, unknown
 
 
@@ -75,4 +75,4 @@ def od_test(
     console().print(reports.terminal(finding))
     title = f"OD-test: {', '.join(tables)}"
     for path in reports.report([finding], out, title=title, formats=reports.DOCUMENTS):
-        typer.echo(f"report: {path.resolve()}")
+        say(f"report: {path.resolve()}")

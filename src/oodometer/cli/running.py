@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from oodometer.cli.common import end_with, unexpected
+from oodometer.clean_text import clean
+from oodometer.cli.common import end_with, say, unexpected
 from oodometer.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ class Display:
     def tell(self, sentence: str) -> None:
         """Print a message above the bars, or as a line of its own."""
         if self._screen.is_terminal:
-            self._bars.console.print(sentence, highlight=False)
+            self._bars.console.print(clean(sentence), highlight=False)
         else:
-            sys.stderr.write(f"oodometer: {sentence}\n")
+            say(f"oodometer: {sentence}", err=True)
 
     def update(self, state: Progress) -> None:
         """Show how far the study is."""
@@ -150,7 +151,7 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except _Stopped as request:
-        sys.stderr.write(f"oodometer: interrupted; {RESUME}\n")
+        say(f"oodometer: interrupted; {RESUME}", err=True)
         sys.exit(128 + request.number)
     except (UserError, OSError):  # `main` reports them
         raise

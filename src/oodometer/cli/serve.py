@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from oodometer.cli.common import app, open_existing
+from oodometer.cli.common import app, open_existing, say
 from oodometer.errors import UserError
 
 Stores = Annotated[list[str], typer.Argument(help="Folders, or URLs such as s3://bucket/name.")]
@@ -42,9 +41,10 @@ def serve(
     from oodometer.web.server import serve as serve_stores
 
     if not is_local(host):
-        sys.stderr.write(
+        say(
             f"oodometer: warning: everybody who reaches {host} can read these results; there is no "
-            "password. The default, 127.0.0.1, lets only this machine read.\n"
+            "password. The default, 127.0.0.1, lets only this machine read.",
+            err=True,
         )
     serve_stores(
         stores,
@@ -52,7 +52,7 @@ def serve(
         port=port,
         submissions=submissions,
         allow=allow_host or (),
-        tell=lambda address: typer.echo(f"serving {address} (stop with Ctrl-C)"),
+        tell=lambda address: say(f"serving {address} (stop with Ctrl-C)"),
     )
 
 
@@ -76,4 +76,4 @@ def export(
     from oodometer.web.export import export as write_site
 
     pages = write_site(addresses, Path(site), submissions=submissions)
-    typer.echo(f"{pages} pages: {(Path(site) / 'index.html').resolve()}")
+    say(f"{pages} pages: {(Path(site) / 'index.html').resolve()}")

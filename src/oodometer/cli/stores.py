@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from oodometer.cli.common import app, console, open_existing
+from oodometer.cli.common import app, console, open_existing, say
 from oodometer.cli.running import duration, progress_notes, stage_counts
 from oodometer.errors import UserError
 
@@ -33,7 +33,7 @@ def status(
 
     found = survey(open_existing(store))
     if as_json:
-        typer.echo(json.dumps(as_data(found), indent=1))
+        say(json.dumps(as_data(found), indent=1))
         return
     screen = console()
     kinds = Table(box=None, pad_edge=False)
@@ -44,12 +44,12 @@ def status(
             kinds.add_row(kind, f"{len(sizes):,}", _size(sum(sizes.values())))
     screen.print(kinds)
     for state in found.studies:
-        typer.echo(_describe(state))
+        say(_describe(state))
     for report in found.runners:
         _echo_report(report)
     for claim in found.claims:
         ended = ", whose process has ended" if claim.stale else ""
-        typer.echo(
+        say(
             f"claimed: {claim.name} by {_owner(claim.owner)}, "
             f"renewed {duration(claim.age)} ago{ended}"
         )
@@ -77,15 +77,15 @@ def show(
             state = "intact"
         except DamagedError:
             state = "damaged: the next run recomputes it"
-        typer.echo(f"{kind} {key}")
+        say(f"{kind} {key}")
         size = int(str(record["bytes"]))
-        typer.echo(f"  content: {_size(size)}, {state}, sha256 {record['sha256']}")
+        say(f"  content: {_size(size)}, {state}, sha256 {record['sha256']}")
         saved = time.localtime(float(str(record["saved"])))
-        typer.echo(f"  saved: {time.strftime('%Y-%m-%d %H:%M:%S %z', saved)}")
+        say(f"  saved: {time.strftime('%Y-%m-%d %H:%M:%S %z', saved)}")
         _echo_fields(record["made_by"], skip=())
         _echo_fields(record["made_from"], skip=("parents",))
         for parent_kind, parent, words in parents_of(opened, record):
-            typer.echo(f"  parent: {parent_kind} {parent} {words}".rstrip())
+            say(f"  parent: {parent_kind} {parent} {words}".rstrip())
 
 
 @app.command()
@@ -105,15 +105,15 @@ def verify(
         intact += not problem
         if problem:
             damaged += 1
-            typer.echo(f"damaged: {problem}; {_drop(opened, kind, key)}")
-    typer.echo(f"checksums: {intact:,} correct, {damaged:,} wrong")
+            say(f"damaged: {problem}; {_drop(opened, kind, key)}")
+    say(f"checksums: {intact:,} correct, {damaged:,} wrong")
     damaged += _verify_decoded()
     different = 0
     if sample:
         again = recompute(opened, sample, np.random.default_rng(seed))
         different = len(again.differences)
         for difference in again.differences:
-            typer.echo(
+            say(
                 f"different: {difference.name} ({difference.kind} {difference.key}): "
                 f"{difference.reason}"
             )
@@ -121,8 +121,8 @@ def verify(
         for _, reason in again.impossible:
             reasons[reason] = reasons.get(reason, 0) + 1
         for reason, count in reasons.items():
-            typer.echo(f"not recomputed: {count}, because: {reason}")
-        typer.echo(f"recomputed: {len(again.same)} identical, {different} different")
+            say(f"not recomputed: {count}, because: {reason}")
+        say(f"recomputed: {len(again.same)} identical, {different} different")
     if damaged or different:
         raise typer.Exit(1)
 
@@ -134,10 +134,10 @@ def _verify_decoded() -> int:
     checked = list(check_kept())
     damaged = [path for path, intact in checked if not intact]
     for path in damaged:
-        typer.echo(f"damaged: decoded images {path}; removed, they will be decoded again")
+        say(f"damaged: decoded images {path}; removed, they will be decoded again")
     if checked:
         correct = len(checked) - len(damaged)
-        typer.echo(f"decoded images: {correct:,} correct, {len(damaged):,} wrong")
+        say(f"decoded images: {correct:,} correct, {len(damaged):,} wrong")
     return len(damaged)
 
 
@@ -163,20 +163,18 @@ def prune(
     opened = open_existing(store)
     found = survey.find_prunable(opened, superseded=superseded, forget=forget or ())
     for name in found.unknown:
-        typer.echo(
-            f"study {name} was planned by another version, so no results are removed: run it again"
-        )
+        say(f"study {name} was planned by another version, so no results are removed: run it again")
     for kind, sizes in found.artefacts.items():
         if sizes:
-            typer.echo(f"  {kind:10} {len(sizes):8,}  {_size(sum(sizes.values()))}")
+            say(f"  {kind:10} {len(sizes):8,}  {_size(sum(sizes.values()))}")
     if found.files:
         size = _size(sum(found.files.values()))
-        typer.echo(f"  {'unfinished':10} {len(found.files):8,}  {size}")
+        say(f"  {'unfinished':10} {len(found.files):8,}  {size}")
     if found.claims:
-        typer.echo(f"  {'claims':10} {len(found.claims):8,}")
+        say(f"  {'claims':10} {len(found.claims):8,}")
     if not dry_run:
         survey.prune(opened, found)
-    typer.echo(f"{'would free' if dry_run else 'freed'} {_size(found.bytes)}")
+    say(f"{'would free' if dry_run else 'freed'} {_size(found.bytes)}")
 
 
 def _drop(store: Store, kind: Kind, key: str) -> str:
@@ -196,7 +194,7 @@ def _echo_report(report: RunnerReport) -> None:
     """Print how far a runner is and what its workers do."""
     parts = ", ".join((stage_counts(report.progress.stages), *progress_notes(report.progress)))
     ended = ", whose process has ended" if report.stale else ""
-    typer.echo(
+    say(
         f"running: study {report.study} by {_owner(report.owner)}, "
         f"for {duration(time.time() - report.started)}: {parts}; "
         f"updated {duration(report.age)} ago{ended}"
@@ -204,9 +202,9 @@ def _echo_report(report: RunnerReport) -> None:
     for task in report.tasks:
         what = f"{task.stage} {', '.join(task.detectors[:3])}".strip()
         more = f" and {len(task.detectors) - 3} more" if len(task.detectors) > 3 else ""
-        typer.echo(f"  {what}{more}, run {task.run} ({duration(task.seconds)})")
+        say(f"  {what}{more}, run {task.run} ({duration(task.seconds)})")
     for failure in report.failures:
-        typer.echo(f"  failed: {failure}")
+        say(f"  failed: {failure}")
 
 
 def _owner(owner: str) -> str:
@@ -227,7 +225,7 @@ def _describe(state: StudyState) -> str:
 def _echo_files(what: str, files: Mapping[str, object]) -> None:
     if files:
         names = ", ".join(sorted(files)[:3])
-        typer.echo(f"{len(files):,} {what}: {names}{', ...' if len(files) > 3 else ''}")
+        say(f"{len(files):,} {what}: {names}{', ...' if len(files) > 3 else ''}")
 
 
 def _echo_fields(fields: object, skip: Iterable[str]) -> None:
@@ -237,11 +235,11 @@ def _echo_fields(fields: object, skip: Iterable[str]) -> None:
         if name in skip:
             continue
         if isinstance(value, Mapping):
-            typer.echo(f"  {name}:")
+            say(f"  {name}:")
             for inner, what in value.items():
-                typer.echo(f"    {inner}: {what}")
+                say(f"    {inner}: {what}")
         else:
-            typer.echo(f"  {name}: {value}")
+            say(f"  {name}: {value}")
 
 
 def _size(size: int) -> str:

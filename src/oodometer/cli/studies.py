@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from oodometer.cli.common import (
     console,
     open_existing,
     require_folder,
+    say,
     show_findings,
     uncollected,
 )
@@ -178,11 +178,12 @@ def report(
     chosen = tuple(column.strip() for column in columns.split(";") if column.strip())
     latex = reports.LatexStyle(ours, percent, chosen)
     for path in _write_report(outcomes[name], store, folder, formats, width, latex):
-        typer.echo(path)
+        say(path)
     if "svg" in formats and not reports.has_typst():
-        sys.stderr.write(
+        say(
             "oodometer: text in these SVG files relies on installed fonts; to write outlines "
-            "instead: pip install 'oodometer[figures]'\n"
+            "instead: pip install 'oodometer[figures]'",
+            err=True,
         )
 
 
@@ -204,9 +205,10 @@ def at_scale(study: Study, scale: str | None) -> Study:
     """Return the study at a scale; days of training (the paper's scale) are never the default."""
     if scale is None and "small" in study.scales:
         scale = "small"
-        sys.stderr.write(
+        say(
             f"oodometer: running study {study.name} at scale small; use --scale paper for the "
-            "published version\n"
+            "published version",
+            err=True,
         )
     if scale is None or scale == "paper":
         return study
@@ -279,7 +281,7 @@ def _print_outcome(
     screen.print(progress, highlight=False)
     for path in paths:
         # Plain text, so that a long path is not broken into lines.
-        typer.echo(f"report: {path.resolve()}")
+        say(f"report: {path.resolve()}")
 
 
 def _write_report(
@@ -321,21 +323,21 @@ def _print_plan(study: Study, address: str, workers: int | None, verbose: bool) 
     contents, sizes = read_data_of(study)
     plan, store = make_plan(study, contents), open_store(address)
     build_own_networks(plan, sizes)
-    typer.echo(
+    say(
         f"study {study.name}: {len(plan.trainings)} training runs, {len(study.ood)} outlier sets, "
         f"{len(plan.detectors)} detectors; store {address}"
     )
     for stage, (done, wanted) in count_done(plan, store).items():
-        typer.echo(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
+        say(f"  {stage:8} {wanted - done:6} to do, {done:6} in the store ({UNITS[stage]})")
     shown = plan.trainings if verbose else plan.trainings[:_RUNS_SHOWN]
     for run_plan in shown:
-        typer.echo(f"  run {run_plan.label}")
+        say(f"  run {run_plan.label}")
     if len(shown) < len(plan.trainings):
-        typer.echo(f"  and {len(plan.trainings) - len(shown)} more (--verbose lists them)")
+        say(f"  and {len(plan.trainings) - len(shown)} more (--verbose lists them)")
     expected = forecast(plan, costs_of(plan, sizes), store)
-    typer.echo(_expected(expected, workers or os.cpu_count() or 1))
+    say(_expected(expected, workers or os.cpu_count() or 1))
     if any(run_plan.spec.stopping != "none" for run_plan in plan.trainings):
-        typer.echo("  (at most: some training runs may stop early)")
+        say("  (at most: some training runs may stop early)")
 
 
 def _expected(expected: Forecast, workers: int) -> str:

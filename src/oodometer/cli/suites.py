@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from oodometer.cli.common import app
+from oodometer.cli.common import app, say
 from oodometer.cli.running import stoppable
 from oodometer.cli.studies import Cores, at_scale, find_study
 from oodometer.errors import UserError
@@ -37,7 +37,7 @@ def make(
         out.write_text(suite.to_yaml(), encoding="utf-8")
     except OSError as problem:
         raise UserError(f"Cannot write '{out}': {problem.strerror or problem}.") from None
-    typer.echo(f"suite {suite.key[:12]} of study {suite.study.name}: {out}")
+    say(f"suite {suite.key[:12]} of study {suite.study.name}: {out}")
 
 
 @suites.command()
@@ -65,4 +65,4 @@ def score(
         name = re.sub(r"[^A-Za-z0-9_.-]+", "-", made.detector).strip("-.")[:80] or "submission"
         path = write_submission(made, out or Path(f"{name}{ENDING}"))
     rows = len(made.table.rows)
-    typer.echo(f"submission of {made.detector} to {made.suite}, {rows} score vectors: {path}")
+    say(f"submission of {made.detector} to {made.suite}, {rows} score vectors: {path}")

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 TRAINING = ("torch", "numpy")  # what networks are trained and asked with
 PRETRAINED = ("transformers",)  # what encoders of texts are built with
 SCORING = (*TRAINING, "scipy", "scikit-learn")  # what detectors compute with
+_ABSENT = "not installed"
 
 
 @cache
@@ -17,7 +18,7 @@ def installed(distribution: str) -> str:
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "not installed"
+        return _ABSENT
 
 
 def versions_of(distributions: Iterable[str]) -> dict[str, str]:
@@ -93,3 +94,15 @@ def mixed_versions(record: Mapping[str, object]) -> list[str]:
                 "installed one."
             )
     return sentences
+
+
+def earlier_versions(record: Mapping[str, object]) -> list[str]:
+    """What to say of a table whose results all come from another version than the installed one."""
+    made_from = record.get("made_from")
+    counted = made_from.get("versions") if isinstance(made_from, dict) else None
+    return [
+        f"all scores were computed with {library} {own}, but {installed(library)} is installed: "
+        "--strict-versions recomputes them"
+        for library, (own, *others) in sorted((counted or {}).items())
+        if not others and installed(library) not in (own, _ABSENT)
+    ]

@@ -13,12 +13,13 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from oodometer.clean_text import clean
 from oodometer.finding import CellOrigins, Finding
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES, READING_TITLE, tally
 from oodometer.reports.views import finding_views, names_in
-from oodometer.reports.words import clean, one_line
+from oodometer.reports.words import one_line
 
 if TYPE_CHECKING:
     from jinja2 import Template

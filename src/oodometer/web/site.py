@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import oodometer
 from oodometer import metrics
+from oodometer.clean_text import clean
 from oodometer.engine.plan.artefacts import Stage
 from oodometer.engine.stores import StoreError
 from oodometer.engine.upkeep.watch import RunnerReport, read_reports
@@ -20,7 +21,7 @@ from oodometer.errors import UserError
 from oodometer.reports.drawing import palette
 from oodometer.reports.drawing.figures import figure_rules
 from oodometer.reports.verdicts import BADGES
-from oodometer.reports.words import clean, one_line
+from oodometer.reports.words import one_line
 from oodometer.web import queries
 from oodometer.web.caching import Cache
 from oodometer.web.cards import Card

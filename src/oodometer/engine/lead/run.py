@@ -26,9 +26,10 @@ from oodometer.engine.plan.plan import Plan, RunPlan, fits_loss, plan
 from oodometer.engine.plan.searches import check_searches
 from oodometer.engine.plan.study_index import Outcome, find_finished, record_outcome, record_plan
 from oodometer.engine.plan.trainings import DataContent, TrainingPlan
-from oodometer.engine.stores import MemoryStore, Store
+from oodometer.engine.stores import DamagedError, MemoryStore, Store
 from oodometer.engine.upkeep.mending import drop_damaged, drop_incomplete, drop_other_versions
 from oodometer.engine.upkeep.watch import Progress
+from oodometer.engine.versions import earlier_versions
 from oodometer.engine.work.data import KEPT_BYTES, data_fields
 from oodometer.errors import UserError, describe, unknown
 from oodometer.lab.data.auxiliary import (
@@ -245,6 +246,7 @@ def run_study(
     contents, sizes = read_data_of(study)
     finished = None if strict_versions else find_finished(study, contents, store)
     if finished is not None:
+        _tell_versions(finished, store, tell)
         return finished
     check_device(settings.device, here=cluster is None)
     store.require_writable()
@@ -278,7 +280,14 @@ def run_study(
             )
     outcome = conclude(study, *collected, store)
     record_outcome(study, contents, outcome, planned, store)
+    _tell_versions(outcome, store, tell)
     return outcome
+
+
+def _tell_versions(outcome: Outcome, store: Store, tell: Callable[[str], None]) -> None:
+    with contextlib.suppress(DamagedError):
+        for sentence in earlier_versions(store.record("tables", outcome.table_key)):
+            tell(sentence)
 
 
 def costs_of(made: Plan, sizes: Mapping[str, DataSize]) -> dict[str, Cost]:
