@@ -344,7 +344,7 @@ def test_one_training_per_level_cannot_tell_the_level_from_training_again():
     assert claim.verdict == "undecided"
     assert claim.text.startswith("3 runs do not settle whether the level changes the best detector")
     text = "Changing only the level changes the best detector on 2 of 2 outlier sets; "
-    text += "without repeated runs this cannot be separated from retraining noise ("
+    text += "without repeated runs this may be chance ("
     assert text in claim.evidence
     text = "With another level another detector is best on both outlier sets, which retraining "
     assert finding.answer.startswith(f"{text}alone may explain. ")
