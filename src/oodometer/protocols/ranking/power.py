@@ -11,6 +11,7 @@ import numpy as np
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SHOWN, count, several
 from oodometer.stats.leaderboard import Pairwise, from_values
 from oodometer.stats.power import RunsNeeded, runs_needed
@@ -63,7 +64,8 @@ def _are_alike(field: Cases) -> bool:
     Not on the same folds or splits; and nobody finds as many other conditions.
     """
     is_free = not field.folds and not field.shared_levels()
-    return field.are_runs and not field.are_conditions and is_free
+    has_spread = len(field.names) >= FEWEST_FOR_T  # two runs do not show how far runs differ
+    return field.are_runs and not field.are_conditions and is_free and has_spread
 
 
 def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:

@@ -165,9 +165,16 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             without,
             needed,
             factors.flips,
+            is_trained_once=_is_one_run(field),
             is_second="runs" in table.frame.columns,
         ),
     )
+
+
+def _is_one_run(field: Cases) -> bool:
+    """Whether all values come from one training run, as far as the table says."""
+    is_one = field.unit in ("outlier set", "part") and len(field.cells.ids) == 1
+    return is_one and "spread" not in field.results.frame.columns
 
 
 def _require(ours: str, detectors: Sequence[str]) -> None:
