@@ -19,6 +19,7 @@ from oodometer.protocols import score_protocol
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
+from oodometer.stats.leaderboard import from_values, leaderboard
 
 MAIN = ("auroc", "means", "leaderboard")  # tables of the main scope
 TOLD = re.compile(r"(?P<pair>[^;]*): [+−]?[\d.]+(?: points)? \[(?P<low>[^,]+), (?P<high>[^\]]+)\], "
@@ -260,6 +261,27 @@ def test_three_seeds_of_eighteen_detectors_say_something():
 
 
 # ---- ours ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("detectors", "runs"), [(2, 3), (3, 4), (5, 3), (8, 10)])
+def test_a_declared_detector_is_judged_by_one_rule_wherever_it_stands(detectors, runs):
+    """Who is behind whom, in the leaderboard and in the comparisons declared in advance."""
+    rng = np.random.default_rng(0)
+    told = 0
+    for _ in range(60):
+        gaps = rng.choice([0.0, 0.02, 0.1]) * rng.random((detectors, 1))
+        values = 0.9 - gaps + 0.01 * rng.normal(size=(detectors, runs))
+        board = leaderboard(from_values(values, bounds=(0, 1)), declared=0)
+        for place, own in enumerate(board.ours):
+            ahead, behind = (own.p_value < 0.05 and sign * own.value > 0 for sign in (1, -1))
+            assert board.separated[place, board.declared] == ahead
+            assert board.separated[board.declared, place] == behind
+            told += own.p_value < 0.05
+        excluded = [own.high <= 0.0 for own in board.behind]
+        assert excluded[1:] == (~board.can_be_best[1:]).tolist()
+        small = [own.p_value < 0.05 for own in board.behind]
+        assert small[1:] == (~board.can_be_best[1:]).tolist()
+    assert told > 3
 
 
 def test_the_declared_detector_comes_first():

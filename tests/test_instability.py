@@ -344,10 +344,21 @@ def test_one_training_per_level_cannot_tell_the_level_from_training_again():
     assert claim.verdict == "undecided"
     assert claim.text.startswith("3 runs do not settle whether the level changes the best detector")
     text = "Changing only the level changes the best detector on 2 of 2 outlier sets; "
-    text += "without repeated runs this cannot be separated from retraining noise ("
+    text += "without repeated runs this may be chance ("
     assert text in claim.evidence
-    text = "With another level another detector is best on both outlier sets, which retraining "
-    assert finding.answer.startswith(f"{text}alone may explain. ")
+    text = "With another level another detector is best on both outlier sets, which may be chance: "
+    assert finding.answer.startswith(f"{text}there are too few repeated runs. ")
+
+
+def test_evaluations_are_not_counted_as_runs():
+    lines = [
+        {"detector": name, "id": "x", "ood": "far", "seed": seed, "epoch": epoch, "value": value}
+        for name, value in (("a", 0.9), ("b", 0.8))
+        for seed in range(4)
+        for epoch in (10, 20, 30)
+    ]
+    finding = instability_of(Results(pd.DataFrame(lines), ("seed", "epoch")), ["epoch"])
+    assert any("12 evaluations of 4 training runs" in text for _, text in claims(finding))
 
 
 def test_epochs_of_one_training_are_no_repeats():

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import spearmanr, ttest_1samp
 
 from oodometer.errors import UserError
+from oodometer.factors import Factor
 from oodometer.metrics import auroc
 from oodometer.protocols.label_noise.cases import noise_cases, of_scores
 from oodometer.protocols.label_noise.choices import find_choices
@@ -558,3 +559,41 @@ def test_boxes_hold_the_quartiles_of_all_detectors_and_training_runs():
     assert box["lower"] == pytest.approx(0.25 * medians[2] + 0.75 * medians[3])
     assert box["value"] == pytest.approx((medians[5] + medians[6]) / 2)
     assert box["upper"] == pytest.approx(0.75 * medians[8] + 0.25 * medians[9])
+
+
+def _seeded(rng, gap, seeds=3):
+    """Four detectors, each `gap` behind the one before, whatever the labels."""
+    lines = [
+        {"detector": f"d{d}", "id": "x", "ood": "far", "label_noise": labels, "seed": seed,
+         "value": 0.9 - gap * d + rng.normal(0, 0.01)}
+        for labels in ("none", "symmetric(rate=0.2)", "asymmetric(rate=0.2)")
+        for seed in range(seeds)
+        for d in range(4)
+    ]  # fmt: skip
+    factors = (Factor("label_noise"), Factor("seed", "repeat"))
+    return Results(pd.DataFrame(lines), factors, "auroc", True)
+
+
+def test_three_runs_decide_who_is_best_with_the_variance_that_detectors_share():
+    rng = np.random.default_rng(0)
+    best = "d0 has the highest median AUROC whatever the labels."
+    found = [
+        any(claim.text == best and claim.verdict == "holds" for claim in finding.claims)
+        for finding in (
+            label_noise_of({"auroc": _seeded(rng, 0.05)}, np.random.default_rng(0))
+            for _ in range(20)
+        )
+    ]
+    assert sum(found) > 12
+
+
+def test_equal_detectors_under_idle_noise_are_told_apart_on_one_page_in_twenty():
+    rng = np.random.default_rng(0)
+    wrong = sum(
+        any(claim.verdict != "undecided" for claim in finding.claims)
+        for finding in (
+            label_noise_of({"auroc": _seeded(rng, 0.0)}, np.random.default_rng(0))
+            for _ in range(60)
+        )
+    )
+    assert wrong <= 8

@@ -210,6 +210,27 @@ def is_fold(factor: Factor) -> bool:
     return factor.kind == "repeat" and TITLES.get(plain(factor.name), _OTHER).name == "fold"
 
 
+def shared_repeats(factors: Iterable[Factor]) -> tuple[str, ...]:
+    """Return the repeats whose levels several runs may have in common, beside other factors.
+
+    Runs on one fold or split have their data in common, and so may runs within any repeat but the
+    innermost. The same seed of two networks means nothing.
+
+    >>> shared_repeats([Factor("fold", "repeat"), Factor("seed", "repeat"), Factor("width")])
+    ('fold',)
+    >>> shared_repeats([Factor("model_seed", "repeat"), Factor("seed", "repeat")])
+    ()
+    """
+    given = tuple(factors)
+    innermost = innermost_repeat(given)
+    meanings = {name: TITLES.get(plain(name), _OTHER).name for name in names(given, "repeat")}
+    return tuple(
+        name
+        for name, meaning in meanings.items()
+        if meaning in ("fold", "split") or (name != innermost and meaning != "seed")
+    )
+
+
 def first_titled(factors: Iterable[str], titles: Iterable[str]) -> str | None:
     """Return the factor that has the first of these plain titles that any factor has.
 

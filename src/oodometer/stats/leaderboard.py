@@ -98,7 +98,8 @@ def leaderboard(
     once: its ends are min over j of (difference + q error), at least 0, and min over those j that
     can be the best of (difference - q error), at most 0. Its p-value is below 1 - level exactly
     where the high end is 0. `declared` (a row) is compared with each of the others, two-sided, for
-    k - 1; a first that is ahead of all by plain tests is ahead of, or behind, it as well.
+    k - 1, and its pairs are judged by that alone, so that nobody is behind it, or ahead of it, in
+    one place only; a first that is ahead of all by plain tests is ahead of, or behind, it as well.
 
     >>> found = leaderboard(from_values([[3.0, 3.1, 3.2], [1.1, 1.0, 1.2], [3.1, 3.0, 3.1]]))
     >>> found.order, found.letters, found.ranks
@@ -118,18 +119,24 @@ def leaderboard(
     others = max(1, count - 1)
     overall = min(1.0, count * others * float(single.min()))
     open_ = overall < 1.0 - level
-    separated = open_ & (others * single < 1.0 - level)
-    p_values = np.minimum(1.0, np.maximum(overall, others * single.min(axis=1)))
+    adjusted = np.maximum(overall, others * single)
+    shares = np.full_like(single, (1.0 - level) / others / (1.0 if open_ else count))
+    place = None if declared is None else int(np.flatnonzero(order == declared)[0])
+    if place is not None:  # a pair is judged by one rule, whoever of the two is looked at
+        for own in ((place, slice(None)), (slice(None), place)):
+            adjusted[own], shares[own] = 2.0 * others * single[own], 0.5 * (1.0 - level) / others
+        adjusted[place, place] = 1.0
+    separated = adjusted < 1.0 - level
+    p_values = np.minimum(1.0, adjusted.min(axis=1))
     if count > 1:  # the first is ahead of the nearest, and so of all
         nearest = 2.0 * float(single[1:, 0].max())
         separated[1:, 0] |= nearest < 1.0 - level
         p_values[1:] = np.minimum(p_values[1:], nearest)
-    reach = -_quantiles(df, (1.0 - level) / others / (1.0 if open_ else count)) * error
-    own = pairwise.intervals(level)
-    place = None if declared is None else int(np.flatnonzero(order == declared)[0])
+    reach = -_quantiles(df, shares) * error
+    means_alone = pairwise.intervals(level)
     return Leaderboard(
         order=tuple(order.tolist()),
-        means=tuple(own[row] for row in order),
+        means=tuple(means_alone[row] for row in order),
         behind=_behind(gaps, reach, separated, p_values),
         separated=separated,
         level=level,
@@ -139,11 +146,14 @@ def leaderboard(
     )
 
 
-def _quantiles(df: Floats, share: float) -> Floats:
+def _quantiles(df: Floats, shares: Floats) -> Floats:
     """Quantiles of Student's t, each computed once: pairs often share degrees of freedom."""
-    known, places = np.unique(df, return_inverse=True)
-    quantiles = np.asarray(stdtrit(known, share), dtype=np.float64)
-    return quantiles[places.reshape(df.shape)]
+    quantiles = np.empty_like(df)
+    for share in np.unique(shares):
+        own = shares == share
+        known, places = np.unique(df[own], return_inverse=True)
+        quantiles[own] = stdtrit(known, share)[places]
+    return quantiles
 
 
 def _behind(

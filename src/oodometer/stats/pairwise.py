@@ -98,6 +98,29 @@ def over_folds(pairwise: Pairwise, cases: int, folds: int) -> Pairwise:
     return pairwise._replace(error=pairwise.error * math.sqrt(1.0 + cases / (folds - 1)))
 
 
+def more_careful(runs: Pairwise, levels: Pairwise, name: str, many: int) -> Pairwise:
+    """Compare runs that share the levels of a repeat, such as splits, as the levels allow.
+
+    Runs with the same split may differ less than those with another one, or not. So the larger
+    error counts, that over runs or that over the means of the levels, on the fewer degrees of
+    freedom; an interval is as wide as the wider one. Two levels (`many`) decide no more than
+    two runs do: nothing.
+    """
+
+    def intervals(level: float) -> tuple[Estimate, ...]:
+        pairs = zip(runs.intervals(level), levels.intervals(level), strict=True)
+        return tuple(Estimate(a.value, min(a.low, b.low), max(a.high, b.high)) for a, b in pairs)
+
+    return Pairwise(
+        runs.means,
+        np.maximum(runs.error, levels.error if many >= FEWEST_RUNS else math.inf),
+        np.minimum(runs.df, levels.df),
+        f"{runs.method} Runs share the levels of {name}: errors are no smaller than those between "
+        "its levels, on no more degrees of freedom.",
+        intervals,
+    )
+
+
 def own_over_cases(values: Floats) -> Shared:
     """Variances over the columns of (k, n) of all differences, each its own."""
     variances = pair_variances(values)

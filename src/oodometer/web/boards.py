@@ -140,7 +140,7 @@ def _means(
         field = None
     if field is None:
         return means, ""
-    intervals = compare_values(field, field.values, over_runs=field.are_runs).intervals(LEVEL)
+    intervals = compare_values(field, field.values).intervals(LEVEL)
     for name, mean in zip(field.detectors, intervals, strict=True):
         means[name] = turned(mean, field.sign)
     return means, field.scope

@@ -22,7 +22,7 @@ from oodometer.finding import (
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases, cases_of
 from oodometer.protocols.common.differences import compare_values
-from oodometer.protocols.common.words import LEVEL, count, listing
+from oodometer.protocols.common.words import LEVEL, count, listing, several
 from oodometer.results import Results
 from oodometer.stats.agreement import tau_b
 from oodometer.stats.leaderboard import Leaderboard, leaderboard
@@ -52,8 +52,8 @@ def metric_agreement(tables: Sequence[Results]) -> Finding:
         series=(_map(fields, common),),
         caveats=(
             "Means over all that every detector has. Who is first holds, or flips, if the leads by "
-            f"both metrics are significant ({fields[0].case}s, multiple comparisons with the "
-            "best); Kendall's tau measures how far the whole orders agree in this table.",
+            f"both metrics are significant ({several(fields[0].case)}, multiple comparisons with "
+            "the best); Kendall's tau measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
         answer=_answer([one for one in found if one.standings]),
@@ -118,7 +118,7 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str]) -> _Agreemen
     standings = []
     for metric, field in fields.items():
         rows = [field.detectors.index(name) for name in detectors]
-        compared = compare_values(field, field.values[rows], over_runs=field.are_runs)
+        compared = compare_values(field, field.values[rows])
         board = leaderboard(compared, level=LEVEL)
         ranked = tuple(detectors[row] for row in board.order)
         standings.append(_Standing(metric, ranked, board))

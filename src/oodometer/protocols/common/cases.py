@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,7 @@ from oodometer.errors import UserError
 from oodometer.factors import Factor, is_fold, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
-from oodometer.protocols.common.training_runs import TrainingRuns
+from oodometer.protocols.common.training_runs import TrainingRuns, shared_levels, without_repeats
 from oodometer.protocols.common.words import several
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
@@ -77,6 +78,11 @@ class Cases:
         return self.unit == "run"
 
     @property
+    def are_conditions(self) -> bool:
+        """Whether each training run is a condition of its own: no two were trained alike."""
+        return self.are_runs and bool(without_repeats(self.factors))
+
+    @property
     def folds(self) -> int:
         """How many folds of a cross-validation the runs are; 0 if they are none."""
         named = [factor.name for factor in self.factors if is_fold(factor)]
@@ -133,6 +139,11 @@ class Cases:
         runs = self.run_levels
         return tuple(runs[own[0]] for own in self.training_runs.members) if runs else ()
 
+    def shared_levels(self, runs: Sequence[int] | None = None) -> dict[str, NDArray[np.intp]]:
+        """The level of each training run, or of some, in each repeat that several runs share."""
+        own = self.levels if runs is None else [self.levels[run] for run in runs]
+        return shared_levels(own, self.factors)
+
     @cached_property
     def sets(self) -> Mapping[str, Floats]:
         """Outlier set -> (detectors, its training runs)."""
@@ -153,7 +164,16 @@ class Cases:
         """The word for a case."""
         if self.unit == "part":
             return " and ".join(names(self.factors, "part"))
+        if self.are_conditions:
+            return _condition_word(names(self.factors, "condition"))
         return self.unit if self.unit != "outlier set" else self.set_word
+
+    @property
+    def preposition(self) -> str:
+        """What stands before cases."""
+        if self.are_conditions:
+            return "under"
+        return "in" if self.are_runs else "on"
 
     @property
     def set_word(self) -> str:
@@ -165,8 +185,8 @@ class Cases:
         """What conclusions are about: ends a sentence."""
         if not self.are_runs:
             return f"on other {several(self.case)} like these"
-        if not names(self.factors, "repeat"):  # no two runs were trained alike
-            return f"under another {' or '.join(names(self.factors, 'condition'))} like these"
+        if self.are_conditions:
+            return without_repeats(self.factors)
         where = " on these data sets" * (len(self.cells.ids) > 1)
         where += " under these conditions" * bool(names(self.factors, "condition"))
         return f"after retraining{where}"
@@ -180,6 +200,17 @@ class Cases:
         """Values of a detector, turned so that higher is better."""
         values: Floats = self.sign * self.values[row]
         return values
+
+
+def _condition_word(conditions: Sequence[str]) -> str:
+    """The word for a condition: the title of its column, if that is a noun with a plural.
+
+    >>> _condition_word(["corruption"]), _condition_word(["lr"]), _condition_word(["lr", "width"])
+    ('corruption', 'condition', 'condition')
+    """
+    if len(conditions) == 1 and re.fullmatch(r"(?i)[a-z]{4,}[a-rt-z]", conditions[0]):
+        return conditions[0].lower()
+    return "condition"
 
 
 def _over_outlier_sets(cells: Cells) -> Cells:

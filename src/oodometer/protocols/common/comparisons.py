@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 
 # What is added to the claim that the winner changes.
 NOT_SIGNIFICANT = ", which is not significant"
-NO_REPEATS = "; without repeated runs this cannot be separated from retraining noise"
+NO_REPEATS = "; without repeated runs this may be chance"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,11 +11,12 @@ from oodometer.finding import Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.training_runs import mean_by_level
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, hundredths, points
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, Name, adjusted, holm
 from oodometer.stats.paired import sign_flip_test, t_test
-from oodometer.stats.pairwise import Pairwise, from_values, over_folds
+from oodometer.stats.pairwise import Pairwise, from_values, more_careful, over_folds
 from oodometer.stats.summary import UNBOUNDED
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
@@ -100,17 +101,24 @@ def has_shares(results: Results) -> bool:
     return results.is_share and bool(results.frame["value"].between(0.0, 1.0).all())
 
 
-def compare_values(field: Cases, values: Floats, *, over_runs: bool) -> Pairwise:
+def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = None) -> Pairwise:
     """Means of values (detectors x cases) of a results table, higher is better, and their errors.
 
-    `over_runs`: cases are training runs, whose noise detectors share.
+    Variances are shared over training runs, whose noise detectors share, and not over other cases.
+    `runs` says of which runs the values are, if not of all.
     """
     bounds = UNBOUNDED
     if has_shares(field.results):
         bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
-    pairwise = from_values(field.sign * values, bounds=bounds, shared=over_runs)
-    if over_runs and field.folds > 1:
-        pairwise = over_folds(pairwise, values.shape[1], field.folds)
+
+    def compared(own: Floats) -> Pairwise:
+        pairwise = from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
+        return over_folds(pairwise, own.shape[1], field.folds) if field.folds > 1 else pairwise
+
+    pairwise = compared(values)
+    for name, levels in field.shared_levels(runs).items():
+        means = mean_by_level(values, levels)
+        pairwise = more_careful(pairwise, compared(means), name, means.shape[1])
     if values.shape[1] >= FEWEST_FOR_T:
         return pairwise
     bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())

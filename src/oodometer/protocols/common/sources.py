@@ -36,6 +36,16 @@ def sources_of(
     }
 
 
+def sources_at(sources: Sources, own: Sequence[int]) -> Sources:
+    """The first training runs with the same scores, among some training runs only.
+
+    >>> sources_at((0, 1, 0, 3), [1, 2, 3]), sources_at((0, 0, 0, 3), [1, 2])
+    ((0, 1, 2), (0, 0))
+    """
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(sources[run], place) for place, run in enumerate(own))
+
+
 def _first_same(
     by_run: Mapping[str, _Rows], runs: Sequence[str], training_runs: TrainingRuns, id_set: str
 ) -> Sources:

@@ -35,13 +35,12 @@ def _order(effect: FactorEffect) -> str:
         return f"{text}; {pairs} change places." if order.pairs > 1 else f"{text}."
     if order.winners:
         why = "is not significant" if len(order.parts) == 1 else "is not significant on any of them"
-        why = "retraining alone may explain" if doubt == NO_REPEATS else why
+        why = "may be chance: there are too few repeated runs" if doubt == NO_REPEATS else why
         return f"With another {factor} another detector is best{order.where}, which {why}."
     best = f"leaves {order.best} the best" if order.best else "leaves the best detector the best"
     text = f"Another {factor} {best}{on_mean(order.parts)}"
     if verdict == "undecided":
-        runs = count(order.parts[0].runs, "run")
-        few = f", but {runs} are too few to say that it always does"
+        few = f", but {order.parts[0].tried} are too few to say that it always does"
         return f"{text} here{doubt or few}."
     return f"{text}, but reverses {pairs}." if order.of_pairs[0] == "flips" else f"{text}."
 

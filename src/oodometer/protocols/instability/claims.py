@@ -207,7 +207,7 @@ def _claim_nothing_changes(order: OrderChange) -> Claim | None:
     return Claim(
         f"Changing only the {factor} changes neither the best detector nor the order of any of "
         f"{count(order.pairs, 'pair')}{on_mean(order.parts)} in these "
-        f"{count(order.parts[0].runs, 'run')}, which are too few to say that it never does.",
+        f"{order.parts[0].tried}, which are too few to say that it never does.",
         "undecided",
         _extent(order.parts),
         leaves_open=_order_of(factor),
@@ -215,7 +215,7 @@ def _claim_nothing_changes(order: OrderChange) -> Claim | None:
 
 
 def _extent(parts: Sequence[Spread]) -> str:
-    return f"{_sets(parts)}, {count(parts[0].runs, 'run')}" + " on each" * (not parts[0].is_mean)
+    return f"{_sets(parts)}, {parts[0].tried}" + " on each" * (not parts[0].is_mean)
 
 
 def _claim_winner(order: OrderChange) -> Claim:
@@ -225,7 +225,7 @@ def _claim_winner(order: OrderChange) -> Claim:
     if not order.winners:
         text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}"
         if verdict == "undecided":
-            text += doubt or f", but {count(parts[0].runs, 'run')} are too few to be sure"
+            text += doubt or f", but {parts[0].tried} are too few to be sure"
         return Claim(f"{text}.", verdict, _extent(parts), leaves_open=_order_of(factor))
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"

@@ -89,7 +89,7 @@ def instability_of(
     elif not shown:
         shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
     effects = [FactorEffect(parts, overall.get(factor, parts)) for factor, parts in moved.items()]
-    tried = count(max(part.runs for part in _parts(moved)), "run")
+    tried = max(_parts(moved), key=lambda part: part.runs).tried
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",

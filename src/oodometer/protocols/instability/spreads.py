@@ -22,6 +22,7 @@ from oodometer.protocols.common.cells import (
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.training_runs import independent_changes
+from oodometer.protocols.common.words import count
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance
 from oodometer.stats.paired import one_sided_p_values
@@ -61,6 +62,13 @@ class Spread:
     def training_runs(self) -> int:
         """How many training runs are evaluated."""
         return len(np.unique(self.trained))
+
+    @property
+    def tried(self) -> str:
+        """What conclusions rest on: evaluations of one training run are not several runs."""
+        if self.training_runs == self.runs:
+            return count(self.runs, "run")
+        return f"{count(self.runs, 'evaluation')} of {count(self.training_runs, 'training run')}"
 
     @property
     def is_condition(self) -> bool:

@@ -15,6 +15,7 @@ from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells, cells_of, mean_of_known
+from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.label_noise.labels import (
     Labels,
@@ -27,6 +28,7 @@ from oodometer.protocols.label_noise.labels import (
 )
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
+from oodometer.stats.pairwise import Pairwise, from_values
 
 QUESTIONS = {
     "auroc": "ID against OOD",
@@ -189,6 +191,16 @@ class NoiseCases:
         """Values of two detectors in the same cases at one level of the noise."""
         first, second = (self._runs_at(detector, level, question) for detector in (one, other))
         return self._pairs(first, second, self.others)
+
+    def shared_at(self, level: str) -> Pairwise | None:
+        """Compare all detectors at one level by variances that they share, if all have all runs."""
+        runs = {tuple(self._runs_at(name, level)) for name in self.detectors}
+        if self.are_data_sets or len(runs) > 1:
+            return None
+        values = np.array([self.at(name, level) for name in self.detectors])
+        if values.shape[1] < FEWEST_FOR_T:
+            return None
+        return from_values(values, bounds=(0.0, 1.0))
 
     def chosen(
         self, detector: str, factor: str, one: str, other: str, levels: Sequence[str]

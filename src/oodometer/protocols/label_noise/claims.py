@@ -45,6 +45,7 @@ from oodometer.protocols.label_noise.errors import ask_accuracy, ask_errors, ask
 from oodometer.protocols.label_noise.labels import Labels
 from oodometer.stats.comparison import Difference
 from oodometer.stats.order import THRESHOLD
+from oodometer.stats.pairwise import difference as difference_of
 
 Orders = Mapping[tuple[str, str], float]  # level, detector -> almost stochastic order of clean
 Kinds = tuple[str, str]  # of noise
@@ -261,7 +262,11 @@ def _alike(one: Labels, other: Labels) -> bool:
 
 
 def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
-    """Is the best detector the same at every level?"""
+    """Is the best detector the same at every level?
+
+    Where all detectors have all training runs of a level, these decide with the variance that
+    detectors share, as in the order itself: three may suffice.
+    """
     places = {
         level: {
             name: -float(values.mean())
@@ -274,8 +279,14 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
     if len(places) < 2:
         return []
     many = number_of_pairs(places) * families
+    shared = {level: cases.shared_at(level) for level in places}
 
     def compare(level: str, other: str, first: str) -> Difference:
+        pairwise = shared[level]
+        if pairwise is not None:
+            return difference_of(
+                pairwise, *(cases.detectors.index(name) for name in (other, first))
+            )
         return compared(*cases.versus(other, first, level), many, rng)
 
     return about_comparisons(compare_all(places, compare), _tell_winner, say_winner)

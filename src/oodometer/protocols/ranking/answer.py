@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from oodometer.finding import Claim
-from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, count, listing
+from oodometer.protocols.common.words import SHOWN, SIGNIFICANT, listing, several
 from oodometer.protocols.ranking.power import in_short
 from oodometer.protocols.ranking.sets import (
     OnSets,
@@ -42,8 +42,6 @@ def answer(
             f"{_best(contest)} {contest.subject.metric}, but a single value of each detector "
             "cannot say how certain that is."
         )
-    cases = contest.values.shape[1]
-    tried = count(cases, contest.case) if cases > 1 else "these test samples"
     beaten, lost = farthest_ahead(on_sets, significant=True), lost_sets(contest)
     if lost and len(lost) == len(contest.on_sets):
         sets = {1: "", 2: " on either set"}.get(len(lost), f" on any of {len(lost)} sets")
@@ -53,9 +51,9 @@ def answer(
         *(_declared(contest.ours, contest.main) if contest.ours else ()),
         _too_few(contest)
         if contest.is_undecidable
-        else _scoped(contest.main, tried, is_second, rests_on_one=bool(without.sure)),
+        else _scoped(contest.main, contest.tried, is_second, rests_on_one=bool(without.sure)),
         *(claim.text for claim in flips[:_WINNERS]),
-        *filter(None, [in_short(needed, contest.leader, contest.main.tied) if not flips else ""]),
+        *([] if flips else in_short(needed, contest.leader, contest.main.tied, contest.case)),
         *_on_lost(list(lost), contest.set_word),
         *_by_winner(
             {name: winner for name, winner in beaten.items() if name not in lost},
@@ -79,8 +77,8 @@ def _best(contest: Contest) -> str:
 def _too_few(contest: Contest) -> str:
     """Two cases decide nothing: that no detector stands out would say too much."""
     return (
-        f"{_best(contest)} mean {contest.subject.metric}, but two {contest.case}s are too few to "
-        "say which detector is best."
+        f"{_best(contest)} mean {contest.subject.metric}, but two {several(contest.case)} are too "
+        "few to say which detector is best."
     )
 
 

@@ -19,6 +19,7 @@ from oodometer.protocols.common.words import (
     p_equals,
     points,
     points_and_p,
+    several,
     together,
 )
 from oodometer.protocols.ranking.standing import Contest, Standing, Subject
@@ -162,7 +163,7 @@ def _why(contest: Contest) -> str:
     low, high = (_size(float(end), main) for end in (gaps.min(), gaps.max()))
     return (
         f"; the lead is decided {sure[0].scope}, but it varies: over {main.tied[0]} it is {low} to "
-        f"{high} in single {contest.case}s"
+        f"{high} in single {several(contest.case)}"
     )
 
 
@@ -228,7 +229,8 @@ def _without_comparison(contest: Contest) -> Claim:
 def first_claims(contest: Contest) -> list[Claim]:
     """In how many single cases does the leader rank first, and would it beat the next in another?
 
-    One value on each set cannot separate the set from chance: there nothing is unstable.
+    One value on each set, or under each condition, cannot separate that from chance: there nothing
+    is unstable.
     """
     if len(contest.detectors) == 1 or contest.main is None or contest.values.shape[1] < 2:
         return []
@@ -245,7 +247,7 @@ def first_claims(contest: Contest) -> list[Claim]:
         text += f"; {listing([*others[:SHOWN], more] if len(others) > SHOWN else others)}"
     decided = contest.is_decided and not shared.any()
     verdict = never_otherwise(int((~leads).sum()), cases, decided=decided)
-    if verdict == "flips" and contest.preposition == "on":
+    if verdict == "flips" and contest.preposition != "in":
         verdict = "undecided"
     # The rival is whoever is first most often instead, or else has the next best mean.
     rival = often[0] if often else contest.detectors[1]

@@ -23,7 +23,7 @@ from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
 from oodometer.protocols.common.words import in_all, listing, never_otherwise
 from oodometer.stats.comparison import Difference
-from oodometer.stats.pairwise import Pairwise, Sources, difference, from_scores
+from oodometer.stats.pairwise import Pairwise, difference
 from oodometer.stats.ranks import rank_matrix
 
 MOST_CLAIMS = 2  # about single factors of a results table; more become one sentence
@@ -74,14 +74,7 @@ def score_factor_claims(field: ScoreCases, decided: bool) -> FactorClaims:
     values = {
         place: {name: value(name, own) for name in field.detectors} for place, own in places.items()
     }
-    by_place = {
-        place: from_scores(
-            [field.at(name, own) for name in field.detectors],
-            retraining=True,
-            sources=[_sources_at(field.sources[name], own) for name in field.detectors],
-        )
-        for place, own in places.items()
-    }
+    by_place = {place: field.compared_at(own) for place, own in places.items()}
     by_level = _by_factor(field.factors, by_place, field.detectors, values)
     winners = field.run_order.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
@@ -103,7 +96,7 @@ def value_factor_claims(field: Cases, decided: bool) -> FactorClaims:
         for place, own in places.items()
     }
     by_place = {
-        place: compare_values(field, field.values[:, own], over_runs=True)
+        place: compare_values(field, field.values[:, own], runs=own)
         for place, own in places.items()
     }
     by_level = _by_factor(field.factors, by_place, field.detectors, values)
@@ -111,9 +104,9 @@ def value_factor_claims(field: Cases, decided: bool) -> FactorClaims:
     winners = ranks.argmin(axis=0).tolist()
     changes = _changes(runs, winners, field.factors, by_level)
     lasts = decided or _is_decided_everywhere(by_level)
-    claims = _claims(changes, lasts, "run")
+    claims = _claims(changes, lasts, field.case)
     if len(changes) > MOST_CLAIMS:
-        claims = [_joint_claim(changes, lasts, "run")]
+        claims = [_joint_claim(changes, lasts, field.case)]
     return FactorClaims(flip_claims(by_level), claims)
 
 
@@ -143,16 +136,6 @@ def _conditions(
             if factor in levels:
                 found.setdefault(_Condition(factor, str(levels[factor])), []).append(place)
     return {condition: own for condition, own in found.items() if len(own) >= fewest}
-
-
-def _sources_at(sources: Sources, own: Sequence[int]) -> Sources:
-    """The same of some training runs only.
-
-    >>> _sources_at((0, 1, 0, 3), [1, 2, 3]), _sources_at((0, 0, 0, 3), [1, 2])
-    ((0, 1, 2), (0, 0))
-    """
-    first: dict[int, int] = {}
-    return tuple(first.setdefault(sources[run], place) for place, run in enumerate(own))
 
 
 def _by_factor(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from oodometer.factors import names
 from oodometer.protocols.common.cases import Cases
@@ -47,6 +50,7 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
+    caveats += _about_shared(runs, field.shared_levels)
     caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
@@ -111,7 +115,7 @@ def value_facts(field: Cases, ours: str) -> tuple[tuple[str, str], ...]:
         "metric": field.metric,
         "detectors": _of(len(field.detectors), len(field.detectors) + len(field.left_out)),
         **({"data sets": str(len(field.cells.ids))} if field.unit == "data set" else {}),
-        "runs": str(len(field.training_runs)),
+        several(field.case if field.are_runs else "run"): str(len(field.training_runs)),
     }
     outliers = {pair.ood for pair in field.cells.pairs} - {""}
     if outliers:
@@ -134,19 +138,25 @@ def _about_cases(field: Cases) -> list[str]:
         ]
     if not field.are_runs:
         return [
-            f"There is only {one_of(field)}: the {field.case}s are the cases. Conclusions are "
-            f"about other {several(field.case)} like these, not about retraining."
+            f"There is only {one_of(field)}: the {several(field.case)} are the cases. Conclusions "
+            f"are about other {several(field.case)} like these, not about retraining."
         ]
     caveats = [
-        f"Each run is one case: a detector's value is its mean over the run's {field.set_word}s. "
-        "Intervals and tests are about further runs drawn like these."
+        f"Each {field.case} is one case: a detector's value is its mean over the {field.case}'s "
+        f"{field.set_word}s. Intervals and tests are about further {several(field.case)} drawn "
+        "like these."
     ]
-    if conditions := names(field.factors, "condition"):
+    if field.are_conditions:
+        caveats.append(
+            f"No run was repeated: what another {listing(names(field.factors, 'condition'), 'or')} "
+            "changes may be chance."
+        )
+    elif conditions := names(field.factors, "condition"):
         caveats.append(
             f"Conclusions are about the levels of {listing(conditions)} in this table, which count "
             "as many times as they have runs, and not about other levels."
         )
-    if len(field.names) < FEW_RUNS:
+    if len(field.names) < FEW_RUNS and not field.are_conditions:
         caveats.append(UNSEEN)
     if field.folds > 1:
         caveats.append(
@@ -154,14 +164,26 @@ def _about_cases(field: Cases) -> list[str]:
             "differences in the order are enlarged for that (Nadeau & Bengio 2003); intervals of "
             "single means and other tests are not."
         )
+    caveats += _about_shared(len(field.names), field.shared_levels())
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:
         caveats.append(
-            f"{count(field.unbalanced, 'cell')} (run and outlier set) were left out, so that all "
-            "runs are compared on the same sets."
+            f"{count(field.unbalanced, 'cell')} ({field.case} and {field.set_word}) were left out, "
+            f"so that all {several(field.case)} are compared on the same sets."
         )
     return caveats
+
+
+def _about_shared(runs: int, shared: Mapping[str, NDArray[np.intp]]) -> list[str]:
+    """Say that runs are not independent, and on what conclusions rest instead."""
+    return [
+        f"The {runs} training runs share {levels.max() + 1} levels of {name}, and runs with the "
+        "same level may be alike: differences in the order must stand out from the variation "
+        f"between levels, too, so that conclusions rest on {levels.max() + 1} levels of {name} "
+        f"rather than on {runs} runs."
+        for name, levels in shared.items()
+    ]
 
 
 def re_evaluations_caveat(runs: int, training_runs: int) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 
 from oodometer.finding import Claim
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.words import LEVEL, SHOWN, count
+from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.words import LEVEL, SHOWN, count, several
 from oodometer.stats.leaderboard import Pairwise, from_values
 from oodometer.stats.power import RunsNeeded, runs_needed
 
@@ -51,10 +52,20 @@ class _Observed:
 
 def runs_for_best(field: Cases, tied: Sequence[str]) -> dict[str, RunsNeeded]:
     """How many runs would separate the best from those that are tied with it, the nearest first."""
-    if not field.are_runs or not tied:
+    if not tied or not _are_alike(field):
         return {}
     observed = _Observed(field)
     return {n: d for n, d in _of_best(observed, tied).items() if observed.is_open(d)}
+
+
+def _are_alike(field: Cases) -> bool:
+    """Whether further runs can be trained that are independent of these and like them.
+
+    Not on the same folds or splits; and nobody finds as many other conditions.
+    """
+    is_free = not field.folds and not field.shared_levels()
+    has_spread = len(field.names) >= FEWEST_FOR_T  # two runs do not show how far runs differ
+    return field.are_runs and not field.are_conditions and is_free and has_spread
 
 
 def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:
@@ -63,12 +74,14 @@ def power_claims(field: Cases, found: Mapping[str, RunsNeeded]) -> list[Claim]:
         return []
     first, *others = found
     best = field.detectors[0]
-    now = f"{count(len(field.names), 'run')} so far"
+    now = f"{count(len(field.names), field.case)} so far"
     if found[first].runs is None and not found[first].spread:
-        text = f"No number of runs would separate {best} from {first}: they agree in every run."
+        text = f"No number of {several(field.case)} would separate {best} from {first}: they agree "
+        text += f"{field.preposition} every {field.case}."
         return [Claim(text, "undecided", now)]
-    parts = [f"Separating {best} from {first} would take {_said(found[first])} like these"]
-    parts += [f"from {name} {_said(found[name])}" for name in others if found[name].spread]
+    word = field.case
+    parts = [f"Separating {best} from {first} would take {_said(found[first], word)} like these"]
+    parts += [f"from {name} {_said(found[name], word)}" for name in others if found[name].spread]
     evidence = f"{now}; for {100 * POWER:.0f}% power at the observed difference and spread"
     if found[first].low:
         evidence += f", 95% confidence interval for {first} {_range(found[first])}"
@@ -99,33 +112,35 @@ def _length(needed: RunsNeeded) -> float:
 
 def runs_for_ours(field: Cases, ours: str) -> dict[str, str]:
     """How many runs would separate a detector from each of the others."""
-    if not ours or not field.are_runs:
+    if not ours or not _are_alike(field):
         return {}
     observed, others = _Observed(field), [name for name in field.detectors if name != ours]
     found = {name: observed.needed(ours, name, many=len(others)) for name in others}
     return {
-        name: f"would take {_said(needed)}"
+        name: f"would take {_said(needed, field.case)}"
         for name, needed in found.items()
         if needed.spread and observed.is_open(needed)
     }
 
 
-def in_short(found: Mapping[str, RunsNeeded], best: str, tied: Sequence[str]) -> str:
+def in_short(
+    found: Mapping[str, RunsNeeded], best: str, tied: Sequence[str], case: str
+) -> list[str]:
     """Say how many runs would separate the best from the nearest of the others, if it is known."""
     if not found:
-        return ""
+        return []
     name, needed = next(iter(found.items()))
     if needed.runs is None or not needed.spread:
-        return ""
+        return []
     pair = "them" if len(tied) == 1 else f"{best} from {name}"
-    return f"Separating {pair} would take {_said(needed)} like these."
+    return [f"Separating {pair} would take {_said(needed, case)} like these."]
 
 
-def _said(needed: RunsNeeded) -> str:
+def _said(needed: RunsNeeded, case: str) -> str:
     """Say about how many: a few runs tell their number to two digits at best."""
     if needed.runs is None or needed.runs > _MOST:
-        return f"more than {_MOST:,} runs"
-    return f"about {float(f'{needed.runs:.2g}'):.0f} runs"
+        return f"more than {_MOST:,} {several(case)}"
+    return f"about {float(f'{needed.runs:.2g}'):.0f} {several(case)}"
 
 
 def _range(needed: RunsNeeded) -> str:

@@ -12,7 +12,7 @@ from oodometer.protocols.common.cases import Cases, cases_of, scopes_of
 from oodometer.protocols.common.differences import has_shares
 from oodometer.protocols.common.score_cases import ScoreCases, score_cases
 from oodometer.protocols.common.sources import with_fewer_cases
-from oodometer.protocols.common.words import count, missing_lines
+from oodometer.protocols.common.words import missing_lines
 from oodometer.protocols.ranking import notes, score_views, value_views
 from oodometer.protocols.ranking.answer import answer
 from oodometer.protocols.ranking.claims import first_claims, order_claims, retraining_claim
@@ -165,9 +165,16 @@ def ranking_of(table: Results, rng: np.random.Generator, ours: str = "") -> Find
             without,
             needed,
             factors.flips,
+            is_trained_once=_is_one_run(field),
             is_second="runs" in table.frame.columns,
         ),
     )
+
+
+def _is_one_run(field: Cases) -> bool:
+    """Whether all values come from one training run, as far as the table says."""
+    is_one = field.unit in ("outlier set", "part") and len(field.cells.ids) == 1
+    return is_one and "spread" not in field.results.frame.columns
 
 
 def _require(ours: str, detectors: Sequence[str]) -> None:
@@ -177,8 +184,8 @@ def _require(ours: str, detectors: Sequence[str]) -> None:
 
 def _folded(contest: Contest, *claims: Claim) -> tuple[Claim, ...]:
     """Tell as one what the cases leave open."""
-    cases = contest.values.shape[1]
-    return folded(claims, count(cases, contest.case) if cases > 1 else "These test samples", 3)
+    tried = contest.tried
+    return folded(claims, f"{tried[0].upper()}{tried[1:]}", 3)
 
 
 def _tied(contest: Contest) -> tuple[str, ...]:

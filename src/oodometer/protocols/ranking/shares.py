@@ -18,6 +18,7 @@ from oodometer.protocols.common.words import (
     hundredths,
     listing,
     number,
+    several,
 )
 from oodometer.stats.crossed import crossed_shares
 from oodometer.stats.variance import (
@@ -120,17 +121,17 @@ def set_share_claims(field: Cases) -> list[Claim]:
     found = crossed_shares(np.array(own).T, level=LEVEL)
     if found is None:
         return []
-    named = {f"the {field.set_word}": found[0], "the run": found[1], BOTH: found[2]}
+    named = {f"the {field.set_word}": found[0], f"the {field.case}": found[1], BOTH: found[2]}
     first, second, third = sorted(named, key=lambda name: -named[name].value)
     share, low, high = named[first]
     text = (
-        f"Of the variance of {field.detectors[0]}'s {field.metric} over runs and "
+        f"Of the variance of {field.detectors[0]}'s {field.metric} over {several(field.case)} and "
         f"{field.set_word}s, {first} explains {share:.0%}, {second} {named[second].value:.0%}, "
         f"{third} {named[third].value:.0%}."
     )
     evidence = (
-        f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other runs and these "
-        "sets"
+        f"95% confidence interval of the first {low:.0%} to {high:.0%}, for other "
+        f"{several(field.case)} and these sets"
     )
     decided = low > HALF and first != BOTH  # which includes chance
     return [Claim(text, "holds" if decided else "undecided", evidence)]
@@ -181,7 +182,7 @@ def share_claims(
     lows = [effect.low for found in named.values() for _, effect in found if effect.low is not None]
     return [
         Claim(
-            f"Over the runs, {'; '.join(parts)}.",
+            f"Over the {several(field.case)}, {'; '.join(parts)}.",
             "holds",
             f"the lower ends of these shares are at least {min(lows):.0%}, by {100 * level:.3g}% "
             f"intervals that allow for all {len(shares)} detectors; see the table of shares",

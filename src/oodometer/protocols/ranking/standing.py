@@ -10,19 +10,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
 from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values, has_shares
 from oodometer.protocols.common.score_cases import ScoreCases
-from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, points_and_p
+from oodometer.protocols.common.training_runs import without_repeats
+from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, count, listing, points_and_p
 from oodometer.stats.averaging import average_over_sets
 from oodometer.stats.comparison import Difference
 from oodometer.stats.leaderboard import (
     Leaderboard,
     Pairwise,
-    from_scores,
     leaderboard,
 )
 from oodometer.stats.pairwise import difference
@@ -149,6 +150,16 @@ class Contest:
     set_means: Mapping[str, Floats]  # mean of each detector on each set
     on_sets: Mapping[str, Pairwise]  # the same, where sets have a spread of their own
     without: Callable[[str], Pairwise]  # the main scope, one set left out
+    shared: Mapping[str, NDArray[np.intp]]  # repeats whose levels several runs have in common
+
+    @property
+    def tried(self) -> str:
+        """What conclusions rest on: how many cases, and how many levels these share."""
+        cases = self.values.shape[1]
+        if cases == 1:
+            return "these test samples"
+        levels = [f"{own.max() + 1} levels of {name}" for name, own in self.shared.items()]
+        return count(cases, self.case) + (f" on {listing(levels)}" if levels else "")
 
     @property
     def leader(self) -> str:
@@ -209,26 +220,23 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
     left_out = [*field.unranked, *field.table.fitted_on_outliers]
     subject = Subject("AUROC", over, is_whole=not left_out)
 
-    sources = [field.sources[name] for name in names]
-
     def standing(scope: str, *, retraining: bool) -> Standing:
         placed = [field.overall[name] for name in names]
-        compared = from_scores(placed, retraining=retraining, sources=sources)
+        compared = field.compared(placed, retraining=retraining)
         return standing_of(names, compared, scope, subject, ours)
 
     def without(gone: str) -> Pairwise:
         rest = [ood for ood in sets if ood != gone]
         placed = [average_over_sets([field.placements[name, s] for s in rest]) for name in names]
-        return from_scores(placed, retraining=many, sources=sources)
+        return field.compared(placed, retraining=many)
 
     models = f"on these {runs} models" if many else "on this model"
     standings = [standing(f"{models} with other test samples", retraining=False)]
     if many:
-        standings.insert(0, standing(AFTER_RETRAINING, retraining=True))
+        scope = without_repeats(field.factors) or AFTER_RETRAINING
+        standings.insert(0, standing(scope, retraining=True))
     on_sets = {
-        ood: from_scores(
-            [field.placements[name, ood] for name in names], retraining=many, sources=sources
-        )
+        ood: field.compared([field.placements[name, ood] for name in names], retraining=many)
         for ood in sets
     }
     return Contest(
@@ -243,6 +251,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         set_means={ood: pairwise.means for ood, pairwise in on_sets.items()},
         on_sets=on_sets,
         without=without,
+        shared=field.shared_levels,
     )
 
 
@@ -256,8 +265,8 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
     shares = has_shares(field.results)
     subject = Subject(field.metric, over, field.sign, not field.left_out, shares)
 
-    def compared(values: Floats, *, over_runs: bool = field.are_runs) -> Pairwise:
-        return compare_values(field, values, over_runs=over_runs)
+    def compared(values: Floats) -> Pairwise:
+        return compare_values(field, values)
 
     def without(gone: str) -> Pairwise:
         rest = [sets[name] for name in sets if name != gone]
@@ -270,7 +279,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         standings=tuple(
             standing_of(
                 own.detectors,
-                compared(own.values, over_runs=own.are_runs),
+                compare_values(own, own.values),
                 own.scope,
                 subject,
                 ours,
@@ -280,11 +289,12 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         ),
         values=field.values,
         case=field.case,
-        preposition="in" if field.are_runs else "on",
+        preposition=field.preposition,
         set_word=word,
         set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         without=without,
+        shared=field.shared_levels(),
     )
 
 

@@ -65,7 +65,7 @@ def set_table(field: Cases) -> Table | None:
     if len(field.sets) < 2:
         return None
     most = max(values.shape[1] for values in field.sets.values())
-    runs = one_of(field) if most == 1 else count(most, "run")
+    runs = one_of(field) if most == 1 else count(most, field.case)
     over = f" Over {runs}; the claims say which differences are significant."
     means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
     columns: tuple[str, ...] = ("detector", *field.sets)
@@ -104,7 +104,7 @@ def share_table(field: Cases, shares: Mapping[str, VarianceShares]) -> Table | N
     notes = dict.fromkeys(note for share in shares.values() for note in share.notes)
     return Table(
         "shares",
-        f"What explains the variance of {field.metric} over the runs",
+        f"What explains the variance of {field.metric} over the {several(field.case)}",
         ("detector", *(" × ".join(names) for names in effects)),
         tuple(rows),
         "Shares of each detector's variance, with 95% confidence intervals where the design allows "
@@ -125,9 +125,9 @@ def share_bars(field: Cases, shares: Mapping[str, VarianceShares]) -> list[Serie
         Series(
             "bars",
             "shares",
-            f"What explains the variance of {field.metric} over the runs",
-            "Each bar is the variance of one detector over the runs, divided into what each "
-            "factor, pairs of factors and repeats explain.",
+            f"What explains the variance of {field.metric} over the {several(field.case)}",
+            f"Each bar is the variance of one detector over the {several(field.case)}, divided "
+            "into what each factor, pairs of factors and repeats explain.",
             "share of the variance",
             tuple(points),
             higher_is_better=None,
@@ -247,7 +247,7 @@ def strips(field: Cases) -> list[Series]:
         runs,
         factors if field.are_runs else (),
         metric=field.metric,
-        run="run",
+        run=field.case,
         over=f"{field.set_word}s",
         higher_is_better=field.results.higher_is_better,
     )

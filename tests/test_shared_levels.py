@@ -1,0 +1,102 @@
+"""Runs that share a fold or a split are not independent of each other."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.factors import Factor
+from oodometer.protocols.common.cases import scopes_of
+from oodometer.protocols.common.score_cases import score_cases
+from oodometer.protocols.ranking.protocol import ranking, ranking_of
+from oodometer.protocols.ranking.standing import contest_of_scores, contest_of_values
+from oodometer.results import Results
+from oodometer.scores import ScoreRow, ScoreTable
+
+WORLDS = 60
+MOST = 3 + 3 * np.sqrt(3 * 0.95)  # wrong ones, at a level of 5%
+
+
+def table(rng, outer, *, levels=5, seeds=4, detectors=4, between=0.02, within=0.002, lead=0.0):
+    """Equally good detectors (but the first), whose values vary between the levels of a repeat."""
+    shape = (detectors, levels, seeds)
+    values = 0.8 + between * rng.normal(size=(*shape[:2], 1)) + within * rng.normal(size=shape)
+    values[0] += lead
+    lines = [
+        {"detector": f"d{d}", "id": "x", "ood": "", outer: str(o), "seed": str(s), "value": value}
+        for (d, o, s), value in np.ndenumerate(values)
+    ]
+    factors = (Factor(outer, "repeat"), Factor("seed", "repeat"))
+    return Results(pd.DataFrame(lines), factors, "auroc", True)
+
+
+@pytest.mark.parametrize("outer", ["split", "fold", "repetition"])
+def test_equal_detectors_are_told_apart_in_one_world_in_twenty(outer):
+    rng = np.random.default_rng(0)
+    behind = ours = 0
+    for _ in range(WORLDS):
+        contest = contest_of_values(scopes_of(table(rng, outer, seeds=8)), "d0")
+        behind += bool(contest.main.behind)
+        ours += any(difference.p_value < 0.05 for difference in contest.main.ours.values())
+    assert behind <= MOST and ours <= MOST
+
+
+def test_intervals_of_means_cover_other_splits():
+    rng = np.random.default_rng(0)
+    covered = [
+        mean.low <= 0.8 <= mean.high
+        for _ in range(WORLDS)
+        for mean in contest_of_values(scopes_of(table(rng, "split")), "").main.means.values()
+    ]
+    assert np.mean(covered) > 0.92
+
+
+def test_levels_that_do_not_matter_cost_little_and_a_true_lead_is_found():
+    rng = np.random.default_rng(0)
+    found = [
+        contest_of_values(
+            scopes_of(table(rng, "split", between=0.0, within=0.02, lead=0.03)), ""
+        ).is_decided
+        for _ in range(WORLDS)
+    ]
+    assert np.mean(found) > 0.6
+
+
+def test_a_page_says_what_runs_share_and_counts_no_runs_that_would_not_help():
+    finding = ranking_of(table(np.random.default_rng(1), "split"), np.random.default_rng(0))
+    assert any("20 training runs share 5 levels of split" in own for own in finding.caveats)
+    assert not any("would take" in claim.text for claim in finding.claims)
+    alone = table(np.random.default_rng(1), "split", seeds=1)
+    assert not any("share" in own for own in ranking_of(alone, np.random.default_rng(0)).caveats)
+
+
+def test_two_splits_decide_nothing_however_many_seeds_there_are():
+    field = scopes_of(table(np.random.default_rng(0), "split", levels=2, seeds=9, lead=0.2))
+    main = contest_of_values(field, "d0").main
+    assert not main.behind and all(own.p_value == 1.0 for own in main.ours.values())
+
+
+def test_scores_of_runs_that_share_a_split_decide_no_more_than_their_splits():
+    """Three splits, of which each favors some detectors, four seeds each, many samples."""
+    wrong = 0
+    for world in range(20):
+        rng = np.random.default_rng(world)
+        labels = {f"{o}-{s}": {"split": o, "seed": s} for o in range(3) for s in range(4)}
+        favored = rng.normal(0, 0.3, size=(3, 3))
+        rows = [
+            ScoreRow(
+                run,
+                f"d{d}",
+                "",
+                name,
+                rng.normal(size=200) + (name == "far") * (1.5 + favored[d, own["split"]]),
+            )
+            for run, own in labels.items()
+            for d in range(3)
+            for name in ("id", "far")
+        ]
+        scored = ScoreTable("id", tuple(rows), labels)
+        contest = contest_of_scores(score_cases(scored), "d0")
+        wrong += bool(contest.main.behind)
+    assert wrong <= 3
+    caveats = ranking(scored, np.random.default_rng(0)).caveats
+    assert any("12 training runs share 3 levels of split" in own for own in caveats)
