@@ -44,6 +44,7 @@ from oodometer.lab.detector_models.with_outliers.networks import (
 )
 from oodometer.lab.detector_models.with_outliers.noise import blur, smooth_noise
 from oodometer.lab.detector_models.with_outliers.rowl import other_classes, targeted_attack
+from oodometer.lab.training.schedules import make_schedule
 from oodometer.lab.training.task import Batch, Measures, Task
 from oodometer.lab.training.train import Training, check_spec, train
 from oodometer.metrics import auroc
@@ -347,6 +348,23 @@ def test_radius_grows_as_published():
     assert [radius_of(paper, GREY, epoch) for epoch in (10, 70, 130)] == [0, 0.15, 0.3]
     assert radius_of(paper, COLOR, 420 + 104) == pytest.approx(0.005)  # 420 epochs of CEDA first
     assert radius_of(paper, COLOR) == 0.01
+
+
+def test_radius_of_small_color_networks_grows_by_the_same_factor_before_the_rate_falls():
+    small = SPEC.model_copy(update={"model_size": "small"})
+    radii = [radius_of(small, COLOR, epoch) for epoch in range(3, 10)]
+    assert radii[0] == pytest.approx(1e-6)
+    assert radii[-1] == radius_of(small, COLOR) == 0.01
+    steps = [after / before for before, after in itertools.pairwise(radii)]
+    assert steps == pytest.approx([10 ** (2 / 3)] * 6)
+    for name in ("good_80_classifier", "good_100_classifier"):
+        spec = find_model(name).recipe(small, (50_000, *COLOR))
+        schedule = make_schedule(spec.schedule, spec.epochs)
+        rates = [
+            schedule.rates(spec.learning_rate, 1, spec.epochs, {"train_loss": [1.0] * epoch})[0]
+            for epoch in range(spec.epochs)
+        ]
+        assert min(rates[:10]) == spec.learning_rate > rates[10]
 
 
 @pytest.mark.parametrize("void", [False, True])
