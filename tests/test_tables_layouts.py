@@ -231,3 +231,66 @@ def test_blocks_of_a_log_below_methods_and_sets(tmp_path):
     text += "Method: ODIN\n" + block.format("SVHN", 93.4) + block.format("LSUN", 94.4)
     results = read(tmp_path, text, "run.log").results[0]
     assert results.detectors == ("MSP", "ODIN") and set(results.frame["ood"]) == {"SVHN", "LSUN"}
+
+
+LISTED = """Benchmark
+=========
+
+.. list-table:: Results of the detectors
+   :header-rows: 1
+   :widths: 30 20 20
+
+   * - Detector
+     - AUROC
+     - FPR95
+   * - MSP
+     - 77.5
+     - 81.2
+   * - Energy,
+       tuned
+     - **79.1**
+     - 78.4
+
+Text behind it.
+"""
+SEPARATED = """Benchmark
+=========
+
+.. csv-table:: Results of the detectors
+   :header: "Detector", "AUROC", "FPR95"
+   :widths: 30, 20, 20
+
+   "MSP", 77.5, 81.2
+   "Energy, tuned", 79.1, 78.4
+
+Text behind it.
+"""
+
+
+@pytest.mark.parametrize("text", [LISTED, SEPARATED])
+def test_directives_of_restructured_text(tmp_path, text):
+    found = read(tmp_path, text, "results.rst")
+    assert found.results[0].detectors == ("MSP", "Energy, tuned")
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.775, 0.791])
+    assert found.found[0].name == "Results of the detectors"
+
+
+def test_a_model_called_all_that_beats_its_parts_is_no_mean(tmp_path):
+    text = "|System|AUC|\n|-|-|\n|Static|0.807|\n|Dynamic|0.957|\n|All|0.958|\n|API|0.588|\n"
+    assert "All" in read(tmp_path, text).results[0].detectors
+    text = text.replace("0.958", "0.784")
+    assert "All" not in read(tmp_path, text).results[0].detectors
+
+
+def test_levels_that_titles_state_are_no_data_sets(tmp_path):
+    text = "ARI under noise\n\n|Method|ε=0.00|ε=0.05|ε=0.10|ε=0.2|\n|-|-|-|-|-|\n"
+    text += "|A|0.749|0.725|0.700|0.682|\n|B|0.724|0.713|0.661|0.645|\n"
+    results = read(tmp_path, text).results[0]
+    assert results.factor_names == ("ε",) and "id" not in results.frame.columns
+
+
+def test_citations_and_remarks_are_no_part_of_names(tmp_path):
+    text = "|Model (same test set)|AUROC|\n|-|-|\n|MSP [16]|91.2|\n|Our net|93.2|\n"
+    assert read(tmp_path, text).results[0].detectors == ("MSP", "Our net")
+    text = "|Model|AUROC|\n|-|-|\n|Net [1]|91.2|\n|Net [2]|93.2|\n"
+    assert read(tmp_path, text).results[0].detectors == ("Net [1]", "Net [2]")

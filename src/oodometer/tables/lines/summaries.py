@@ -84,7 +84,11 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
         return False
     if is_average(name):
         far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
-        return len(own) >= _FEWEST and bool(far.all())
+        low, high = np.nanmin(others, axis=0), np.nanmax(others, axis=0)
+        half = _rounding(own) / 2
+        beyond = (own < low - half) | (own > high + half)
+        with_all_parts = plain(name) == "all" and bool(beyond.any())  # the whole of an ablation
+        return with_all_parts or (len(own) >= _FEWEST and bool(far.all()))
     return are_like(own, others) and not _is_computed(own, others)
 
 
