@@ -294,3 +294,39 @@ def test_citations_and_remarks_are_no_part_of_names(tmp_path):
     assert read(tmp_path, text).results[0].detectors == ("MSP", "Our net")
     text = "|Model|AUROC|\n|-|-|\n|Net [1]|91.2|\n|Net [2]|93.2|\n"
     assert read(tmp_path, text).results[0].detectors == ("Net [1]", "Net [2]")
+
+
+def test_means_and_spreads_in_one_cell(tmp_path):
+    text = "|Method|AUROC (mean / std)|\n|-|-|\n|MSP|91.2 / 0.3|\n|ODIN|93.2 / 0.4|\n"
+    frame = read(tmp_path, text).results[0].frame
+    assert frame["value"].tolist() == pytest.approx([0.912, 0.932])
+    assert frame["spread"].tolist() == pytest.approx([0.003, 0.004])
+
+
+VARIANCES = """Table 3: What optimizers do to detectors.
+
+Approach\tFPR at 95% TPR\tAUROC
+\t$\\mu \\downarrow   \\text{Var} \\downarrow$\t$\\mu \\uparrow   \\text{Var} \\downarrow$
+max-softmax\t11.42   16\t97.346   0.49
+ODIN\t7.804   4\t97.988   0.25
+Entropy\t8.844   9\t97.608   0.16
+$\\mu   \\text{Var}$\t9.356   3.5\t97.647   0.1
+"""
+
+
+def test_means_and_variances_of_a_pdf_with_two_header_lines(tmp_path):
+    found = read(tmp_path, VARIANCES, "paper.txt")
+    results = found.results[0]
+    assert results.metric == "auroc" and results.detectors == ("max-softmax", "ODIN", "Entropy")
+    assert results.frame["spread"].tolist() == pytest.approx([0.007, 0.005, 0.004])
+
+
+def test_a_detector_below_the_wrong_heading_is_asked_about(tmp_path):
+    text = "|Type|Closed ACC|Closed KNN|AUC Mahalanobis|AUC MSP|AUC Energy|\n" + "|-" * 6 + "|\n"
+    text += "|type-0|94.50|92.54|91.29|88.99|89.44|\n|type-1|93.64|93.61|90.07|80.05|85.32|\n"
+    asked(
+        tmp_path,
+        text,
+        "auroc=AUC Mahalanobis, auroc=AUC MSP, auroc=AUC Energy, auroc=Closed KNN",
+        "ignore=Closed KNN",
+    )
