@@ -330,3 +330,41 @@ def test_a_detector_below_the_wrong_heading_is_asked_about(tmp_path):
         "auroc=AUC Mahalanobis, auroc=AUC MSP, auroc=AUC Energy, auroc=Closed KNN",
         "ignore=Closed KNN",
     )
+
+
+def test_false_positives_beside_f1_are_not_those_at_95_percent(tmp_path):
+    text = "|Model|Accuracy|Recall|F1|FPR|\n|-|-|-|-|-|\n"
+    text += "|Forest|0.91|0.88|0.87|0.05|\n|Net|0.93|0.90|0.89|0.07|\n"
+    found = read(tmp_path, text)
+    assert found.results[0].metric == "accuracy"
+    assert dict(found.columns)["FPR"] == "not used: another kind of metric"
+    text = "|Method|FPR|AUROC|\n|-|-|-|\n|MSP|40.1|91.2|\n|ODIN|30.1|93.2|\n"
+    assert {r.metric for r in read(tmp_path, text).results} == {"auroc", "fpr95"}
+
+
+def test_results_over_all_data_are_no_further_data_set(tmp_path):
+    text = "|Model|F1|F1 news|F1 tweets|\n|-|-|-|-|\n|BERT|90.1|91.2|87.1|\n|T5|92.1|93.2|90.7|\n"
+    asked(tmp_path, text, "F1=F1", "ignore=F1")
+    text = text.replace("90.1|91.2|87.1", "89.2|91.2|87.2").replace(
+        "92.1|93.2|90.7", "92.0|93.2|90.8"
+    )
+    found = read(tmp_path, text)
+    assert set(found.results[0].frame["id"]) == {"news", "tweets"}
+    assert dict(found.columns)["F1"] == "not used: a mean of other columns"
+
+
+def test_counts_among_the_rows_of_metrics_are_left_out(tmp_path):
+    text = "|Metric|Net A|Net B|\n|-|-|-|\n|ROC-AUC|0.91|0.93|\n|PR-AUC|0.81|0.83|\n"
+    found = read(tmp_path, text + "|TN / FP|42 / 3|41 / 4|\n")
+    assert found.results[0].detectors == ("Net A", "Net B")
+    assert any("TN / FP" in note for note in found.notes)
+
+
+def test_cells_of_latex_that_say_where_their_text_stands(tmp_path):
+    text = r"""\begin{tabular}{lcc}
+    \makecell[l]{Method} & \makecell[c]{AUROC\\(SVHN)} & \thead{AUROC\\(LSUN)} \\ \hline
+    \makecell[l]{MSP} & 91.2$^\|$ & 92.1$^{\#}$ \\
+    \shortstack[l]{ODIN} & 93.2 & 94.1 \\
+    \end{tabular}"""
+    results = read(tmp_path, text, "page.tex").results[0]
+    assert results.detectors == ("MSP", "ODIN") and set(results.frame["ood"]) == {"SVHN", "LSUN"}

@@ -44,6 +44,10 @@ _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
+_RATES = frozenset({"fpr95", "tnr95"})
+_AT_THRESHOLD = frozenset(
+    {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
+)
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
@@ -62,7 +66,7 @@ def titled_results(
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
-    named = _without_names(frame, columns, named)
+    named = _without_rates(_without_names(frame, columns, named))
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
@@ -111,6 +115,15 @@ def _without_names(
     names = {c for c, what in rest.items() if not any(test(what) for test in tests)}
     others = sum(numeric_share(frame[c]) > 0.5 for c in columns if c not in named)
     return {c: m for c, m in named.items() if c not in names or 2 * len(names) > others}
+
+
+def _without_rates(named: Mapping[str, str]) -> dict[str, str]:
+    """Take FPR beside F1 or recall alone for that at their threshold, not for FPR95."""
+    bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
+    others = {metric for column, metric in named.items() if column not in bare}
+    if not bare or others - GENERAL - {""} or not others & _AT_THRESHOLD:
+        return dict(named)
+    return {column: "" if column in bare else metric for column, metric in named.items()}
 
 
 def _are_general(
