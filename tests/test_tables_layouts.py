@@ -368,3 +368,15 @@ def test_cells_of_latex_that_say_where_their_text_stands(tmp_path):
     \end{tabular}"""
     results = read(tmp_path, text, "page.tex").results[0]
     assert results.detectors == ("MSP", "ODIN") and set(results.frame["ood"]) == {"SVHN", "LSUN"}
+
+
+def test_a_variant_called_mean_is_no_summary(tmp_path):
+    text = "|Row|AUROC|AUPR|\n|-|-|-|\n|base|0.72|0.74|\n|full|0.67|0.72|\n|↳ off|0.64|0.69|\n"
+    found = read(tmp_path, text + "|↳ mean|0.66|0.70|\n")
+    assert found.results[0].detectors == ("base", "full", "↳ off", "↳ mean")
+
+
+def test_names_below_the_title_of_a_metric_are_not_compared(tmp_path):
+    text = "|AUROC|AUPR|F1|\n|-|-|-|\n|net a, 66.7|66.3|62.8|\n|net b, 69.0|66.8|69.1|\n"
+    with pytest.raises(UserError, match="what is compared"):
+        read(tmp_path, text)
