@@ -231,3 +231,152 @@ def test_blocks_of_a_log_below_methods_and_sets(tmp_path):
     text += "Method: ODIN\n" + block.format("SVHN", 93.4) + block.format("LSUN", 94.4)
     results = read(tmp_path, text, "run.log").results[0]
     assert results.detectors == ("MSP", "ODIN") and set(results.frame["ood"]) == {"SVHN", "LSUN"}
+
+
+LISTED = """Benchmark
+=========
+
+.. list-table:: Results of the detectors
+   :header-rows: 1
+   :widths: 30 20 20
+
+   * - Detector
+     - AUROC
+     - FPR95
+   * - MSP
+     - 77.5
+     - 81.2
+   * - Energy,
+       tuned
+     - **79.1**
+     - 78.4
+
+Text behind it.
+"""
+SEPARATED = """Benchmark
+=========
+
+.. csv-table:: Results of the detectors
+   :header: "Detector", "AUROC", "FPR95"
+   :widths: 30, 20, 20
+
+   "MSP", 77.5, 81.2
+   "Energy, tuned", 79.1, 78.4
+
+Text behind it.
+"""
+
+
+@pytest.mark.parametrize("text", [LISTED, SEPARATED])
+def test_directives_of_restructured_text(tmp_path, text):
+    found = read(tmp_path, text, "results.rst")
+    assert found.results[0].detectors == ("MSP", "Energy, tuned")
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.775, 0.791])
+    assert found.found[0].name == "Results of the detectors"
+
+
+def test_a_model_called_all_that_beats_its_parts_is_no_mean(tmp_path):
+    text = "|System|AUC|\n|-|-|\n|Static|0.807|\n|Dynamic|0.957|\n|All|0.958|\n|API|0.588|\n"
+    assert "All" in read(tmp_path, text).results[0].detectors
+    text = text.replace("0.958", "0.784")
+    assert "All" not in read(tmp_path, text).results[0].detectors
+
+
+def test_levels_that_titles_state_are_no_data_sets(tmp_path):
+    text = "ARI under noise\n\n|Method|ε=0.00|ε=0.05|ε=0.10|ε=0.2|\n|-|-|-|-|-|\n"
+    text += "|A|0.749|0.725|0.700|0.682|\n|B|0.724|0.713|0.661|0.645|\n"
+    results = read(tmp_path, text).results[0]
+    assert results.factor_names == ("ε",) and "id" not in results.frame.columns
+
+
+def test_citations_and_remarks_are_no_part_of_names(tmp_path):
+    text = "|Model (same test set)|AUROC|\n|-|-|\n|MSP [16]|91.2|\n|Our net|93.2|\n"
+    assert read(tmp_path, text).results[0].detectors == ("MSP", "Our net")
+    text = "|Model|AUROC|\n|-|-|\n|Net [1]|91.2|\n|Net [2]|93.2|\n"
+    assert read(tmp_path, text).results[0].detectors == ("Net [1]", "Net [2]")
+
+
+def test_means_and_spreads_in_one_cell(tmp_path):
+    text = "|Method|AUROC (mean / std)|\n|-|-|\n|MSP|91.2 / 0.3|\n|ODIN|93.2 / 0.4|\n"
+    frame = read(tmp_path, text).results[0].frame
+    assert frame["value"].tolist() == pytest.approx([0.912, 0.932])
+    assert frame["spread"].tolist() == pytest.approx([0.003, 0.004])
+
+
+VARIANCES = """Table 3: What optimizers do to detectors.
+
+Approach\tFPR at 95% TPR\tAUROC
+\t$\\mu \\downarrow   \\text{Var} \\downarrow$\t$\\mu \\uparrow   \\text{Var} \\downarrow$
+max-softmax\t11.42   16\t97.346   0.49
+ODIN\t7.804   4\t97.988   0.25
+Entropy\t8.844   9\t97.608   0.16
+$\\mu   \\text{Var}$\t9.356   3.5\t97.647   0.1
+"""
+
+
+def test_means_and_variances_of_a_pdf_with_two_header_lines(tmp_path):
+    found = read(tmp_path, VARIANCES, "paper.txt")
+    results = found.results[0]
+    assert results.metric == "auroc" and results.detectors == ("max-softmax", "ODIN", "Entropy")
+    assert results.frame["spread"].tolist() == pytest.approx([0.007, 0.005, 0.004])
+
+
+def test_a_detector_below_the_wrong_heading_is_asked_about(tmp_path):
+    text = "|Type|Closed ACC|Closed KNN|AUC Mahalanobis|AUC MSP|AUC Energy|\n" + "|-" * 6 + "|\n"
+    text += "|type-0|94.50|92.54|91.29|88.99|89.44|\n|type-1|93.64|93.61|90.07|80.05|85.32|\n"
+    asked(
+        tmp_path,
+        text,
+        "auroc=AUC Mahalanobis, auroc=AUC MSP, auroc=AUC Energy, auroc=Closed KNN",
+        "ignore=Closed KNN",
+    )
+
+
+def test_false_positives_beside_f1_are_not_those_at_95_percent(tmp_path):
+    text = "|Model|Accuracy|Recall|F1|FPR|\n|-|-|-|-|-|\n"
+    text += "|Forest|0.91|0.88|0.87|0.05|\n|Net|0.93|0.90|0.89|0.07|\n"
+    found = read(tmp_path, text)
+    assert found.results[0].metric == "accuracy"
+    assert dict(found.columns)["FPR"] == "not used: another kind of metric"
+    text = "|Method|FPR|AUROC|\n|-|-|-|\n|MSP|40.1|91.2|\n|ODIN|30.1|93.2|\n"
+    assert {r.metric for r in read(tmp_path, text).results} == {"auroc", "fpr95"}
+
+
+def test_results_over_all_data_are_no_further_data_set(tmp_path):
+    text = "|Model|F1|F1 news|F1 tweets|\n|-|-|-|-|\n|BERT|90.1|91.2|87.1|\n|T5|92.1|93.2|90.7|\n"
+    asked(tmp_path, text, "F1=F1", "ignore=F1")
+    text = text.replace("90.1|91.2|87.1", "89.2|91.2|87.2").replace(
+        "92.1|93.2|90.7", "92.0|93.2|90.8"
+    )
+    found = read(tmp_path, text)
+    assert set(found.results[0].frame["id"]) == {"news", "tweets"}
+    assert dict(found.columns)["F1"] == "not used: a mean of other columns"
+
+
+def test_counts_among_the_rows_of_metrics_are_left_out(tmp_path):
+    text = "|Metric|Net A|Net B|\n|-|-|-|\n|ROC-AUC|0.91|0.93|\n|PR-AUC|0.81|0.83|\n"
+    found = read(tmp_path, text + "|TN / FP|42 / 3|41 / 4|\n")
+    assert found.results[0].detectors == ("Net A", "Net B")
+    assert any("TN / FP" in note for note in found.notes)
+
+
+def test_cells_of_latex_that_say_where_their_text_stands(tmp_path):
+    text = r"""\begin{tabular}{lcc}
+    \makecell[l]{Method} & \makecell[c]{AUROC\\(SVHN)} & \thead{AUROC\\(LSUN)} \\ \hline
+    \makecell[l]{MSP} & 91.2$^\|$ & 92.1$^{\#}$ \\
+    \shortstack[l]{ODIN} & 93.2 & 94.1 \\
+    \end{tabular}"""
+    results = read(tmp_path, text, "page.tex").results[0]
+    assert results.detectors == ("MSP", "ODIN") and set(results.frame["ood"]) == {"SVHN", "LSUN"}
+
+
+def test_a_variant_called_mean_is_no_summary(tmp_path):
+    text = "|Row|AUROC|AUPR|\n|-|-|-|\n|base|0.72|0.74|\n|full|0.67|0.72|\n|↳ off|0.64|0.69|\n"
+    found = read(tmp_path, text + "|↳ mean|0.66|0.70|\n")
+    assert found.results[0].detectors == ("base", "full", "↳ off", "↳ mean")
+
+
+def test_names_below_the_title_of_a_metric_are_not_compared(tmp_path):
+    text = "|AUROC|AUPR|F1|\n|-|-|-|\n|net a, 66.7|66.3|62.8|\n|net b, 69.0|66.8|69.1|\n"
+    with pytest.raises(UserError, match="what is compared"):
+        read(tmp_path, text)

@@ -22,7 +22,11 @@ from oodometer.tables.frames.id_sets import with_id_sets
 from oodometer.tables.frames.paths import gather
 from oodometer.tables.frames.titles import tidied
 from oodometer.tables.frames.unfolding import unfolded
-from oodometer.tables.guessing.alternatives import require_agreeing_arrows, require_one_form
+from oodometer.tables.guessing.alternatives import (
+    require_agreeing_arrows,
+    require_one_form,
+    settle_overall,
+)
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
@@ -92,6 +96,7 @@ def read_results(
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
     require_one_form(frame, roles)
+    settle_overall(frame, roles)
     require_agreeing_arrows(roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)

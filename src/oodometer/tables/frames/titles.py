@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.vocabulary.names import REPEAT_WORD
+from oodometer.tables.vocabulary.names import DETECTOR_TITLES, MODEL_TITLES, REPEAT_WORD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,8 @@ _DRESSES = (
     (re.compile(r"^`(.+)`$"), r"\1"),
     (re.compile(r"</?(?:b|i|u|em|strong|sub|sup|span)(?:\s[^<>]*)?>"), ""),
 )
+_CITED = re.compile(r"\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
+_REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
@@ -53,6 +56,8 @@ def tidied(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
             frame = frame.assign(**{column: numbers}).rename(columns={column: kind})
             continue
         bare = {text: _bare_name(text) for text in frame[column].unique()}
+        short = {text: _CITED.sub("", name) or name for text, name in bare.items()}
+        bare = short if len({*short.values()}) == len({*bare.values()}) else bare
         if any(text != name for text, name in bare.items()):
             frame[column] = frame[column].map(bare)
     return frame, {old: name for old, name in new.items() if old != name}
@@ -64,7 +69,7 @@ def _bare_name(text: str) -> str:
 
 def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
     """Undress titles, as far as they stay different."""
-    bare = {title: undressed(title) for title in titles}
+    bare = {title: _without_remark(_CITED.sub("", undressed(title))) for title in titles}
     short = {title: _TRACKED.sub("", name) for title, name in bare.items()}
     times = Counter(short.values())
     new = {
@@ -72,6 +77,16 @@ def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
         for title, name in short.items()
     }
     return new if len(set(new.values())) == len(new) else {title: title for title in new}
+
+
+def _without_remark(title: str) -> str:
+    """Return the title of a column of names without what stands in brackets behind it.
+
+    >>> _without_remark("Model (same test set)"), _without_remark("AUROC (ID)")
+    ('Model', 'AUROC (ID)')
+    """
+    found = _REMARKED.fullmatch(title)
+    return found[1] if found and plain(found[1]) in {*DETECTOR_TITLES, *MODEL_TITLES} else title
 
 
 def _numbered_repeats(frame: pd.DataFrame, column: str) -> tuple[str, pd.Series[str] | None]:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
-from oodometer.tables.cells import is_gap, numeric_share
+from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SLASHES = re.compile(r"([\w@%.\-↑↓ ]+(?:\s*/\s*[\w@%.\-↑↓ ]+)+)")  # FPR95/AUROC
 _METRICS = re.compile(r"([^\s/()]+(?:/[^\s/()]+)+)")  # AUC/ACC amid other words
 _PAIR = re.compile(r"([\w@%.\-]+)\s?[↑↓]?\s?/\s?([\w@%.\-]+)")  # AUROC ↑ / FPR95 ↓ in a heading
+_STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
+    r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
+)
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
 _FOLD = re.compile(r"split(\d+)_test_(\w+)")
@@ -37,7 +40,7 @@ def unfolded(frame: pd.DataFrame, notes: list[str], about: str = "") -> pd.DataF
     `about` is the text around the table, which may say what pairs of numbers are.
     """
     frame = _with_metrics(_split_searches(frame, notes), about)
-    frame = _split_tuples(_split_pairs(frame, notes), notes)
+    frame = _split_tuples(_split_pairs(_with_spreads(frame, notes), notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
 
 
@@ -68,6 +71,28 @@ def _with_metrics(frame: pd.DataFrame, about: str) -> pd.DataFrame:
     pairs = [c for c in frame.columns if numeric_share(frame[c], pairs=True) > 0.5]
     pairs = [c for c in pairs if numeric_share(frame[c]) < 0.5]
     return frame.rename(columns={c: f"{c} {said[1]}/{said[2]}" for c in pairs})
+
+
+def _with_spreads(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Write 91.2 / 0.3 below "AUROC (mean / std)" as 91.2±0.3; of a variance, take the root."""
+    stated = {c: found for c in map(str, frame.columns) if (found := _STATED.search(c))}
+    stated = {c: m for c, m in stated.items() if numeric_share(frame[c], pairs=True) > 0.5}
+    for column, found in stated.items():
+        is_variance = plain(found[1]).startswith("var")
+        frame = frame.assign(**{column: [_mean_with_spread(t, is_variance) for t in frame[column]]})
+    if stated:
+        notes.append(f"means and spreads in one cell were joined: {', '.join(stated)}")
+    bare = {c: " ".join(_STATED.sub(" ", c).split()) or c for c in stated}
+    different = len({*bare.values(), *frame.columns}) == len(bare) + len(frame.columns)
+    return frame.rename(columns=bare) if different else frame
+
+
+def _mean_with_spread(text: str, is_variance: bool) -> str:
+    cells = [read_cell(part.strip()) for part in text.split("/")]
+    if len(cells) != 2 or cells[0] is None or cells[1] is None:
+        return text
+    mean, spread = cells[0].value, cells[1].value
+    return f"{mean:g}±{spread**0.5 if is_variance and spread >= 0 else spread:g}"
 
 
 def _split_pairs(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

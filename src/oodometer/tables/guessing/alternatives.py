@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
+from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
 from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
@@ -45,6 +46,41 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         f"{_listed(forms)} may be forms of {main}, or results on other data: say which decides, "
         f"with {_options(forms, main, roles)}, or average them with {roles.option(condition=ALL)}."
     )
+
+
+def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
+    """Leave out a column that is over all data beside those of its parts, or ask which decide.
+
+    Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is no third data set.
+    """
+    if roles.detector is None or roles.wide or roles.main or roles.metric is not None:
+        return
+    main = main_first(metric for metric, _ in roles.measured.values())[0]
+    for metric in {metric for metric, _ in roles.measured.values()}:
+        own = {c: what for c, (m, what) in roles.measured.items() if m == metric}
+        bare = [column for column, what in own.items() if not what]
+        parts = [column for column, what in own.items() if what]
+        if len(bare) != 1 or not parts:
+            continue
+        if metric == main and not _is_mean(frame, bare[0], parts):
+            over_all = roles.option(**{metric.replace(" ", "_"): bare[0]})
+            shown = ", ".join(f"'{part}'" for part in parts[:_SHOWN])
+            raise UserError(
+                f"'{bare[0]}' may be over all the data that {shown} are about: use {over_all} if "
+                f"it decides, or {roles.option(ignore=bare[0])} for the others as data sets."
+            )
+        del roles.measured[bare[0]]
+        roles.ignored[bare[0]] = MEAN_OF_OTHERS
+
+
+def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
+    """Whether numbers are the means of those beside them, but for rounding."""
+    cells = [[read_cell(text) for text in frame[c]] for c in (column, *parts)]
+    lines = [line for line in zip(*cells, strict=True) if None not in line]
+    values = [[cell.value for cell in line if cell is not None] for line in lines]
+    rounding = 0.002 * max((abs(line[0]) for line in values), default=0.0)
+    off = [abs(own - sum(others) / len(others)) for own, *others in values]
+    return len(parts) > 1 and bool(off) and max(off) <= rounding
 
 
 def require_agreeing_arrows(roles: Roles) -> None:

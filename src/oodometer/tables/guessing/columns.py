@@ -13,6 +13,7 @@ from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.likeness import mostly, wide_names
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -130,8 +131,13 @@ def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) ->
     """Ask what numbers of a known detector are beside one whose title names a metric."""
     bare = [c for c in numeric if _are_decimals(frame[c])]
     titled = list(roles.measured)
-    alone = len(titled) == 1 and not roles.detector and not roles.chosen
-    if not alone or not any(map(is_surely_detector, bare)) or not without_metric(titled[0]):
+    if not titled or roles.detector or roles.chosen or not without_metric(titled[0]):
+        return
+    several = len(titled) > 1
+    if several and not mostly(wide_names(roles), is_detector):
+        return
+    known = is_detector if several else is_surely_detector
+    if not any(known(words[-1]) for c in bare if (words := c.split())):
         return
     metric = roles.measured[titled[0]][0]
     same = roles.option(**{metric: f", {metric}=".join([*titled, *bare])})

@@ -54,6 +54,7 @@ _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RM
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
     """Find the detector and the outlier set among text columns that no title explains."""
     free = [c for c in texts if c not in roles.factors and not names_costs(c)]
+    free = [c for c in free if (metric_named(c) or "") in {"", *GENERAL}]  # shifted by a cell
     if roles.metric is None:
         roles.metric = _metric(frame, free, roles)
     free = [column for column in free if column != roles.metric]

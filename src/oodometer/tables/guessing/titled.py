@@ -44,9 +44,12 @@ _ATTACKS = frozenset(
     {"mia", "membership", "attack", "attacker", "inference", "privacy", "leakage", "adversary"}
 )
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
+_RATES = frozenset({"fpr95", "tnr95"})
+_AT_THRESHOLD = frozenset(
+    {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
+)
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
-_DECIDED = frozenset({"precision", "recall", "F1", "specificity"})  # metrics of decisions
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -64,8 +67,7 @@ def titled_results(
     named = {c: metric for c, metric in named.items() if numeric_share(frame[c]) > 0.5}
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
-    named = _without_classes(_without_names(frame, columns, named))
-    named |= {c: "" for c in named if _is_at_threshold(c, named)}
+    named = _without_rates(_without_classes(_without_names(frame, columns, named)))
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
@@ -123,10 +125,13 @@ def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
     return {c: "" if whole and c in classes else metric for c, metric in named.items()}
 
 
-def _is_at_threshold(column: str, named: Mapping[str, str]) -> bool:
-    """Whether a false positive rate is that of a classifier's decisions, as its recall is."""
-    rate = named[column] in ("fpr95", "tnr95") and "95" not in column
-    return rate and not _DECIDED.isdisjoint(named.values())
+def _without_rates(named: Mapping[str, str]) -> dict[str, str]:
+    """Take FPR beside F1 or recall alone for that at their threshold, not for FPR95."""
+    bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
+    others = {metric for column, metric in named.items() if column not in bare}
+    if not bare or others - GENERAL - {""} or not others & _AT_THRESHOLD:
+        return dict(named)
+    return {column: "" if column in bare else metric for column, metric in named.items()}
 
 
 def _are_general(

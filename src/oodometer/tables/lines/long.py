@@ -67,6 +67,7 @@ class Long:
 
 def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     """Return one line per number, in one unit, with all that its row and its title say."""
+    frame = _without_other_rows(frame, roles, notes)
     wide, runs = what_is_wide(roles), run_in_titles(roles)
     named = {metric for metric, what in roles.measured.values() if what and wide == "detector"}
     columns = [  # a detector without a name beside others is called as its column
@@ -98,6 +99,22 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     require_above_chance(lines, roles)
     note_scales(lines, measures, notes)
     return replace(long, frame=lines.drop(columns=[PERCENT]), measures=measures)
+
+
+def _without_other_rows(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
+    """Leave out rows of metrics that are not known, such as TN / FP, if they hold no numbers."""
+    if roles.metric is None:
+        return frame
+    columns = list(roles.measured)
+    other = [
+        not metric_named(name) and any(read_cell(t) is None and not is_gap(t) for t in row)
+        for name, row in zip(frame[roles.metric], frame[columns].to_numpy().tolist(), strict=True)
+    ]
+    if not any(other) or all(other):
+        return frame
+    names = dict.fromkeys(n for n, out in zip(frame[roles.metric], other, strict=True) if out)
+    notes.append(f"rows without a single number were left out: {', '.join(names)}")
+    return frame[[not out for out in other]].reset_index(drop=True)
 
 
 def _measured(

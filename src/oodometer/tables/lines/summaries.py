@@ -23,6 +23,7 @@ _RARE = 0.001  # chance that an ordinary line is the mean of the others, below w
 _NEAR = 0.5  # of the largest number: how far above all others a result may be
 _MOST_PAIRED = 60  # lines of which each two may have been subtracted
 _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
+_VARIANTS = ("+", "w/", "↳", "└")  # what a variant of the detector above is called: "↳ mean"
 Array = NDArray[np.float64]
 
 
@@ -67,6 +68,8 @@ def _is_named_summary(name: str, axis: str, long: pd.DataFrame) -> bool:
     """Whether a line is called like a summary, and its numbers do not contradict."""
     if name.strip() in _SIGNS:
         return True
+    if axis == "detector" and name.lstrip("*_ ").startswith(_VARIANTS):
+        return False
     if is_average(name):
         # A detector may be called Mean: then its numbers are nobody's mean.
         return axis != "detector" or not _is_detector_after_all(long, axis, name)
@@ -84,7 +87,11 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     if not len(own):
         return False
     far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
-    return len(own) >= _FEWEST and bool(far.all())
+    low, high = np.nanmin(others, axis=0), np.nanmax(others, axis=0)
+    half = _rounding(own) / 2
+    beyond = (own < low - half) | (own > high + half)
+    with_all_parts = plain(name) == "all" and bool(beyond.any())  # the whole of an ablation
+    return with_all_parts or (len(own) >= _FEWEST and bool(far.all()))
 
 
 def are_results(own: Array, others: Array) -> bool:

@@ -66,7 +66,8 @@ def what_is_wide(roles: Roles) -> str:
     if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
         return _CORRUPTION
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
-    short = level is None or len(level) < _SHORTEST_LEVEL  # S1, S2: short for some sets
+    stated = all("=" in title for title in titles)  # k=1, k=5
+    short = level is None or (len(level) < _SHORTEST_LEVEL and not stated)  # S1, S2: some sets
     means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
     are_sets = means_data or any(map(is_data, titles))
     if roles.sets == "id" and roles.id is None and roles.ood is not None:

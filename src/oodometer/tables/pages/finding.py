@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oodometer.tables.pages.classified import with_report_bars
+from oodometer.tables.pages.directives import with_listed_tables
 from oodometer.tables.pages.html import html_tables
 from oodometer.tables.pages.latex import is_latex, latex_tables, without_comments
 from oodometer.tables.pages.markdown import drawn, has_tables, markdown_tables
@@ -19,5 +20,5 @@ def find_tables(text: str) -> list[PageTable]:
     bare = without_comments(text)
     if is_latex(bare):
         return latex_tables(bare)
-    text = with_report_bars(with_bars(drawn(text)))
+    text = with_report_bars(with_bars(drawn(with_listed_tables(text))))
     return markdown_tables(text) if has_tables(text) else []

@@ -45,7 +45,8 @@ _SIGNS = {
 }  # fmt: skip
 _SIGN = re.compile(r"\\[a-zA-Z]+|\\[&%_#,;!]|~")
 _COMMAND = re.compile(r"\\(?!pm(?![a-zA-Z]))[a-zA-Z]+\*?|[{}$]")
-_FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|[*†‡§])\s*\}?\$?")
+_FOOTNOTE = re.compile(r"\$?\^\s*\{?\s*(?:\\[a-zA-Z]+|\\[|#]|[*†‡§])\s*\}?\$?")
+_PLACED = re.compile(r"(\\[a-zA-Z]+)\s*\[[a-z]{1,3}\](?=\s*\{)")  # \makecell[l]{MSP}
 _NO_NAMES = frozenset(  # commands that do not stand for a name
     {"textbf", "bf", "bfseries", "textit", "emph", "small", "midrule", "hline", "rule", "quad",
      "qquad", "newline", "hfill", "noindent"}
@@ -118,7 +119,7 @@ def _silenced(cell: str) -> str:
     """Leave out commands without text, from the inside out."""
     if "\\" not in cell:
         return cell
-    cell = _INNER.sub(" ", cell)
+    cell = _PLACED.sub(r"\1", _INNER.sub(" ", cell))
     for _ in range(_NESTED):
         less = _SILENT.sub(" ", cell)
         if less == cell:

@@ -93,7 +93,7 @@ def _table(lines: Sequence[str]) -> _Block | None:
     if len(lines) < 2:
         return None
     if 2 * sum("\t" in line for line in lines) > len(lines):
-        return _cut(lines, _by("\t"), most_uneven=0.2)
+        return _cut(lines, _by_tabs, most_uneven=0.2)
     blocks = [_cut(lines, split) for split in _SPLITS]
     found = [block for block in (*blocks, _named(lines)) if block is not None]
     return max(found, key=lambda block: (_metrics_named(block), block.whole), default=None)
@@ -106,6 +106,11 @@ def _metrics_named(block: _Block) -> int:
 
 def _by(delimiter: str) -> Callable[[str], list[str]]:
     return lambda line: [cell.strip() for cell in line.rstrip("\n").split(delimiter)]
+
+
+def _by_tabs(line: str) -> list[str]:
+    """Cut at tabs; two things in a cell, parted by a bar or several spaces, get a slash."""
+    return [re.sub(r"(?<=\S)(?:\s{2,}|\s+\|\s+)(?=\S)", " / ", cell) for cell in _by("\t")(line)]
 
 
 def _by_spaces(line: str) -> list[str]:

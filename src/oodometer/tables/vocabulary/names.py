@@ -172,6 +172,7 @@ AVERAGES = frozenset(
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
 _GROUPS = frozenset({"near", "far", "nearood", "farood"})  # of outlier sets
+_MU = re.compile(r"\$?(?:\\mu|μ)(?![A-Za-z])")  # as papers write a mean; not μJ
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
     r"(?:over|of|across|for|on|all|the|ood|id|near|far|out|outlier|sets?|data|datasets?|methods?|"
@@ -228,7 +229,8 @@ def is_average(title: str) -> bool:
         "avg", "average", "mean", "moyenne", "macro", "overall"
     ):  # fmt: skip
         return True
-    return bool(_AVERAGE.fullmatch(plain(title)) or title.strip() in ("Ø", "∅"))
+    signs = title.strip() in ("Ø", "∅") or _MU.match(title)
+    return bool(_AVERAGE.fullmatch(plain(title)) or signs)
 
 
 def is_group(title: str) -> bool:
