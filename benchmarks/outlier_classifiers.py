@@ -74,7 +74,8 @@ def measure(
         return card.answer(model, points).reshape(len(points), -1)[:, 0]
 
     def confidence(points: Tensor) -> Tensor:
-        return model(points).softmax(1)[:, : source.classes].amax(1)
+        probabilities: Tensor = model(points).softmax(1)
+        return probabilities[:, : source.classes].amax(1)
 
     known = scored(score, source.test)
     hits = scored(lambda points: model(points)[:, : source.classes].argmax(1), source.test)
