@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, Roles
+from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
 from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
@@ -42,9 +42,14 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     if not named or len(said) < 2 or are_runs(said) or not _may_be_forms(frame, said, roles):
         return
     raise UserError(
-        f"{_listed(forms)} may be forms of {main}, or results on other data: say which decides, "
-        f"with {_options(forms, main, roles)}, or average them with {roles.option(condition=ALL)}."
+        f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
+        f"decides, with {_options(forms, main, roles)}, or average them with "
+        f"{roles.option(condition=ALL)}."
     )
+
+
+def _called(main: str) -> str:
+    return "the same results" if main == UNNAMED else main
 
 
 def _words(metric: str, what: str, main: str) -> str:
@@ -83,5 +88,5 @@ def _listed(forms: Mapping[str, str]) -> str:
 
 
 def _options(forms: Mapping[str, str], main: str, roles: Roles) -> str:
-    role = main.replace(" ", "_")
+    role = "higher" if main == UNNAMED else main.replace(" ", "_")
     return " or ".join(roles.option(**{role: column}) for column in list(forms)[:_SHOWN])
