@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from oodometer.analysis import analyze
 from oodometer.errors import UserError
 from oodometer.factors import by_title
 from oodometer.tables import read_results
@@ -176,3 +177,118 @@ def test_checkpoints_of_other_models_are_no_moments_of_training():
     assert by_title("checkpoint", ["ViT-B/32", "ViT-B/16"]).kind == "condition"
     for levels in (["best", "last"], ["1000", "2000"], ["epoch_10", "epoch_20"]):
         assert by_title("checkpoint", levels).kind == "re_evaluation"
+
+
+def test_names_divided_by_two_underscores_are_split(tmp_path):
+    content = {f"{data}__{model}__seed{seed}": {"auroc": 0.8 + n / 10 + seed / 100, "f1": 0.7}
+               for data in ("one", "two") for n, model in enumerate(("resnet18", "xception"))
+               for seed in (1, 2, 3)}  # fmt: skip
+    reading = read(tmp_path, content, "t.json", "detector=column 1.2, id=column 1")
+    assert kinds(reading) == {"seed": "repeat"}
+    assert means(reading) == {"resnet18": 0.82, "xception": 0.92}
+
+
+def test_rows_without_numbers_are_no_lines_of_a_detector(tmp_path):
+    text = "Method,Group,Accuracy,AUC\nA,base,.8,.9\nSum,base,,\nB,more,.7,.8\nSum,more,,\n"
+    reading = read(tmp_path, text)
+    assert reading.results[0].detectors == ("A", "B")
+    assert "rows without any number were left out: 2" in reading.notes
+
+
+def test_numbers_in_several_precisions_are_asked_about(tmp_path):
+    text = "model,psnr_f32,psnr_int8\nsmall,30.9,30.7\nlarge,31.4,30.8\n"
+    question = asked(tmp_path, text)
+    for column in ("psnr_f32", "psnr_int8"):
+        assert f"higher={column}" in question
+        assert len(read(tmp_path, text, columns=f"higher={column}").results[0].frame) == 2
+
+
+def test_settings_are_offered_where_nothing_else_can_be_compared(tmp_path):
+    rows = [f"{data},{alpha},{seed},{0.8 + alpha / 10 + seed / 100}"
+            for data in ("ecg", "har") for alpha in (0.0, 0.5) for seed in (1, 2)]  # fmt: skip
+    text = "\n".join(["dataset,alpha,seed,accuracy", *rows])
+    assert 'detector=alpha"' in asked(tmp_path, text)
+    assert means(read(tmp_path, text, columns="detector=alpha")) == {"0.0": 0.815, "0.5": 0.865}
+
+
+def test_unnamed_numbers_in_several_forms_have_options_that_can_be_given(tmp_path):
+    rows = [
+        f"{m},{data},{seed},{20 + n + seed / 3:.2f},{50 - n - seed / 7:.2f}"
+        for n, m in enumerate(("er", "ewc"))
+        for data in ("cord", "sroie")
+        for seed in (1, 2)
+    ]
+    text = "\n".join(["method,dataset,seed,AA,AF", *rows])
+    assert 'higher=AA"' in asked(tmp_path, text)
+    assert read(tmp_path, text, columns="higher=AA").results[0].metric == "AA"
+
+
+def test_data_sets_of_classifiers_are_those_of_training(tmp_path):
+    rows = [
+        f"{data},{m},{seed},{0.9 + n / 50 + seed / 100},{0.8 + n / 50},{0.5 + n / 50}"
+        for data in ("b3db", "bbbp")
+        for n, m in enumerate(("gat", "gin"))
+        for seed in (1, 2)
+    ]
+    text = "\n".join(["dataset,model,seed,test_roc_auc,test_f1,test_mcc", *rows])
+    assert set(read(tmp_path, text).results[0].frame["id"]) == {"b3db", "bbbp"}
+
+
+def test_methods_that_hardly_share_a_model_are_asked_about(tmp_path):
+    alone = [("tfidf", "linear", "full"), ("offshelf", "robertuito", "full"),
+             ("finetuned", "beto", "full"), ("finetuned", "xlmr", "full"),
+             ("zeroshot", "qwen", "full"), ("fewshot", "qwen", "full")]  # fmt: skip
+    adapted = [(method, engine, share) for method in ("lora", "dora")
+               for engine in ("qwen", "qwen-large") for share in ("4", "16")]  # fmt: skip
+    rows = [f"{method},{engine},{share},{seed},{0.6 + len(method) / 50 + seed / 100}"
+            for method, engine, share in alone + adapted for seed in (1, 2, 3)]  # fmt: skip
+    text = "\n".join(["method,engine,data_fraction,seed,accuracy", *rows])
+    question = asked(tmp_path, text)
+    assert "share a 'engine'" in question
+    for option, detectors in (("detector=method+engine", 10), ("condition=engine", 7)):
+        assert f'{option}"' in question
+        assert len(read(tmp_path, text, columns=option).results[0].detectors) == detectors
+
+
+def test_a_target_that_few_lines_have_is_no_outlier_set(tmp_path):
+    rows = [f"{m},{seed},{0.5 + n / 10 + seed / 50},{'head' if m == 'ours' else ''}"
+            for n, m in enumerate(("er", "ewc", "ours")) for seed in (1, 2)]  # fmt: skip
+    reading = read(tmp_path, "\n".join(["method,seed,accuracy,target", *rows]))
+    assert means(reading) == {"er": 0.53, "ewc": 0.63, "ours": 0.73}
+
+
+def on_clean_and_noisy(lead):
+    """Three seeds of two models on clean and noisy data; the lead on noisy ones varies by seed."""
+    rows = [(model, seed, condition, 0.88 - 0.1 * (condition == "noisy") + seed / 500
+             + (model == "new") * lead[seed - 1])
+            for model in ("old", "new") for seed in (1, 2, 3)
+            for condition in ("clean", "noisy", "dark", "blurred")]  # fmt: skip
+    lines = [f"{m},{s},{c},{v:.4f}" for m, s, c, v in rows]
+    return "\n".join(["model,seed,condition,accuracy", *lines])
+
+
+def test_a_lead_that_rests_on_an_assumed_kind_is_asked_about(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(on_clean_and_noisy((0.03, 0.005, 0.02)))
+    with pytest.raises(UserError) as question:
+        analyze(path)
+    assert "The answer depends on what 'condition' is (clean, noisy, …)" in str(question.value)
+    answers = {}
+    for kind in ("condition", "re_evaluation"):
+        assert f'{kind}=condition"' in str(question.value)
+        answers[kind] = analyze(path, columns=f"{kind}=condition")[0].answer
+    assert answers["condition"].startswith("Use new: ") and "Use new or old" in str(answers)
+
+
+def test_a_lead_that_holds_either_way_is_not_asked_about(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(on_clean_and_noisy((0.03, 0.031, 0.029)))
+    (finding, *_) = analyze(path)
+    assert finding.answer.startswith("Use new: ")
+    assert any(text.startswith("condition is read as a condition;") for _, text in finding.reading)
+
+
+def test_choices_before_training_are_conditions(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(on_clean_and_noisy((0.03, 0.005, 0.02)).replace("condition", "loss", 1))
+    assert analyze(path)[0].answer.startswith("Use new: ")

@@ -47,7 +47,44 @@ def analyze(
     detector whose comparisons are declared in advance: it is compared with every other one first.
     How the table was read is `reading` of the first finding.
     """
-    return findings_of(read_results(results, columns, runs), rng, ours)
+    return findings_of(_settled(read_results(results, columns, runs)), rng, ours)
+
+
+def _settled(reading: Reading) -> Reading:
+    """Ask what a factor is whose kind is assumed, if something is decided only as it was read.
+
+    As conditions, its levels are training runs of their own; if each run was evaluated at all of
+    them, they are one case, and a lead may rest on counting it several times. If it does not, a
+    note says so.
+    """
+    main, notes = reading.results[0], []
+    for name, question in reading.assumed.items():
+        factors = tuple(
+            replace(factor, kind="re_evaluation") if factor.name == name else factor
+            for factor in main.factors
+        )
+        if not _decides(main):
+            break
+        if not _decides(replace(main, factors=factors)):
+            raise UserError(question)
+        notes.append(
+            f"{name} is read as a condition; what is decided also holds if its levels are "
+            "evaluations of the same runs"
+        )
+    return replace(reading, notes=(*reading.notes, *notes))
+
+
+def _decides(results: Results) -> bool:
+    """Whether a table decides something about who leads."""
+    measured = Measured(over_separate_repeats(results), {results.metric: results}, "")
+    protocol = PROTOCOLS["ranking"]
+    if protocol.of_results is None or not protocol.applies(measured):
+        return False
+    try:
+        finding = protocol.of_results(measured, np.random.default_rng(0))
+    except UserError:
+        return False
+    return any(claim.theme == "leads" and claim.verdict == "holds" for claim in finding.claims)
 
 
 def findings_of(

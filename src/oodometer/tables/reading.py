@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles, parse_c
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.lines.kinds import assumed_kinds
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
 from oodometer.tables.vocabulary.measures import (
@@ -44,7 +45,7 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.vocabulary.names import is_statistic, is_test, names_costs
+from oodometer.tables.vocabulary.names import is_setting, is_statistic, is_test, names_costs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 
 _MOST_COLUMNS = 10_000  # of which each is looked at several times, to find its role
+_FEWEST_NUMBERS = 2  # columns of numbers, all of which a row must lack to be left out
 _SHOWN = 3  # readings that a question names
 _TEXT = "text above the table"
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
@@ -66,6 +68,8 @@ class Reading:
     columns: tuple[tuple[str, str], ...]  # column, role
     notes: tuple[str, ...]
     found: tuple[Found, ...] = ()  # the tables of the files, and which of them were read
+    # Factors that are assumed to be conditions -> what to ask if the answer depends on it.
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_results(
@@ -91,7 +95,7 @@ def read_results(
         source = "names of the files"
     frame = with_joined(columns, frame, titles)
     chosen = parse_columns(columns, frame, titles)
-    frame = on_test_data(frame, chosen, columns, notes)
+    frame = on_test_data(_without_empty_rows(frame, notes), chosen, columns, notes)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     _require(roles, frame)
@@ -118,6 +122,7 @@ def read_results(
         _listing(roles, measured),
         tuple(dict.fromkeys(notes)),
         table.found,
+        assumed_kinds(measured.long, roles),
     )
 
 
@@ -226,6 +231,19 @@ def _table(
     return table, stem
 
 
+def _without_empty_rows(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Leave out rows that name something, but hold no number where the others do."""
+    numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
+    if len(numeric) < _FEWEST_NUMBERS:
+        return frame
+    empty = frame[numeric].map(is_gap).all(axis=1)
+    if not empty.any():
+        return frame
+    notes.append(f"rows without any number were left out: {int(empty.sum())}")
+    kept: pd.DataFrame = frame[~empty]
+    return kept.reset_index(drop=True)
+
+
 def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
     """Every column with its final role."""
     names = {title: name for name, title in runs.long.factors.items()}
@@ -288,9 +306,9 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
-    free = [c for c in free if numeric_share(frame[c]) <= 0.5] or [
-        c for c in free if not is_statistic(c) and not is_test(c)
-    ]
+    words = [c for c in free if numeric_share(frame[c]) <= 0.5]
+    settings = [c for c in free if c not in words and is_setting(c)]
+    free = [*words, *settings] or [c for c in free if not is_statistic(c) and not is_test(c)]
     titles = [what for _, what in roles.measured.values() if what]
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
         return (

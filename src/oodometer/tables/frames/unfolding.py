@@ -27,6 +27,7 @@ _STATED = re.compile(  # (mean / std), μ ↓ / Var ↓
     r"[($]*\s*(?:\\?mu|μ|mean|avg)\s*[↑↓]?\s*/\s*(var(?:iance)?|std|sd|stdev|σ)\s*[↑↓]?[)$]*", re.I
 )
 _TUPLE = re.compile(r"\s*\([^()]*,[^()]*\)\s*")
+_REPEAT = re.compile(r"(seed|fold|run)\d+")
 _MARKS = frozenset({"✓", "✔", "✔️", "✅", "☑", "√", "checkmark", ":white_check_mark:", "●"})
 _FOLD = re.compile(r"split(\d+)_test_(\w+)")
 _OF_SEARCH = re.compile(r"(?:split\d+|mean|std|rank)_\w+|param_|iter$|n_resources$")
@@ -40,7 +41,8 @@ def unfolded(frame: pd.DataFrame, notes: list[str], about: str = "") -> pd.DataF
     `about` is the text around the table, which may say what pairs of numbers are.
     """
     frame = _with_metrics(_split_searches(frame, notes), about)
-    frame = _split_tuples(_split_pairs(_with_spreads(frame, notes), notes), notes)
+    frame = _split_pairs(_with_spreads(frame, notes), notes)
+    frame = _split_keys(_split_tuples(frame, notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
 
 
@@ -164,6 +166,28 @@ def _split_tuples(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         for shift, (name, texts) in enumerate(columns.items()):
             frame.insert(place + shift, name, texts)
         notes.append(f"{title} holds several things and was split into {', '.join(names)}")
+        break
+    return frame
+
+
+def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Split a column of names such as letters__resnet18__seed42 into their parts."""
+    for title in map(str, frame.columns):
+        parts = [text.split("__") for text in frame[title]]
+        width = len(parts[0])
+        if width < 2 or any(len(part) != width or not all(part) for part in parts):
+            continue
+        columns = list(map(list, zip(*parts, strict=True)))
+        if any(len(set(texts)) == len(parts) for texts in columns):
+            continue  # a name of the row, not one of several
+        place = list(frame.columns).index(title)
+        frame = frame.drop(columns=title)
+        for shift, texts in enumerate(columns):
+            named = _REPEAT.fullmatch(texts[0])
+            repeat = named[1] if named and all(map(_REPEAT.fullmatch, texts)) else ""
+            name = repeat or (f"{title}.{shift + 1}" if shift else title)
+            frame.insert(place + shift, name, [t.removeprefix(repeat) for t in texts])
+        notes.append(f"{title} holds several things, divided by __, and was split")
         break
     return frame
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
+_OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
 
@@ -43,8 +44,9 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     if not named or len(said) < 2 or are_runs(said) or not _may_be_forms(frame, said, roles):
         return
     raise UserError(
-        f"{_listed(forms)} may be forms of {main}, or results on other data: say which decides, "
-        f"with {_options(forms, main, roles)}, or average them with {roles.option(condition=ALL)}."
+        f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
+        f"decides, with {_options(forms, main, roles)}, or average them with "
+        f"{roles.option(condition=ALL)}."
     )
 
 
@@ -62,7 +64,8 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
         parts = [column for column, what in own.items() if what]
         if len(bare) != 1 or not parts:
             continue
-        if metric == main and not _is_mean(frame, bare[0], parts):
+        is_mean = _is_mean(frame, bare[0], parts)
+        if metric == main and not is_mean:
             over_all = roles.option(**{metric.replace(" ", "_"): bare[0]})
             shown = ", ".join(f"'{part}'" for part in parts[:_SHOWN])
             raise UserError(
@@ -70,7 +73,7 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
                 f"it decides, or {roles.option(ignore=bare[0])} for the others as data sets."
             )
         del roles.measured[bare[0]]
-        roles.ignored[bare[0]] = MEAN_OF_OTHERS
+        roles.ignored[bare[0]] = MEAN_OF_OTHERS if is_mean else _OVER_ALL
 
 
 def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
@@ -105,6 +108,10 @@ def require_agreeing_arrows(roles: Roles) -> None:
         f"{'higher' if higher else 'lower'} values are: use {slip} if the arrow is a slip, or "
         f"{other} if the numbers are something else."
     )
+
+
+def _called(main: str) -> str:
+    return "the same results" if main == UNNAMED else main
 
 
 def _words(metric: str, what: str, main: str) -> str:
@@ -143,5 +150,5 @@ def _listed(forms: Mapping[str, str]) -> str:
 
 
 def _options(forms: Mapping[str, str], main: str, roles: Roles) -> str:
-    role = main.replace(" ", "_")
+    role = "higher" if main == UNNAMED else main.replace(" ", "_")
     return " or ".join(roles.option(**{role: column}) for column in list(forms)[:_SHOWN])

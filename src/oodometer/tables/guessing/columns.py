@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, plain
-from oodometer.tables.cells import numeric_share, read_cell
+from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.likeness import mostly, wide_names
@@ -318,8 +318,8 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
-    if role in ("id", "ood") and _are_decimals(texts):
-        return None  # results on such data
+    if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
+        return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None

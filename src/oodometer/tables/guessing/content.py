@@ -45,6 +45,7 @@ _ONLY_OOD = frozenset(
     {"fpr95", "tnr95", "aupr_in", "detection_error", "detection_accuracy", "failure_auroc",
      "correct_auroc", "incorrect_auroc"}
 )  # fmt: skip
+_OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 _METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
@@ -340,6 +341,9 @@ def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> b
     if metrics & _ONLY_OOD or any(is_posthoc(n) and is_surely_detector(n) for n in names):
         return False
     if metrics <= GENERAL | roles.own.keys() | {UNNAMED} or mostly(names, is_model):
+        return True
+    beside = {metric_named(column) for column in roles.ignored}
+    if len(beside & _OF_DECISIONS) > 1:  # AUROC of classifiers, beside their precision and recall
         return True
     return not mostly(sets, is_set) and len(sets) >= _BENCHMARK
 

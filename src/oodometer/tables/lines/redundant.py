@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oodometer.factors import TITLES, are_checkpoints, by_title, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
 from oodometer.tables.lines.repeats import id_column
 from oodometer.tables.vocabulary.names import JOB_TITLES, REPEAT_TITLES, repeat_name
 
@@ -28,10 +28,12 @@ def reason_as_finer(frame: pd.DataFrame, column: str, others: list[str]) -> str:
 
     Such is the tier of tuning, default or tuned, beside what was found by tuning on each set.
     """
-    if plain(column) in {*TITLES, *RUN_TITLES} or not are_as_distinct(frame, others, column):
+    title = plain(column)
+    known = title in {*TITLES, *LABELS, *RUN_TITLES} or "noise" in title or "train" in title
+    if known or not are_as_distinct(frame, others, column):
         return ""
-    known = [c for c in others if plain(c) not in RUN_TITLES and _is_crossed(frame, c)]
-    coarser = [c for c in known if count_levels(frame, c) < count_levels(frame, column)]
+    shared = [c for c in others if plain(c) not in RUN_TITLES and _is_crossed(frame, c)]
+    coarser = [c for c in shared if count_levels(frame, c) < count_levels(frame, column)]
     coarser = [c for c in coarser if determines(frame, column, c)]
     return f"finer than {coarser[0]}" if coarser else ""
 

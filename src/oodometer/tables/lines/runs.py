@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
-from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, plain
+from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.guessing.likeness import are_numbers
 from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.lines.kinds import is_decimal, require_known_kinds, require_shared
 from oodometer.tables.lines.long import Long
 from oodometer.tables.lines.redundant import (
     RUN_TITLES,
@@ -63,46 +62,11 @@ def find_runs(long: Long, notes: list[str], roles: Roles) -> Runs:
     wanted = {name for name, title in long.factors.items() if title in roles.chosen}
     lines = long.frame
     long, reasons = _choose_factors(long, wanted, notes)
-    _require_known_kinds(long, roles)
+    require_known_kinds(long, roles)
+    require_shared(long, roles)
     if not wanted:
         require_alike(long, lines.assign(detector=long.frame["detector"]), roles)
     return Runs(each_once(_with_named_jobs(long), roles, notes), reasons)
-
-
-def _require_known_kinds(long: Long, roles: Roles) -> None:
-    """Ask what a column is whose title is not known, where its levels allow several readings."""
-    for name, title in long.factors.items():
-        if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
-            continue
-        levels = list(long.frame[name].unique())
-        if _UNTITLED.fullmatch(title) and numeric_share(levels) == 0:
-            raise UserError(
-                f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
-                f"('{title}'): conditions ({roles.option(condition=title)}), data sets "
-                f"({roles.option(id=title)}) or the same results in other forms "
-                f"({roles.option(re_evaluation=title)})?"
-            )
-        sets = next((c for c in ("id", "ood") if _is_nested(long.frame, name, c)), None)
-        if sets is not None and not _is_decimal(levels):
-            raise UserError(
-                f"Each '{title}' belongs to one data set: is it a part of the set "
-                f"({roles.option(part=title)}), a repeated run ({roles.option(repeat=title)}) or a "
-                f"condition ({roles.option(condition=title)})?"
-            )
-        if are_numbers(sorted(levels, key=lambda level: (len(level), level))):
-            raise UserError(
-                f"'{title}' numbers {len(levels)} levels: are they repeated runs "
-                f"({roles.option(repeat=title)}) or conditions ({roles.option(condition=title)})?"
-            )
-
-
-def _is_nested(frame: pd.DataFrame, column: str, sets: str) -> bool:
-    """Whether every level of a column lies in one of several sets that have several of them."""
-    if sets not in frame.columns or count_levels(frame, sets) < 2:
-        return False
-    pairs = frame[[sets, column]].drop_duplicates()
-    several = pairs[sets].value_counts() > 1
-    return bool(several.mean() > 0.5) and len(pairs) == count_levels(frame, column)
 
 
 def _one_spelling(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
@@ -265,15 +229,11 @@ def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:
 def _is_parameter(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column is empty for some detectors, and several values for others."""
     given = frame.loc[frame[column] != NOT_GIVEN, column]
-    if 2 * len(given.unique()) > len(given) and _is_decimal(given.unique()):
+    if 2 * len(given.unique()) > len(given) and is_decimal(given.unique()):
         return False  # a measurement
     empty = (frame[column] == NOT_GIVEN).groupby(frame["detector"]).mean()
     levels = frame.groupby("detector")[column].nunique()
     return bool((empty == 1).any() and (empty < 1).any() and (levels[empty == 0] > 1).any())
-
-
-def _is_decimal(levels: Iterable[str]) -> bool:
-    return any("." in level for level in levels) and numeric_share(levels) == 1.0
 
 
 def _with_parameter(frame: pd.DataFrame, column: str) -> pd.DataFrame:

@@ -44,7 +44,7 @@ ARCHITECTURE_TITLES = (
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
     "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
-    "institution",
+    "institution", "slice", "shift",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -156,6 +156,7 @@ _QUALIFIERS = _SPLITS | frozenset(
      "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced",
      "corrupted", "perturbed"}
 )  # fmt: skip
+_STORED_AS = re.compile(r"(?:fp|f|bf|float|int|uint|q)(?:2|4|8|16|32|64)(?:bit)?")  # int8, fp16
 # Words for data like those of training, beside which "ood" says which of two metrics.
 INSIDE = frozenset({"id", "iid", "ind", "indomain", "indistribution", "insample"})
 # Names of lines and columns that may be computed from the others; their numbers decide.
@@ -330,7 +331,8 @@ def is_qualifier(words: str, *, of_sets: bool = False) -> bool:
     (True, True, False)
     """
     known = _SPLITS if of_sets else _QUALIFIERS
-    return all(plain(word) in known for word in re.split(r"[\W_]+", words) if word)
+    said = [plain(word) for word in re.split(r"[\W_]+", words) if word]
+    return all(word in known or _STORED_AS.fullmatch(word) for word in said)
 
 
 def is_setting(title: str) -> bool:
