@@ -65,6 +65,9 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         raise UserError(f"{where} has a header and no lines below it.")
     numeric = _numeric_columns(rows, width)
     titles, depth = _header(rows, numeric, width)
+    if depth > 1:  # lines of titles are no cells
+        numeric = _numeric_columns(rows[depth - 1 :], width)
+        titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
     _require_width(body, start + depth + 1, width, where)
     body = with_bases(body) if 0 not in numeric else body

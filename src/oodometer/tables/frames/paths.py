@@ -24,6 +24,7 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_model,
     is_surely_detector,
+    mentions_setting,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
         if _tells_nothing(frame, name):
             frame = frame.drop(columns=name)
             del added[name]
+    if "file" in added:  # a column of that title would hold parts of the data
+        title = "sheet" if of_sheets else "from file"
+        frame = frame.rename(columns={"file": title})
+        added = {title if name == "file" else name: None for name in added}
     if added:
         names = "sheet" if of_sheets else "file and folder"
         notes.append(f"taken from {names} names: {', '.join(added)}")
@@ -90,7 +95,8 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
-        levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
+        has_sets = bool(titles & OOD_TITLES) or any(map(is_set, frame.columns))
+        levels["id" if has_sets else "ood"] = levels.pop("file")
     if titles & REPEAT_TITLES:
         levels.pop("seed", None)
     if titles & ID_TITLES:
@@ -100,7 +106,12 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
 
 def _tells_of_runs(levels: Mapping[str, str]) -> bool:
     """Whether a path says which run, or which data set, and nothing else."""
-    return bool(levels) and "folder" not in levels and is_set(levels.get("file", "MNIST"))
+    file = levels.get("file", "")
+    return (
+        bool(levels)
+        and "folder" not in levels
+        and (not file or is_set(file) or mentions_setting(file))
+    )
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:

@@ -25,7 +25,7 @@ _DRESSES = (
     (re.compile(r"^`(.+)`$"), r"\1"),
     (re.compile(r"</?(?:b|i|u|em|strong|sub|sup|span)(?:\s[^<>]*)?>"), ""),
 )
-_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+", re.IGNORECASE)
+_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 

@@ -13,7 +13,7 @@ from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import by_content, settle_sets
-from oodometer.tables.guessing.gains import holds_differences
+from oodometer.tables.guessing.gains import holds_differences, is_one_of
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -49,6 +49,7 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_found,
     is_surely_detector,
+    mentions_setting,
     names_costs,
     names_outliers,
 )
@@ -293,7 +294,7 @@ def _by_title(
     all_titles = set(titles.values())
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
-        if _is_other_statistic(column, numeric, all_titles) or (
+        if _is_other_statistic(frame, column, numeric, columns) or (
             roles.measured and title in SUMMARIES - SPREADS
         ):
             roles.ignored[column] = OTHER_STATISTIC
@@ -316,12 +317,18 @@ def _by_title(
     return rest
 
 
-def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> bool:
-    title = plain(column)
+def _is_other_statistic(
+    frame: pd.DataFrame, column: str, numeric: bool, columns: Sequence[str]
+) -> bool:
+    title, titles = plain(column), {plain(other) for other in columns}
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
-    return (several or (described and numeric)) and not is_detector(column)
+    if (not several and not (described and numeric)) or is_detector(column):
+        return False
+    others = [c for c in columns if c != column and _are_decimals(frame[c])]
+    others = [c for c in others if not names_costs(c) and not mentions_setting(c)]
+    return not (several and is_one_of(frame, column, others))  # a data set called delta-x
 
 
 def _role_named(
