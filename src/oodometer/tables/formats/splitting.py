@@ -123,17 +123,26 @@ def _by_position(lines: Sequence[str]) -> Rows | None:
 def _below_each_other(lines: Sequence[str]) -> Rows | None:
     """Place cells by the columns of the lines that have most: others lack some, as headers do."""
     cells = [[*_APART.finditer(_JOINED.sub(_as_wide, line))] for line in lines]
-    width, times = Counter(map(len, cells)).most_common(1)[0]
-    if width < 2 or 2 * times <= len(lines):
-        return None
+    width = max(map(len, cells))
     whole = [row for row in cells if len(row) == width]
-    if sum(line.split() == whole[0][0].string.split() for line in lines) > 1:
-        return None  # several tables
+    if width < 2 or sum(line.split() == whole[0][0].string.split() for line in lines) > 1:
+        return None  # no columns, or several tables
     starts = [min(row[n].start() for row in whole) for n in range(width)]
     ends = [max(row[n].end() for row in whole) for n in range(width)]
+    for cell in (cell for row in cells for cell in row):
+        if len(below := _below(cell, starts, ends)) == 1:
+            starts[below[0]] = min(starts[below[0]], cell.start())
+            ends[below[0]] = max(ends[below[0]], cell.end())
     if any(end >= start for end, start in zip(ends, starts[1:], strict=False)):
         return None
-    return [_placed(row, starts, ends) for row in cells]
+    placed = [_placed(row, starts, ends) for row in cells]
+    full = sum(sum(map(bool, row)) > width / 2 for row in placed)
+    return placed if 2 * full > len(placed) else None
+
+
+def _below(cell: re.Match[str], starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Return the columns above or below which a cell stands."""
+    return [n for n in range(len(starts)) if cell.start() < ends[n] and starts[n] < cell.end()]
 
 
 def _as_wide(found: re.Match[str]) -> str:
@@ -146,7 +155,7 @@ def _placed(row: Sequence[re.Match[str]], starts: Sequence[int], ends: Sequence[
     texts = [cell[0].replace("\0", "") for cell in row]
     placed = [""] * len(starts)
     for cell, text in zip(row, texts, strict=True):
-        below = [n for n in range(len(starts)) if cell.start() < ends[n] and starts[n] < cell.end()]
+        below = _below(cell, starts, ends)
         if len(row) == 1 and len(below) != 1:
             return texts
         place = below[0] if below else max(0, sum(start <= cell.start() for start in starts) - 1)

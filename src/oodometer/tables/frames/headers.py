@@ -41,7 +41,7 @@ def is_turned(rows: Rows, width: int) -> bool:
         2 < len(rows) <= _MOST_TURNED
         and all(len(row) == width for row in rows)
         and len(set(first)) == len(first)
-        and any(name in DETECTOR_TITLES for name in first)
+        and any(name in DETECTOR_TITLES or name in MODEL_TITLES for name in first)
         and any(metric_named(row[0]) is not None for row in rows)
         and knows_titles([row[0] for row in rows])
         and not knows_titles(rows[0])

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import LABELS, OPTIMIZERS, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import without_metric
 from oodometer.tables.vocabulary.names import (
+    ARCHITECTURE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
     MODEL_TITLES,
@@ -87,7 +89,7 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     """Return what the path of a file says that its table does not: column -> level."""
     titles = {plain(column) for column in frame.columns}
     levels = dict(named)
-    models = [c for c in frame.columns if plain(c) in MODEL_TITLES and frame[c].nunique() > 1]
+    models = [c for c in frame.columns if plain(c) in MODEL_TITLES and len(set(frame[c])) > 1]
     if _tells_detectors(frame):
         levels.pop("detector", None)
     elif "detector" not in levels and not (models and _tells_of_runs(levels)):
@@ -95,7 +97,7 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
-        has_sets = bool(titles & OOD_TITLES) or any(map(is_set, frame.columns))
+        has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
         levels["id" if has_sets else "ood"] = levels.pop("file")
     if titles & REPEAT_TITLES:
         levels.pop("seed", None)
@@ -104,14 +106,23 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     return levels
 
 
+def _names_set(title: str) -> bool:
+    return is_set(title) or is_set(without_metric(title))
+
+
 def _tells_of_runs(levels: Mapping[str, str]) -> bool:
     """Whether a path says which run, or which data set, and nothing else."""
     file = levels.get("file", "")
     return (
         bool(levels)
         and "folder" not in levels
-        and (not file or is_set(file) or mentions_setting(file))
+        and (not file or is_set(file) or mentions_setting(file) or _names_condition(file))
     )
+
+
+def _names_condition(file: str) -> bool:
+    """Whether a name begins with what varies: optimizer adam."""
+    return plain(re.split(r"[\s_=\-]", file)[0]) in {*LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES}
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:

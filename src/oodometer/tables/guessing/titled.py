@@ -47,6 +47,7 @@ _ATTACKS = frozenset(
 )
 _TRAINING = re.compile(r"(?i)(?<![^\W_])train(?:ing)?(?![^\W_])")
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
+_MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -110,7 +111,8 @@ def _by_statistic(
 
 def _is_named(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
     """Whether what is called like a statistic, such as Delta, is one of those with results."""
-    if plain(_statistic_of(column)[1]) not in SUMMARIES:
+    words = [word for word in _statistic_of(column)[1].split() if not is_qualifier(word)]
+    if plain("".join(words)) not in SUMMARIES:
         return False
     alike = [c for c, metric in named.items() if metric == named[column] and c != column]
     return is_one_of(frame, column, [c for c in alike if _statistic_of(c)[1]])
@@ -159,7 +161,8 @@ def _statistic_of(
         return "best", what
     if said & OTHER_STATISTICS:
         return "other", what
-    return ("mean" if said & MEANS or is_average(what) else "value"), what
+    bare = what.removesuffix(" macro") if _MACRO.search(column) else what  # SVHN macro F1
+    return ("mean" if said & MEANS or is_average(bare) else "value"), what
 
 
 def _require_detection(named: _Named, roles: Roles) -> None:

@@ -205,7 +205,7 @@ _COSTS = frozenset(
 
 # Words of titles of what was found in each run, and what it is that was.
 _FOUND = frozenset(
-    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "early", "ran", "converged"}
+    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
 )
 _FINDINGS = frozenset(
     {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
