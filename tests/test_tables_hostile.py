@@ -125,7 +125,7 @@ def test_openood_folders_of_two_id_sets_are_not_mixed(tmp_path):
     ("names", "column", "levels"),
     [
         (("seed0.csv", "seed1.csv"), "seed", {"0", "1"}),
-        (("resnet.csv", "vit.csv"), "file", {"resnet", "vit"}),
+        (("resnet.csv", "vit.csv"), "from file", {"resnet", "vit"}),
     ],
 )
 def test_files_of_one_schema_differ_by_their_names(tmp_path, names, column, levels):

@@ -1,6 +1,7 @@
 """Tables whose right reading is known: what a generator of tables found to be read wrongly."""
 
 import itertools
+import json
 
 import pytest
 
@@ -202,3 +203,190 @@ def test_the_aupr_of_id_data_is_no_auroc(tmp_path):
 def test_without_sets_a_column_of_metrics_has_no_outliers(tmp_path):
     text = "model,metric,value\nA,accuracy,.61\nB,accuracy,.65"
     assert main(written(tmp_path, text)).ood == ("",)
+
+
+def lines(head, rows):
+    return "\n".join([head, *(",".join(map(str, row)) for row in rows)])
+
+
+@pytest.mark.parametrize("sign", [" ", "_", "/"])
+def test_titles_that_pair_id_sets_with_outliers_are_two_columns(tmp_path, sign):
+    pairs = [f"{i}{sign}{o}" for i in ("CIFAR-10", "CIFAR-100") for o in ("SVHN", "iSUN")]
+    head = ",".join(["method", *pairs])
+    text = f"{head}\nOrion,.91,.82,.73,.64\nArgus,.81,.72,.63,.74"
+    found = main(written(tmp_path, text, "auroc.csv"))
+    assert found.ids == ("CIFAR-10", "CIFAR-100") and found.ood == ("SVHN", "iSUN")
+    assert len(found.frame) == 4 + 4 and found.detectors == ("Orion", "Argus")
+
+
+def test_titles_that_pair_detectors_with_sets_are_two_columns(tmp_path):
+    text = (
+        ",,MSP,,,,ViM,,,\n,,SVHN,,iSUN,,SVHN,,iSUN,\n"
+        "id,seed,AUROC,FPR95,AUROC,FPR95,AUROC,FPR95,AUROC,FPR95\n"
+        "CIFAR-10,1,.91,.31,.82,.42,.93,.23,.84,.34\nCIFAR-10,2,.90,.32,.81,.43,.95,.2,.83,.35\n"
+        "CIFAR-10,3,.92,.33,.83,.41,.94,.22,.85,.36\n"
+    )
+    reading = read_results(written(tmp_path, text))
+    found = reading.results[0]
+    assert found.detectors == ("MSP", "ViM") and set(found.ood) == {"SVHN", "iSUN"}
+    assert [part.metric for part in reading.results] == ["auroc", "fpr95"]
+    assert len(found.frame) == 12 and kinds(written(tmp_path, text)) == {"seed": "repeat"}
+
+
+@pytest.mark.parametrize("title", ["dataset", "OOD dataset"])
+def test_known_names_tell_id_sets_in_titles_from_outliers_in_lines(tmp_path, title):
+    rows = [(d, o, f".{70 + n}", f".{80 + n}") for n, (d, o) in enumerate(
+        itertools.product(["MSP", "KNN"], ["iSUN", "Textures", "SVHN"]))]  # fmt: skip
+    path = written(tmp_path, lines(f"method,{title},CIFAR-10,CIFAR-100", rows), "auroc.csv")
+    assert main(path).ids == ("CIFAR-10", "CIFAR-100")
+    assert main(path).ood == ("iSUN", "Textures", "SVHN")
+    rows = [(d, i, ".81", ".82") for d in ("MSP", "KNN") for i in ("CIFAR-10", "CIFAR-100")]
+    path = written(tmp_path, lines("method,data,iSUN,Textures", rows), "auroc.csv")
+    assert main(path).ids == ("CIFAR-10", "CIFAR-100")
+
+
+@pytest.mark.parametrize("form", ["{} AUROC", "AUROC {}", "{}_macro F1"])
+def test_the_numbers_of_delta_are_its_results(tmp_path, form):
+    head = ",".join(["dataset", *map(form.format, ["Orion", "Delta", "Argus"])])
+    rows = [("x", ".81", ".85", ".72"), ("y", ".74", ".79", ".68"), ("z", ".65", ".61", ".77")]
+    assert "Delta" in main(written(tmp_path, lines(head, rows)), "detector=*").detectors
+    rows = [("x", ".81", ".09", ".72"), ("y", ".74", ".06", ".68"), ("z", ".65", "-.12", ".77")]
+    assert "Delta" not in main(written(tmp_path, lines(head, rows)), "detector=*").detectors
+
+
+def test_a_data_set_may_be_called_delta(tmp_path):
+    text = "model,harbor,delta-x,river\nResNet-18,.91,.85,.88\nViT-B,.81,.79,.83\nMLP,.7,.71,.75"
+    assert "delta-x" in main(written(tmp_path, text, "accuracy.csv")).ids
+
+
+def test_a_plant_called_b_has_no_balanced_accuracy(tmp_path):
+    text = "model,plant_a_accuracy,plant_b_accuracy\nResNet-18,.91,.85\nViT-B,.81,.79"
+    found = main(written(tmp_path, text))
+    assert found.metric == "accuracy" and len(found.frame) == 4
+    text = "model,dataset,b_acc\nResNet-18,x,.91\nViT-B,x,.8\nResNet-18,y,.7\nViT-B,y,.6"
+    assert main(written(tmp_path, text)).metric == "balanced accuracy"
+
+
+def test_macro_f1_beside_names_of_sets_is_no_mean(tmp_path):
+    text = ",iris,wine,Average\nmodel,macro F1,macro F1,macro F1\nA,.7,.8,.75\nB,.6,.9,.75"
+    assert set(main(written(tmp_path, text)).ids) == {"iris", "wine"}
+
+
+def test_what_pandas_writes_below_the_titles_names_the_lines(tmp_path):
+    text = (
+        ",NLL,NLL,accuracy,accuracy\ndataset,wine,iris,wine,iris\nmodel,,,,\n"
+        "ResNet-18,1.7,1.6,.61,.64\nViT-B,1.4,1.3,.67,.68\nMLP,1.2,1.1,.7,.72\n"
+    )
+    assert main(written(tmp_path, text)).detectors == ("ResNet-18", "ViT-B", "MLP")
+    text = (
+        ",,method,MSP,KNN\n,,,AUROC,AUROC\ndataset,noise_rate,severity,,\n"
+        "SVHN,0,3,.61,.54\nSVHN,0,5,.67,.52\nSVHN,.1,3,.72,.65\nSVHN,.1,5,.74,.6\n"
+    )
+    assert kinds(written(tmp_path, text)) == {
+        "severity": "re_evaluation", "noise_rate": "condition"
+    }  # fmt: skip
+
+
+def test_gaps_below_three_lines_of_titles_are_gaps(tmp_path):
+    text = (
+        ",CIFAR-10,CIFAR-10,CIFAR-100,CIFAR-100\n,iSUN,SVHN,iSUN,SVHN\n"
+        "method,AUROC,AUROC,AUROC,AUROC\nOrion,.78,.72,.60,.47\nArgus,.55,.6,.37,.36\n"
+        "Corvus,-,.4,.32,.35\nGyre,-,.5,.33,.34\n"
+    )
+    assert len(main(written(tmp_path, text)).frame) == 14
+
+
+@pytest.mark.parametrize("names", [["iteration_0", "iteration_1"], ["seed 1", "seed 2"]])
+def test_files_of_runs_name_no_detectors(tmp_path, names):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for n, name in enumerate(names):
+        rows = [(m, s, f".{60 + 7 * k + n}") for k, (m, s) in enumerate(
+            itertools.product(["ResNet-18", "ViT-B"], ["wine", "iris"]))]  # fmt: skip
+        written(folder, lines("model,dataset,accuracy", rows), f"{name}.csv")
+    assert main(folder).detectors == ("ResNet-18", "ViT-B")
+    assert list(kinds(folder).values()) == ["repeat"]
+
+
+def test_folders_of_id_sets_keep_their_whole_names(tmp_path):
+    for n, name in enumerate(["CIFAR-10", "CIFAR-100"]):
+        (tmp_path / "r" / name).mkdir(parents=True)
+        rows = [("MSP", "SVHN", f".{70 + n}"), ("KNN", "SVHN", f".{80 + n}")]
+        written(tmp_path / "r" / name, lines("method,ood,AUROC", rows), "metrics.csv")
+    assert set(main(tmp_path / "r").ids) == {"CIFAR-10", "CIFAR-100"}
+
+
+def test_files_of_one_form_are_conditions_and_no_parts(tmp_path):
+    folder = tmp_path / "r"
+    folder.mkdir()
+    for n, name in enumerate(["mixup", "plain"]):
+        rows = [(d, s, f".{60 + 7 * k + n}") for k, (d, s) in enumerate(
+            itertools.product(["MSP", "KNN"], ["SVHN", "iSUN"]))]  # fmt: skip
+        written(folder, lines("method,ood,AUROC", rows), f"{name}.csv")
+    assert kinds(folder) == {"from file": "condition"}
+
+
+def test_notes_are_no_parameters_of_detectors(tmp_path):
+    rows = [(d, s, f"{s}_{p}", note, f".{60 + 7 * k}") for k, (d, s, p, note) in enumerate([
+        ("LOF", "wine", 1, ""), ("LOF", "wine", 2, ""), ("LOF", "iris", 1, ""),
+        ("LOF", "iris", 2, ""), ("PCA", "wine", 1, "ok"), ("PCA", "wine", 2, "rerun"),
+        ("PCA", "iris", 1, "ok"), ("PCA", "iris", 2, "rerun")])]  # fmt: skip
+    found = main(written(tmp_path, lines("method,dataset,subject,notes,AUROC", rows)))
+    assert found.detectors == ("LOF", "PCA")
+
+
+@pytest.mark.parametrize("above", ["AUROC of all methods on seed {0}", "seed {0}"])
+def test_captions_and_headings_number_runs(tmp_path, above):
+    table = "\n\nmethod   SVHN   iSUN\nMSP      .9{0}    .8{0}\nKNN      .7{0}    .6{0}\n\n"
+    text = "".join((above + table).format(n) for n in (1, 2, 3))
+    assert kinds(written(tmp_path, text, "auroc.txt")) == {"seed": "repeat"}
+
+
+def test_a_name_of_seed_and_noise_rate_hides_neither(tmp_path):
+    cells = itertools.product(["A", "B", "C"], ["x", "y"], [1, 2, 3], ["0", "0.4"])
+    rows = [(d, s, f"exp-{n}-{r}", n, f".{60 + k % 37}", r) for k, (d, s, n, r) in enumerate(cells)]
+    path = written(tmp_path, lines("detector,dataset,exp_name,seed,accuracy,noise_rate", rows))
+    assert kinds(path) == {"seed": "repeat", "noise_rate": "condition"}
+
+
+@pytest.mark.parametrize("sign", [" ", "_", "="])
+def test_titles_may_name_the_levels_of_a_known_factor(tmp_path, sign):
+    head = f"method,dataset,checkpoint{sign}early AUROC,checkpoint{sign}late AUROC"
+    rows = [("MSP", "SVHN", ".8", ".9"), ("KNN", "SVHN", ".7", ".8"), ("MSP", "iSUN", ".6", ".7"),
+            ("KNN", "iSUN", ".5", ".65")]  # fmt: skip
+    path = written(tmp_path, lines(head, rows))
+    assert kinds(path) == {"checkpoint": "re_evaluation"} and set(main(path).ood) == {
+        "SVHN",
+        "iSUN",
+    }
+
+
+def test_a_known_set_around_all_of_a_json_file_is_a_level(tmp_path):
+    inside = {i: {d: {"AUROC": [v, v + 0.02]} for d, v in (("MSP", 0.7), ("KNN", 0.8))}
+              for i in ("CIFAR-10", "CIFAR-100")}  # fmt: skip
+    path = written(tmp_path, json.dumps({"iSUN": inside}), "t.json")
+    assert main(path).ids == ("CIFAR-10", "CIFAR-100") and main(path).ood == ("iSUN",)
+
+
+def test_aligned_text_with_empty_cells_and_two_lines_of_titles(tmp_path):
+    text = (
+        "Results of all runs of today\n\nmethod     ood    notes   AUROC\nMSP        SVHN"
+        "           0.91\nKNN        SVHN   rerun   0.92\nMSP        iSUN           0.81\n"
+        "KNN        iSUN           0.83\n"
+    )
+    assert set(main(written(tmp_path, text, "t.txt")).ood) == {"SVHN", "iSUN"}
+    text = (
+        "dataset   seed   Orion           Argus\n                 AUROC   FPR95   AUROC   FPR95\n"
+        "SVHN      1      0.91    0.32    0.81    0.45\n"
+        "SVHN      2      0.92    0.31    0.83    -\n"
+        "iSUN      1      0.71    0.62    0.61    0.75\n"
+        "iSUN      2      0.72    0.61    0.63    0.7\n"
+    )
+    found = main(written(tmp_path, text, "t.txt"), "detector=*")
+    assert found.detectors == ("Orion", "Argus") and len(found.frame) == 8
+
+
+def test_a_table_of_models_on_its_side(tmp_path):
+    text = "model,ResNet-18,ViT-B,ResNet-18,ViT-B\ndataset,x,x,y,y\naccuracy,.71,.82,.63,.94"
+    found = main(written(tmp_path, text))
+    assert found.detectors == ("ResNet-18", "ViT-B") and found.ids == ("x", "y")

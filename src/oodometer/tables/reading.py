@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, are_checkpoints, by_title, within_runs
+from oodometer.factors import Factor, by_title, within_runs
 from oodometer.results import Results
-from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
 from oodometer.tables.found import Found
 from oodometer.tables.frames.crossed import uncrossed
-from oodometer.tables.frames.differences import DIFFERENCES, without_differences
+from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
 from oodometer.tables.frames.id_sets import with_id_sets
 from oodometer.tables.frames.paths import gather
@@ -29,10 +28,9 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles, parse_columns, with_joined
+from oodometer.tables.guessing.refusals import require_results
+from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, with_joined
 from oodometer.tables.guessing.splits import on_test_data
-from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
 from oodometer.tables.lines.kinds import assumed_kinds
 from oodometer.tables.lines.long import Long, to_long
@@ -45,7 +43,6 @@ from oodometer.tables.vocabulary.measures import (
     metric_named,
     metrics_in,
 )
-from oodometer.tables.vocabulary.names import is_setting, is_statistic, is_test, names_costs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +54,6 @@ _MOST_COLUMNS = 10_000  # of which each is looked at several times, to find its 
 _FEWEST_NUMBERS = 2  # columns of numbers, all of which a row must lack to be left out
 _SHOWN = 3  # readings that a question names
 _TEXT = "text above the table"
-_PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +94,7 @@ def read_results(
     frame = on_test_data(_without_empty_rows(frame, notes), chosen, columns, notes)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
-    _require(roles, frame)
+    require_results(roles, frame)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
     require_agreeing_arrows(roles)
@@ -282,94 +278,6 @@ def _of_one_detector(
     roles.detector = "detector"
     notes.append(f"no column names the detector: all rows are read as results of {stem}")
     return frame.assign(detector=stem)
-
-
-def _require(roles: Roles, frame: pd.DataFrame) -> None:
-    """Raise if no column holds results, or none names the detector."""
-    if not roles.measured:
-        raise UserError(_why_no_results(roles, frame))
-    used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
-    for column in [c for c in frame.columns if c not in used and metric_named(c)]:
-        pairs = [text for text in frame[column] if _PAIR.fullmatch(text)]
-        if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
-            raise UserError(
-                f"Cells of column '{column}', such as '{pairs[0]}', hold two numbers: give each a "
-                f"column of its own, or leave it out with {roles.option(ignore=column)}."
-            )
-    if roles.detector is None and not are_detectors(roles):
-        raise UserError(_why_no_detector(roles, frame))
-
-
-def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
-    """Name the columns that may hold what is compared."""
-    taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
-    free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
-    free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
-    free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
-    words = [c for c in free if numeric_share(frame[c]) <= 0.5]
-    settings = [c for c in free if c not in words and is_setting(c)]
-    free = [*words, *settings] or [c for c in free if not is_statistic(c) and not is_test(c)]
-    titles = [what for _, what in roles.measured.values() if what]
-    if len(titles) > 1 and not roles.wide and not are_runs(titles):
-        return (
-            f"Do the titles of columns ({', '.join(titles[:2])}, …) name what is compared "
-            f"({roles.option(detector=ALL)}), or are they data sets of one detector or model, so "
-            "that there is nothing to compare?"
-        )
-    if not free:
-        return (
-            "No column names what is compared, such as detectors or models: add one, or say which "
-            "it is with --columns detector=COLUMN."
-        )
-    data = [c for c in (roles.ood, roles.id) if c in free]
-    of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
-    options = " or ".join(roles.option(detector=column) for column in free[:_SHOWN])
-    return (
-        f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
-        f"compare; else say which column tells what is compared, with {options}."
-    )
-
-
-def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
-    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
-    if len(gains) > len(frame):
-        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
-    statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
-    if statistics:
-        column = statistics[0]
-        return (
-            f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
-            f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."
-        )
-    differences = [c for c, why in roles.ignored.items() if why == DIFFERENCES]
-    if differences:
-        return (
-            f"Column '{differences[0]}' holds differences to other numbers: give a table with the "
-            "numbers themselves."
-        )
-    for column in filter(metric_named, frame.columns):
-        wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
-        if wrong:
-            return (
-                f"Column '{column}' should contain results, but most of its cells are not numbers, "
-                f"such as '{wrong[0]}'."
-            )
-    pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
-    if pairs:
-        return (
-            f"Cells such as '{pairs[0]}' hold two numbers: say in the titles what they are, such "
-            "as 'SVHN (FPR95/AUROC)'."
-        )
-    other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
-    if other:
-        return (
-            f"Column '{other[0]}' holds another kind of metric: {roles.option(higher=other[0])} or "
-            f"{roles.option(lower=other[0])} says which is better."
-        )
-    return (
-        f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
-        "--columns auroc=COLUMN."
-    )
 
 
 def _results(long: Long, metric: str, roles: Roles, runs: int | None, notes: list[str]) -> Results:

@@ -7,8 +7,9 @@ from math import isfinite
 from typing import TypeGuard
 
 from oodometer.tables.formats.json_parts import is_detail, without_summaries
+from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import is_setting, names_costs
+from oodometer.tables.vocabulary.names import is_setting, is_surely_detector, names_costs
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip
@@ -171,7 +172,7 @@ def _names_inside_names(content: Json) -> list[Line] | None:
     objects = _objects_in(content)
     if not objects:
         return None
-    while len(objects) == 1 and not metric_named(next(iter(objects))):
+    while len(objects) == 1 and not _is_name(next(iter(objects))):
         below = _objects_in(next(iter(objects.values())))
         if below is None:
             break
@@ -180,6 +181,11 @@ def _names_inside_names(content: Json) -> list[Line] | None:
     if all(map(str.isdigit, keys)):
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
     return list(_nested(dict(objects), (), {})) or None
+
+
+def _is_name(key: str) -> bool:
+    """Whether a name says something of what is inside: a metric, a data set or a detector."""
+    return metric_named(key) is not None or is_data(key) or is_surely_detector(key)
 
 
 # In the order in which they are tried.

@@ -16,6 +16,7 @@ _DELIMITERS = (",", ";", "\t", "|", "&")
 _MOST_POSITIONS = 1000  # columns that spaces align
 _LOOKED_AT = 500  # lines, to find the delimiter
 _DRAWS = frozenset(" \t|+:=-_")  # a line of these only divides others
+_APART = re.compile(r"\S+(?: \S+)*")  # words with single spaces between
 _JOINED = re.compile(r"\s{0,20}(±|\+/-)\s{0,20}")
 
 
@@ -89,11 +90,15 @@ def _aligned(lines: Sequence[str]) -> Rows | None:
         for gap in (r"\s{2,}", r"\s+")
     )
     placed = _by_position(lines)
+    by_chance = len(wide[0]) == 1 < len(wide[1]) and len({len(row) for row in narrow}) == 1
+    if by_chance and len({len(row) for row in wide[1:]}) == 1:
+        return wide  # a sentence above the table has as many words as the table columns
     for rows in (wide, narrow):
         even = len(rows[0]) > 1 and len({len(row) for row in rows}) == 1
         if even and (placed is None or len(placed[0]) <= len(rows[0])):
             return rows
-    return placed or _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
+    found = placed or _even(wide, lines[0]) or _even(narrow, lines[0]) or _with_long_names(narrow)
+    return found or _below_each_other(lines)
 
 
 def _by_position(lines: Sequence[str]) -> Rows | None:
@@ -113,6 +118,49 @@ def _by_position(lines: Sequence[str]) -> Rows | None:
     last = [row[-1] for row in body]
     whole = all(all(row) for row in body) and all(titles[1:])
     return [titles, *body] if whole and all(map(holds_numbers, last)) else None
+
+
+def _below_each_other(lines: Sequence[str]) -> Rows | None:
+    """Place cells by the columns of the lines that have most: others lack some, as headers do."""
+    cells = [[*_APART.finditer(_JOINED.sub(_as_wide, line))] for line in lines]
+    width = max(map(len, cells))
+    whole = [row for row in cells if len(row) == width]
+    if width < 2 or sum(line.split() == whole[0][0].string.split() for line in lines) > 1:
+        return None  # no columns, or several tables
+    starts = [min(row[n].start() for row in whole) for n in range(width)]
+    ends = [max(row[n].end() for row in whole) for n in range(width)]
+    for cell in (cell for row in cells for cell in row):
+        if len(below := _below(cell, starts, ends)) == 1:
+            starts[below[0]] = min(starts[below[0]], cell.start())
+            ends[below[0]] = max(ends[below[0]], cell.end())
+    if any(end >= start for end, start in zip(ends, starts[1:], strict=False)):
+        return None
+    placed = [_placed(row, starts, ends) for row in cells]
+    full = sum(sum(map(bool, row)) > width / 2 for row in placed)
+    return placed if 2 * full > len(placed) else None
+
+
+def _below(cell: re.Match[str], starts: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Return the columns above or below which a cell stands."""
+    return [n for n in range(len(starts)) if cell.start() < ends[n] and starts[n] < cell.end()]
+
+
+def _as_wide(found: re.Match[str]) -> str:
+    """Write ± without spaces around it, at the end of as many characters."""
+    return found[1].rjust(len(found[0]), "\0")
+
+
+def _placed(row: Sequence[re.Match[str]], starts: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """Return a line with a cell per column, or its only text if that lies across columns."""
+    texts = [cell[0].replace("\0", "") for cell in row]
+    placed = [""] * len(starts)
+    for cell, text in zip(row, texts, strict=True):
+        below = _below(cell, starts, ends)
+        if len(row) == 1 and len(below) != 1:
+            return texts
+        place = below[0] if below else max(0, sum(start <= cell.start() for start in starts) - 1)
+        placed[place] = f"{placed[place]} {text}".strip()
+    return placed
 
 
 def _columns_of(lines: Sequence[str]) -> list[tuple[int, int]]:

@@ -67,6 +67,9 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         raise UserError(f"{where} has a header and no lines below it.")
     numeric = _numeric_columns(rows, width)
     titles, depth = _header(rows, numeric, width)
+    if depth > 1:  # lines of titles are no cells
+        numeric = _numeric_columns(rows[depth - 1 :], width)
+        titles, depth = _header(rows, numeric, width)
     body = _below(rows, depth, notes)
     joined = side_by_side(titles, body, numeric, width, notes)
     if joined[1] is not body:

@@ -10,11 +10,18 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Rows, holds_numbers, read_cell
 from oodometer.tables.vocabulary.data_names import is_corruption, is_set
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
-from oodometer.tables.vocabulary.names import DETECTOR_TITLES, ID_TITLES, OOD_TITLES, REPEAT_TITLES
+from oodometer.tables.vocabulary.names import (
+    DETECTOR_TITLES,
+    ID_TITLES,
+    MODEL_TITLES,
+    OOD_TITLES,
+    REPEAT_TITLES,
+)
 
 _DASHES = ("-", "--", "–", "—")  # gaps
 MOST_HEADER_LINES = 3  # at most: groups of groups of columns
 KNOWN_TITLES = DETECTOR_TITLES | OOD_TITLES | ID_TITLES | REPEAT_TITLES
+_INDEX_TITLES = KNOWN_TITLES.union(MODEL_TITLES, TITLES)  # of what lines are
 # What a line of numbers in a header may count.
 _NUMBERED = frozenset({"", "severity", "level", "step", "shot", "shots", "horizon", *TITLES})
 _MOST_LEVELS = 10  # of a condition, such as severities
@@ -34,7 +41,7 @@ def is_turned(rows: Rows, width: int) -> bool:
         2 < len(rows) <= _MOST_TURNED
         and all(len(row) == width for row in rows)
         and len(set(first)) == len(first)
-        and any(name in DETECTOR_TITLES for name in first)
+        and any(name in DETECTOR_TITLES or name in MODEL_TITLES for name in first)
         and any(metric_named(row[0]) is not None for row in rows)
         and knows_titles([row[0] for row in rows])
         and not knows_titles(rows[0])
@@ -69,6 +76,8 @@ def header_depth(rows: Rows, numeric: Collection[int]) -> int:
         cells = [cell for cell in cells if cell not in _DASHES]
         words = [cell for cell in cells if cell and not holds_numbers(cell)]
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
+        if names_the_index(rows[depth]):
+            break
         numbered = _numbers_groups(rows, depth, numeric) or _is_below_titles(rows, depth, numeric)
         if not named and not numbered:
             break
@@ -127,7 +136,7 @@ def names_the_index(row: Sequence[str]) -> bool:
     """Whether a line below the header holds nothing but titles of columns without any."""
     filled = [cell for cell in row if cell]
     leading = list(row[: len(filled)]) == filled and len(filled) < len(row)
-    known = any(plain(cell) in KNOWN_TITLES for cell in filled)
+    known = any(plain(cell) in _INDEX_TITLES for cell in filled)
     return leading and known and not any(map(read_cell, filled))
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import LABELS, OPTIMIZERS, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.formats.files import SUFFIXES, Table, read_file
 from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.measures import without_metric
 from oodometer.tables.vocabulary.names import (
+    ARCHITECTURE_TITLES,
     DETECTOR_TITLES,
     ID_TITLES,
     MODEL_TITLES,
@@ -24,6 +26,7 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_model,
     is_surely_detector,
+    mentions_setting,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +61,10 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
         if _tells_nothing(frame, name):
             frame = frame.drop(columns=name)
             del added[name]
+    if "file" in added:  # a column of that title would hold parts of the data
+        title = "sheet" if of_sheets else "from file"
+        frame = frame.rename(columns={"file": title})
+        added = {title if name == "file" else name: None for name in added}
     if added:
         names = "sheet" if of_sheets else "file and folder"
         notes.append(f"taken from {names} names: {', '.join(added)}")
@@ -90,7 +97,8 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     if levels.get("file") == file.stem and levels.get("detector", "?") in file.stem:
         levels.pop("file")  # it names the detector, and nothing else
     if is_set(levels.get("file", "")):
-        levels["id" if titles & OOD_TITLES else "ood"] = levels.pop("file")
+        has_sets = bool(titles & OOD_TITLES) or any(map(_names_set, frame.columns))
+        levels["id" if has_sets else "ood"] = levels.pop("file")
     if titles & REPEAT_TITLES:
         levels.pop("seed", None)
     if titles & ID_TITLES:
@@ -98,9 +106,23 @@ def _levels(file: Path, frame: pd.DataFrame, named: Mapping[str, str]) -> dict[s
     return levels
 
 
+def _names_set(title: str) -> bool:
+    return is_set(title) or is_set(without_metric(title))
+
+
 def _tells_of_runs(levels: Mapping[str, str]) -> bool:
     """Whether a path says which run, or which data set, and nothing else."""
-    return bool(levels) and "folder" not in levels and is_set(levels.get("file", "MNIST"))
+    file = levels.get("file", "")
+    return (
+        bool(levels)
+        and "folder" not in levels
+        and (not file or is_set(file) or mentions_setting(file) or _names_condition(file))
+    )
+
+
+def _names_condition(file: str) -> bool:
+    """Whether a name begins with what varies: optimizer adam."""
+    return plain(re.split(r"[\s_=\-]", file)[0]) in {*LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES}
 
 
 def _tells_nothing(table: pd.DataFrame, name: str) -> bool:

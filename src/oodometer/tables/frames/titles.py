@@ -28,7 +28,7 @@ _DRESSES = (
 )
 _CITED = re.compile(r"\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
 _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
-_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+", re.IGNORECASE)
+_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 

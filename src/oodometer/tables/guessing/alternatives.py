@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.likeness import are_runs, factor_in
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
@@ -41,7 +41,9 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
     }
     said = [words for words in forms.values() if words]
     named = any(metric == main and what for metric, what in roles.measured.values())
-    if not named or len(said) < 2 or are_runs(said) or not _may_be_forms(frame, said, roles):
+    if not named or len(said) < 2 or are_runs(said) or factor_in(said):
+        return
+    if not _may_be_forms(frame, said, roles):
         return
     raise UserError(
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "

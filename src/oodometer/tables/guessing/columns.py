@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from oodometer.factors import CORRUPTIONS, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
+from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import mostly, wide_names
 from oodometer.tables.guessing.roles import (
     ALL,
@@ -49,6 +50,7 @@ from oodometer.tables.vocabulary.names import (
     SUMMARIES,
     is_detector,
     is_surely_detector,
+    mentions_setting,
     names_costs,
     names_outliers,
 )
@@ -258,7 +260,7 @@ def _by_title(
     all_titles = set(titles.values())
     for column, title in titles.items():
         numeric = numeric_share(frame[column]) > 0.5
-        if _is_other_statistic(column, numeric, all_titles) or (
+        if _is_other_statistic(frame, column, numeric, columns) or (
             roles.measured and title in SUMMARIES - SPREADS
         ):
             roles.ignored[column] = OTHER_STATISTIC
@@ -283,7 +285,7 @@ def _by_title(
     return rest
 
 
-def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Collection[str]) -> bool:
+def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Sequence[str]) -> bool:
     """Whether a column says the same of all lines, and another one names what is compared."""
     names = frame[column].unique()
     others = [c for c in columns if c != column and plain(c) in _NAMING]
@@ -291,12 +293,18 @@ def _is_named_elsewhere(frame: pd.DataFrame, column: str, columns: Collection[st
     return alone and any(len(frame[c].unique()) > 1 for c in others)
 
 
-def _is_other_statistic(column: str, numeric: bool, titles: Collection[str]) -> bool:
-    title = plain(column)
+def _is_other_statistic(
+    frame: pd.DataFrame, column: str, numeric: bool, columns: Sequence[str]
+) -> bool:
+    title, titles = plain(column), {plain(other) for other in columns}
     words = {plain(word) for word in re.split(r"[\W_]+", column)}
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
-    return (several or (described and numeric)) and not is_detector(column)
+    if (not several and not (described and numeric)) or is_detector(column):
+        return False
+    others = [c for c in columns if c != column and _are_decimals(frame[c])]
+    others = [c for c in others if not names_costs(c) and not mentions_setting(c)]
+    return not (several and is_one_of(frame, column, others))  # a data set called delta-x
 
 
 def _role_named(

@@ -17,7 +17,7 @@ from oodometer.tables.guessing.questions import (
     which_column,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
-from oodometer.tables.guessing.sides import part_sets
+from oodometer.tables.guessing.sides import part_columns, part_sets
 from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
@@ -241,6 +241,8 @@ def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
             return
     elif roles.ood is None and len(sets) == 1:
         roles.ood = sets[0]
+        return
+    elif roles.ood is None and roles.id is None and part_columns(frame, sets, roles):
         return
     if roles.id is None and SECTION in sets:
         roles.id = SECTION

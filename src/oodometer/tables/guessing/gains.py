@@ -37,8 +37,15 @@ def holds_differences(
     named = [c for c in others if without_metric(c)]
     if metric is None or len(named) < 2 or not _may_be_name(without_metric(column)):
         return True
-    own, *rest = ([value_of(text) for text in frame[c]] for c in (column, *named))
-    return not are_results(np.array(own), np.array(rest))
+    return not is_one_of(frame, column, named)
+
+
+def is_one_of(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
+    """Whether a column called like a statistic holds results like several others do."""
+    if len(others) < 2:
+        return False
+    own, *rest = ([value_of(text) for text in frame[c]] for c in (column, *others))
+    return are_results(np.array(own), np.array(rest))
 
 
 def _may_be_name(text: str) -> bool:

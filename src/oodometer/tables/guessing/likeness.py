@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Cell, is_gap
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
@@ -15,6 +16,7 @@ from oodometer.tables.vocabulary.names import REPEAT_WORD, is_detector, is_model
 if TYPE_CHECKING:
     import pandas as pd
 
+KEYED = re.compile(r"([^\W\d_]+)[\s_=]+(\S.*)")  # checkpoint=early
 _REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
 
 
@@ -39,6 +41,17 @@ def share(texts: pd.Series[str], test: Callable[[str], bool]) -> float:
     """Return which share of the different names in a column passes a test."""
     distinct = [text for text in texts.unique() if not is_gap(text)]
     return sum(map(test, distinct)) / len(distinct) if distinct else 0.0
+
+
+def factor_in(titles: Sequence[str]) -> str | None:
+    """Return the known factor whose levels titles name, one each.
+
+    >>> factor_in(["checkpoint=early", "checkpoint=late"]), factor_in(["plant a", "plant b"])
+    ('checkpoint', None)
+    """
+    found = {match[1].casefold() if match else "" for match in map(KEYED.fullmatch, titles)}
+    name = found.pop() if len(found) == 1 and len(titles) > 1 else ""
+    return name if plain(name) in TITLES else None
 
 
 def are_numbers(titles: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.tables.guessing.likeness import wide_names
@@ -20,3 +21,13 @@ def part_sets(frame: pd.DataFrame, column: str, roles: Roles) -> None:
         roles.ood, roles.sets = column, "id"
     else:
         roles.id, roles.ood = column, None
+
+
+def part_columns(frame: pd.DataFrame, columns: Sequence[str], roles: Roles) -> bool:
+    """Find the ID sets and the outliers in two columns without titles, if their names tell."""
+    if len(columns) != 2:
+        return False
+    first, second = (frame[column].unique().tolist() for column in columns)
+    if are_outliers_first(first, second) or are_outliers_first(second, first):
+        roles.ood, roles.id = columns if are_outliers_first(first, second) else columns[::-1]
+    return roles.ood is not None

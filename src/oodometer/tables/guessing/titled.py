@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
+from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import (
@@ -27,6 +28,7 @@ from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     OTHER_STATISTICS,
     SPREADS,
+    SUMMARIES,
     is_average,
     is_detector,
     is_group,
@@ -50,6 +52,7 @@ _AT_THRESHOLD = frozenset(
 )
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
+_MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
 _AP = re.compile(r"(?:^|[\W_])ap(?:$|[\W_])", re.IGNORECASE)
 _Named = dict[str, tuple[str, str]]  # column -> metric, of what
 
@@ -69,7 +72,7 @@ def titled_results(
         named = {}
     named = _without_rates(_without_classes(_without_names(frame, columns, named)))
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
-    kinds = _by_statistic(named, roles, general)
+    kinds = _by_statistic(frame, named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
     roles.measured |= kinds["value"]
     _name_cutoffs(roles)
@@ -88,7 +91,9 @@ def titled_results(
     return [column for column in columns if column not in used]
 
 
-def _by_statistic(named: Mapping[str, str], roles: Roles, general: bool) -> dict[str, _Named]:
+def _by_statistic(
+    frame: pd.DataFrame, named: Mapping[str, str], roles: Roles, general: bool
+) -> dict[str, _Named]:
     """Tell values, means, spreads and best values apart; leave out what is not to be read."""
     kinds: dict[str, _Named] = {"value": {}, "mean": {}, "spread": {}, "best": {}}
     chosen = {metric for metric, _ in roles.measured.values()}
@@ -100,11 +105,22 @@ def _by_statistic(named: Mapping[str, str], roles: Roles, general: bool) -> dict
                 roles.ignored[column] = OTHER_METRIC
         elif metric in chosen:
             roles.ignored[column] = f"--columns names {metric}"
+        elif statistic not in kinds and _is_named(frame, column, named):
+            kinds["value"][column] = (metric, what)
         elif statistic not in kinds:
             roles.ignored[column] = OTHER_STATISTIC
         else:
             kinds[statistic][column] = (metric, what)
     return kinds
+
+
+def _is_named(frame: pd.DataFrame, column: str, named: Mapping[str, str]) -> bool:
+    """Whether what is called like a statistic, such as Delta, is one of those with results."""
+    words = [word for word in _statistic_of(column)[1].split() if not is_qualifier(word)]
+    if plain("".join(words)) not in SUMMARIES:
+        return False
+    alike = [c for c, metric in named.items() if metric == named[column] and c != column]
+    return is_one_of(frame, column, [c for c in alike if _statistic_of(c)[1]])
 
 
 def _without_names(
@@ -166,7 +182,8 @@ def _statistic_of(
         return "best", what
     if said & OTHER_STATISTICS:
         return "other", what
-    return ("mean" if said & MEANS or is_average(what) else "value"), what
+    bare = what.removesuffix(" macro") if _MACRO.search(column) else what  # SVHN macro F1
+    return ("mean" if said & MEANS or is_average(bare) else "value"), what
 
 
 def _require_detection(named: _Named, roles: Roles) -> None:

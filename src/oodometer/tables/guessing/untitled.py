@@ -90,7 +90,8 @@ def untitled_results(
     measured = _of_one_size(measured, cells, roles, bounded)
     if bounded and not asked:
         _require_one_form(measured, cells, roles)
-    measured += _results_after_all([c for c in numeric if plain(c) in SUMMARIES], measured, cells)
+    called = [c for c in numeric if c not in measured and _is_called_summary(c)]
+    measured += _results_after_all(called, measured, cells)
     pairs = {mean: spread for mean, (_, spread) in paired.items()}
     alone = len(measured) == 1 and not pairs and not (roles.ood is None and is_set(measured[0]))
     for column in measured:
@@ -292,6 +293,11 @@ def _may_name_score(title: str) -> bool:
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
     said = words & QUANTITIES
     return said < words and said <= _OF_SCORES
+
+
+def _is_called_summary(title: str) -> bool:
+    """Whether a title is a word for summaries, or has that for differences: delta-x."""
+    return plain(title) in SUMMARIES or "delta" in map(plain, re.split(r"[\W_]+", title))
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:

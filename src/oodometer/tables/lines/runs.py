@@ -93,12 +93,20 @@ def _with_promoted_settings(long: Long) -> Long:
     _, aside = _set_aside_alone(long, (), []) if settings else (frame, {})
     telling = [c for c, title in factors.items() if c not in aside and not is_incidental(title)]
     for name in settings:
-        keys = [*telling, *id_column(frame)]
+        keys = [c for c in telling if not _joins(frame, c, name, telling)] + id_column(frame)
         per_cell = frame.groupby(keys)[name].nunique().max() if keys else frame[name].nunique()
         if per_cell > 1:
             frame = frame.assign(**{name: frame[name].map("{:g}".format)})
             factors[name] = covariates.pop(name)
     return replace(long, frame=frame, factors=factors, covariates=covariates)
+
+
+def _joins(frame: pd.DataFrame, column: str, setting: str, others: Iterable[str]) -> bool:
+    """Whether a column is a name for a setting and another factor: exp-42-0.4."""
+    finest = count_levels(frame, column)
+    beside = [c for c in others if c != column and count_levels(frame, c) < finest]
+    known = determines(frame, column, setting) and not determines(frame, setting, column)
+    return known and any(determines(frame, column, c) for c in beside)
 
 
 def _with_named_repeats(long: Long) -> Long:

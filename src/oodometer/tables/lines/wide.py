@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import are_numbers
+from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.names import (
@@ -45,7 +45,7 @@ def labels_of(what: str, wide: str, runs: str | None) -> dict[str, str]:
         if runs is None:
             return {wide: what}
         return {wide: _RUN_OF.sub(r"\1", what), runs: _RUN_OF.sub(r"\3", what)}
-    numbered = _REPEAT if _REPEAT.fullmatch(what) else _LEVEL
+    numbered = next((p for p in (_REPEAT, _LEVEL, KEYED) if p.fullmatch(what)), _LEVEL)
     return {wide: what if wide in ("condition", _VARIANT) else numbered.sub(r"\2", what)}
 
 
@@ -62,6 +62,9 @@ def what_is_wide(roles: Roles) -> str:
         return "run"
     if are_detectors(roles):
         return "detector"
+    known_factor = factor_in(titles)
+    if known_factor is not None and known_factor not in roles.factors:
+        return known_factor
     bare = [_RUN_OF.sub(r"\1", title) for title in titles]
     if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
         return _CORRUPTION

@@ -56,7 +56,8 @@ _DETECTION = (
 _GENERAL = (
     (r"top_?1_?err(?:or)?", Measure("error rate", higher=False)),
     (r"top_?5_?err(?:or)?", Measure("top-5 error", higher=False)),
-    (r"b(?:al(?:anced)?)?_?acc(?:uracy)?", Measure("balanced accuracy")),
+    (r"bal(?:anced)?_?acc(?:uracy)?|(?:b|(?<![a-z0-9]_)b_)acc(?:uracy)?",  # not plant_b_accuracy
+     Measure("balanced accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
      Measure("top-5 accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?",

@@ -208,7 +208,7 @@ _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?
 
 # Words of titles of what was found in each run, and what it is that was.
 _FOUND = frozenset(
-    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "early", "ran", "converged"}
+    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
 )
 _FINDINGS = frozenset(
     {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
