@@ -286,6 +286,14 @@ def test_a_runner_that_was_stopped_kills_nobody(pool, tasks, tmp_path, monkeypat
     assert ended.value == number and not ended.lost
 
 
+@pytest.mark.parametrize("name", ["interrupt", "exit", "own"])
+def test_whatever_a_task_raises_is_its_answer(pool, tasks, capfd, name):
+    pool.submit(Task("leave", tasks.leave_by, (name,)))
+    (ended,) = rest(pool, 1)
+    assert name in ended.error and not ended.lost
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_ctrl_c_does_not_reach_the_workers(pool, tasks, tmp_path):
     go = tmp_path / "go"
     pool.submit(Task("wait", tasks.wait_for, (str(go),)))

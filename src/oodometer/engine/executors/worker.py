@@ -86,7 +86,10 @@ def serve(connection: Connection, warm_up: Callable[[], None] | None) -> None:
             answer = failure(problem)
         else:
             working.set()
-            answer = call(function, arguments)
+            try:
+                answer = call(function, arguments)
+            except BaseException as problem:  # noqa: BLE001 - signals do not raise here: a user's code
+                answer = failure(problem)
             working.clear()
         with lock:
             try:
