@@ -321,7 +321,7 @@ def test_a_dry_run_of_many_runs_lists_the_first(here, monkeypatch, options, last
     study = STUDY | {"factors": [{"field": "seed", "levels": list(range(40))}]}
     Path("study.yaml").write_text(yaml.safe_dump(study))
     printed: list[str] = []
-    monkeypatch.setattr("typer.echo", printed.append)
+    monkeypatch.setattr("typer.echo", lambda text, err: printed.append(text))
     assert here("run", "study.yaml", "--dry-run", *options) == (0, "")
     assert f"{last_run}\nestimated time" in "\n".join(printed)
 

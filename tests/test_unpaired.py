@@ -98,7 +98,7 @@ def test_separate_seeds_under_shared_conditions_are_averaged():
         for optimizer in ("sgd", "adam", "lamb") for seed in range(3)
     ]  # fmt: skip
     first = analyze(pd.DataFrame(lines))[0]
-    assert first.protocol == "ranking" and dict(first.facts)["runs"] == "3"
+    assert first.protocol == "ranking" and dict(first.facts)["optimizers"] == "3"
     assert any("share no seed: their means" in caveat for caveat in first.caveats)
 
 
