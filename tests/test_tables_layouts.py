@@ -380,3 +380,15 @@ def test_names_below_the_title_of_a_metric_are_not_compared(tmp_path):
     text = "|AUROC|AUPR|F1|\n|-|-|-|\n|net a, 66.7|66.3|62.8|\n|net b, 69.0|66.8|69.1|\n"
     with pytest.raises(UserError, match="what is compared"):
         read(tmp_path, text)
+
+
+def test_data_sets_below_a_heading_called_split_are_no_levels_of_it(tmp_path):
+    text = """|Method|Split A BoolQ Acc|Split A ARC Acc|Split B PIQA Acc|Split B CSQA Acc|
+|-|-|-|-|-|
+|Base|39.1|87.7|44.8|75.5|
+|LoRA|87.2|86.6|88.1|81.7|
+|Ours|86.9|86.5|87.7|81.5|
+"""
+    results = read(tmp_path, text).results[0]
+    sets = results.frame["id"] if "id" in results.frame else results.frame["ood"]
+    assert sets.nunique() == 4 and not results.factors

@@ -16,7 +16,7 @@ from oodometer.tables.vocabulary.names import REPEAT_WORD, is_detector, is_model
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYED = re.compile(r"([^\W\d_]+)[\s_=]+(\S+)")  # checkpoint=early; "Split A ARC" names more than a level
+KEYED = re.compile(r"([^\W\d_]+)[\s_=]+(\S+)")  # checkpoint=early, but not Split A ARC
 _REPEATED = re.compile(rf"({REPEAT_WORD})[\s_#=\-]*\d+", re.IGNORECASE)  # seed 42
 
 
