@@ -27,7 +27,7 @@ from oodometer.lab.data.inputs import Data
 from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
-from oodometer.overlap import shared_rows
+from oodometer.overlap import SHARED, shared_rows
 from oodometer.protocols.common.learned import is_above_chance
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
@@ -37,7 +37,6 @@ from oodometer.scoring import choices, needs_of, right_and_chance, score
 
 Detectors = Literal["all"] | str | Sequence[str]
 PathLike = str | os.PathLike[str]
-_SHARED = 0.01  # of a set: training samples in it, from which they are worth a word
 Models = str | nn.Module | Sequence[nn.Module] | Mapping[str, nn.Module]
 
 
@@ -280,7 +279,7 @@ def _warn_of_training_data(outputs: Mapping[str, Outputs], notes: _Notes) -> Non
         if name == "train" or known is None or part.logits is None:
             continue
         shared = shared_rows(part.logits.numpy(), known.numpy())
-        if shared >= _SHARED * len(part.logits):
+        if shared >= SHARED * len(part.logits):
             notes.warn(
                 f"{shared} of {len(part.logits)} samples of '{name}' have exactly the logits of a "
                 "training sample: they are probably training data, to which detectors are fitted."

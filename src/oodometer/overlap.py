@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from oodometer.metrics import Estimate
 
 FEWEST_FOR_SHORTCUTS = 25  # images per set
+SHARED = 0.01  # of a set: copies in it, from which they are worth a word
 _MOSTLY = 0.9  # of the rows of a set are distinct, unless a network answers everything alike
 _CHUNK = 4096  # rows that are hashed at once
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.overlap import shared_rows
+from oodometer.overlap import SHARED, shared_rows
 from oodometer.scores import ScoreTable
 
-_SHARE = 0.01  # of an outlier set, from which copies are worth a word
 _FEWEST = 2  # detectors: a single one may give many samples the same score
 
 
@@ -31,7 +30,7 @@ def copy_caveats(table: ScoreTable) -> Iterator[str]:
                     for data in (outliers, table.id)
                 )
                 found[outliers] = shared_rows(one, other)
-                if found[outliers] >= _SHARE * len(one):
+                if found[outliers] >= SHARED * len(one):
                     yield (
                         f"{found[outliers]} of {len(one)} samples of {outliers} have exactly the "
                         "scores of an in-distribution sample with every detector: they are "

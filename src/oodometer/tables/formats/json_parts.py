@@ -41,7 +41,7 @@ def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def is_detail(name: str, value: Mapping[str, Json]) -> bool:
-    """Whether an object beside metrics tells more about them, and is no result of its own.
+    """Whether an object beside metrics tells more about them, but is not a result of its own.
 
     >>> is_detail("confusion_matrix", {"tp": 3}), is_detail("per_class", {"cat": {"f1": 0.9}})
     (True, True)

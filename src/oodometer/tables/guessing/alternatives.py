@@ -55,7 +55,7 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
 def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
     """Leave out a column that is over all data beside those of its parts, or ask which decide.
 
-    Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is no third data set.
+    Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is not a third data set.
     """
     if roles.detector is None or roles.wide or roles.main or roles.metric is not None:
         return
