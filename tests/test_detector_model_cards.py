@@ -25,6 +25,7 @@ from oodometer.engine.work.codecs import bytes_to_arrays, bytes_to_table
 from oodometer.errors import UserError
 from oodometer.finding import from_json, to_json
 from oodometer.lab.data.samples import Images
+from oodometer.lab.detector_models import MODELS
 from oodometer.lab.training.task import Batch, Task
 from oodometer.lab.training.train import Training, train
 from oodometer.needs import Need
@@ -344,3 +345,13 @@ def test_pictures_that_are_none_are_one_sentence():
         Picture('"><script>')
     with pytest.raises(UserError, match=r"shape \(channels, height, width\), got \(2,\)"):
         picture(np.zeros(2))
+
+
+@pytest.mark.parametrize("size", ["tiny", "small"])
+def test_no_size_but_the_published_one_grows_with_the_data(size):
+    """Seconds stay seconds on 60,000 images; one published recipe is small as it is."""
+    given = TrainSpec(data="none", auxiliary="more", model_size=size)
+    most = {"tiny": 2_000, "small": 10_000}[size]
+    for name, card in MODELS.items():
+        if card.per == "data" and name != "exposed_classifier" * (size == "small"):
+            assert card.recipe(given, (60_000, 1, 28, 28)).train_size <= most, name

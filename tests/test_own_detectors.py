@@ -364,3 +364,60 @@ def test_wrong_settings_exits_texts_and_divergence_are_one_sentence(
     images = planted_images(30, 0)[0]
     with pytest.raises(UserError, match=sentence):
         om.fit_detector(f"nearest.py:{name}", images).score(images)
+
+
+NETWORKS = '''
+import torch
+from torch import nn
+
+
+class _OneClass:
+    """Distance of a network's output to the mean output of the training images."""
+
+    def fit(self, images):
+        with torch.no_grad():
+            self.center = self.network(torch.from_numpy(images)).mean(0)
+
+    def score(self, images):
+        with torch.no_grad():
+            apart = self.network(torch.from_numpy(images)) - self.center
+        return apart.norm(dim=1).numpy()
+
+
+class Told(_OneClass):
+    def __init__(self, shape, classes, width=16):
+        assert shape == (1, 8, 8) and classes == 3
+        torch.manual_seed(0)
+        numbers = shape[0] * shape[1] * shape[2]
+        self.network = nn.Sequential(nn.Flatten(), nn.Linear(numbers, width))
+
+
+class Sized(_OneClass):
+    def __init__(self, width=16):
+        self.network = nn.Sequential(nn.Flatten(), nn.LazyLinear(width))
+
+    def fit(self, images):
+        torch.manual_seed(0)
+        super().fit(images)
+'''
+
+
+@pytest.mark.parametrize("name", ["Told", "Sized"])
+def test_a_network_gets_its_size_from_the_images(tmp_path, monkeypatch, name):
+    """From a parameter called shape, or from the first batch; both can be loaded."""
+    monkeypatch.chdir(tmp_path)
+    Path("networks.py").write_text(NETWORKS)
+    found = {r.check: r for r in check_detector(f"networks.py:{name}")}
+    for check in ("runs", "batches_do_not_matter", "repeatable", "saved_and_loaded"):
+        assert found[check].outcome == "passed", found[check]
+
+
+def test_check_of_a_file_finds_its_classes(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from oodometer.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    Path("networks.py").write_text(NETWORKS)
+    said = CliRunner().invoke(app, ["check", "networks.py"]).output
+    assert "networks.py:Told" in said and "networks.py:Sized" in said and "_OneClass" not in said

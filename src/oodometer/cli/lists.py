@@ -83,7 +83,7 @@ def check(
 ) -> None:
     """Run the conformance tests that every detector must pass."""
     import oodometer.builtin  # noqa: F401 - importing registers them
-    from oodometer.registry import DETECTORS, detectors_in, find
+    from oodometer.registry import DETECTORS, classes_in, detectors_in, find
 
     name, bracket, _ = detector.partition("(")
     if bracket:
@@ -92,11 +92,12 @@ def check(
             f"only the name, {name.strip()}."
         )
     if detector.endswith(".py"):
-        here = detectors_in(detector)
+        # A class beside decorated detectors may be a part of theirs.
+        here = detectors_in(detector) or classes_in(detector)
         if not here:
             raise UserError(
-                f"'{detector}' has no detector: decorate a function with @om.detector, or name a "
-                f"class with fit and score or a function of images, {detector}:NAME."
+                f"'{detector}' has no detector: decorate a function with @om.detector, write a "
+                f"class with fit and score, or name a function of images, {detector}:NAME."
             )
         cards = {f"{detector}:{name}": card for name, card in here.items()}
     else:

@@ -151,6 +151,22 @@ def detectors_in(module_name: str) -> dict[str, Detector | UserError]:
     return here | {card.name: card for card in DETECTORS.values() if _belongs(card, module)}
 
 
+def classes_in(module_name: str) -> dict[str, Detector | UserError]:
+    """The classes of a module or file that have ``fit`` and ``score``, as detectors."""
+    module = import_module(f"Detectors in '{module_name}'", module_name)
+    found: dict[str, Detector | UserError] = {}
+    for name, thing in list(vars(module).items()):
+        if isinstance(thing, type) and _defined_in(module, thing) and not name.startswith("_"):
+            try:
+                made = _adopt(name, thing)
+            except UserError as problem:
+                found[name] = problem
+                continue
+            if made is not None:
+                found[name] = made
+    return found
+
+
 def _defined_in(module: ModuleType, thing: object) -> bool:
     """Whether it is a class or function that a module defines."""
     return callable(thing) and getattr(thing, "__module__", "") == module.__name__

@@ -209,7 +209,7 @@ def dequantized(images: Tensor) -> Tensor:
 
 MIRRORED = "crop_flip(padding=0)"  # half of the images
 RECIPES: Mapping[str, Mapping[str, object]] = {
-    "tiny": {"epochs": 10, "batch_size": 32, "learning_rate": 1e-3},
+    "tiny": {"epochs": 10, "batch_size": 32, "learning_rate": 1e-3, "train_size": 2_000},
     "small": {"epochs": 10, "batch_size": 64, "learning_rate": 1e-3, "train_size": 10_000},
     "paper": {
         "batch_size": 128,

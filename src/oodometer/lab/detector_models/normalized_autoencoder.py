@@ -61,6 +61,7 @@ _PHASES = {  # epochs as an autoencoder, epochs as a normalized one, batch size:
     "small": ((10, 3, 64), (10, 2, 32)),
     "paper": ((100, 50, 128), (180, 10, 128)),
 }
+_IMAGES = {"tiny": 2_000, "small": 10_000}  # as published, all
 _STEPS = {"tiny": (2, 3), "small": (5, 10)}  # of the latent and the visible chain
 
 
@@ -233,8 +234,8 @@ def recipe(spec: TrainSpec, shape: tuple[int, ...]) -> TrainSpec:
         "gradient_norm": 0.1,
         "augment": "none" if shape[0] == 1 else MIRRORED,
     }
-    if spec.model_size == "small":
-        update["train_size"] = 10_000
+    if spec.model_size in _IMAGES:
+        update["train_size"] = _IMAGES[spec.model_size]
     return spec.model_copy(update=update)
 
 

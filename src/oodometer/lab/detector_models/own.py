@@ -203,13 +203,23 @@ def _scores(thing: object) -> bool:
     )
 
 
-def _defaults(thing: Any) -> dict[str, Setting]:
-    """Its settings, with their defaults: arguments of ``__init__``, or keywords of a function."""
+def _parameters(thing: Any) -> Mapping[str, inspect.Parameter]:
+    """The arguments of ``__init__``, or of a function."""
     try:
-        parameters = inspect.signature(thing).parameters.values()
+        return inspect.signature(thing).parameters
     except (TypeError, ValueError):  # a class that is not written in Python
         return {}
-    return {p.name: p.default for p in parameters if isinstance(p.default, Setting)}
+
+
+def _defaults(thing: Any) -> dict[str, Setting]:
+    """Its settings, with their defaults: arguments of ``__init__``, or keywords of a function."""
+    parameters = _parameters(thing)
+    return {n: p.default for n, p in parameters.items() if isinstance(p.default, Setting)}
+
+
+def _without_default(thing: Any) -> set[str]:
+    """The arguments that must be given."""
+    return {n for n, p in _parameters(thing).items() if p.default is p.empty}
 
 
 def _grid(
@@ -281,11 +291,14 @@ def _made(
 ) -> OwnModel:
     if not inspect.isclass(thing):
         return OwnModel(name, partial(thing, **settings) if settings else thing)
+    known = {"shape": shape, "classes": classes}
+    told = {n: v for n, v in known.items() if n in _without_default(thing)}
     try:
         with _settings_kept():
-            return OwnModel(name, thing(**settings))
+            return OwnModel(name, thing(**settings, **told))
     except (Exception, SystemExit) as problem:
         how = "with these settings" if settings else "without arguments"
+        how = f"with {' and '.join(sorted(told))} only" if told and not settings else how
         raise UserError(f"Detector '{name}' cannot be made {how}: {describe(problem)}") from problem
 
 

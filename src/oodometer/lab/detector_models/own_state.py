@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from oodometer.errors import UserError, describe
 
@@ -47,7 +48,8 @@ def state_of(name: str, own: object) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     for attribute, value in attributes_of(own).items():
         if isinstance(value, nn.Module):
-            state |= {f"{attribute} network {n}": v for n, v in value.state_dict().items()}
+            weights = value.state_dict().items()
+            state |= {f"{attribute} network {n}": v for n, v in weights if not is_lazy(v)}
         elif isinstance(value, str):
             text = np.frombuffer(value.encode(), np.uint8).copy()
             state[f"{attribute} text"] = torch.from_numpy(text)
@@ -83,9 +85,12 @@ def load_state(name: str, own: object, state: Mapping[str, Any]) -> None:
         if not isinstance(network, nn.Module):
             raise UserError(
                 f"Detector '{name}' makes the network '{attribute}' in fit: make it in __init__, "
-                "so that it can be loaded, or define state_dict() and load_state_dict(state)."
+                "so that it can be loaded (a parameter called shape gets the shape of an image), "
+                "or define state_dict() and load_state_dict(state)."
             )
-        network.load_state_dict(weights)
+        # Layers that take their size from the first batch have no weights before.
+        lazy = any(map(is_lazy, network.state_dict().values()))
+        network.load_state_dict(weights, strict=not lazy)
     if kept:
         own.load_state_dict(kept)  # type: ignore[attr-defined]
 

@@ -16,6 +16,7 @@ TINY: Fields = {
     "learning_rate": 5e-3,
     "epochs": 8,
     "batch_size": 25,
+    "train_size": 2_000,
 }
 SMALL: Fields = {
     "optimizer": "adam",
