@@ -10,11 +10,12 @@ from scipy.stats import spearmanr, ttest_1samp
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.metrics import auroc
-from oodometer.protocols.label_noise.cases import noise_cases, of_scores
+from oodometer.protocols.label_noise.cases import noise_cases
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
 from oodometer.protocols.label_noise.errors import ask_accuracy
 from oodometer.protocols.label_noise.protocol import label_noise, label_noise_of
+from oodometer.protocols.label_noise.questions import of_scores
 from oodometer.results import Results
 from oodometer.scores import Missing, ScoreRow, ScoreTable
 
@@ -72,7 +73,8 @@ def test_what_noise_does_is_said_of_the_right_detector():
 
 def test_runs_are_paired_by_their_other_factors():
     field = noise_cases(of_scores(table()))
-    clean, noisy = field.paired("soft", "none", "uniform(rate=0.4)")
+    clean, noisy, units = field.paired("soft", "none", "uniform(rate=0.4)")
+    assert units.are_independent
     assert len(clean) == 6
     np.testing.assert_allclose(np.sort(clean), np.sort(field.at("soft", "none")))
     assert (clean - noisy).mean() > 0.1

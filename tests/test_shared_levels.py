@@ -7,6 +7,7 @@ import pytest
 from oodometer.factors import Factor
 from oodometer.protocols.common.cases import scopes_of
 from oodometer.protocols.common.score_cases import score_cases
+from oodometer.protocols.label_noise.protocol import label_noise_of
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.protocols.ranking.standing import contest_of_scores, contest_of_values
 from oodometer.results import Results
@@ -67,6 +68,26 @@ def test_a_page_says_what_runs_share_and_counts_no_runs_that_would_not_help():
     assert not any("would take" in claim.text for claim in finding.claims)
     alone = table(np.random.default_rng(1), "split", seeds=1)
     assert not any("share" in own for own in ranking_of(alone, np.random.default_rng(0)).caveats)
+
+
+@pytest.mark.parametrize("outer", ["split", "fold"])
+def test_labels_without_effect_are_said_to_matter_in_one_world_in_twenty(outer):
+    """Each split favors some labels, and its four seeds repeat that."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(WORLDS):
+        values = 0.8 + 0.02 * rng.normal(size=(2, 2, 5, 1)) + 0.002 * rng.normal(size=(2, 2, 5, 4))
+        lines = [
+            {"detector": f"d{d}", "id": "x", "ood": "o", "label_noise": ("clean", "sym20")[n],
+             outer: str(o), "seed": str(s), "value": value}
+            for (d, n, o, s), value in np.ndenumerate(values)
+        ]  # fmt: skip
+        factors = (Factor("label_noise"), Factor(outer, "repeat"), Factor("seed", "repeat"))
+        measured = {"auroc": Results(pd.DataFrame(lines), factors, "auroc", True)}
+        finding = label_noise_of(measured, np.random.default_rng(0))
+        wrong += any(claim.verdict != "undecided" for claim in finding.claims)
+    assert wrong <= MOST
+    assert any("share 5 levels" in caveat for caveat in finding.caveats)
 
 
 def test_two_splits_decide_nothing_however_many_seeds_there_are():

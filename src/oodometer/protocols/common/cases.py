@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, is_fold, names
+from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
-from oodometer.protocols.common.training_runs import TrainingRuns, shared_levels, without_repeats
+from oodometer.protocols.common.outer_units import OuterUnits
+from oodometer.protocols.common.training_runs import TrainingRuns, without_repeats
 from oodometer.protocols.common.words import several
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
@@ -82,14 +83,6 @@ class Cases:
         """Whether each training run is a condition of its own: no two were trained alike."""
         return self.are_runs and bool(without_repeats(self.factors))
 
-    @property
-    def folds(self) -> int:
-        """How many folds of a cross-validation the runs are; 0 if they are none."""
-        named = [factor.name for factor in self.factors if is_fold(factor)]
-        if not self.are_runs or not named:
-            return 0
-        return len({tuple(levels.get(name) for name in named) for levels in self.run_levels})
-
     @cached_property
     def names(self) -> tuple[str, ...]:
         """How the cases are called."""
@@ -139,10 +132,10 @@ class Cases:
         runs = self.run_levels
         return tuple(runs[own[0]] for own in self.training_runs.members) if runs else ()
 
-    def shared_levels(self, runs: Sequence[int] | None = None) -> dict[str, NDArray[np.intp]]:
-        """The level of each training run, or of some, in each repeat that several runs share."""
-        own = self.levels if runs is None else [self.levels[run] for run in runs]
-        return shared_levels(own, self.factors)
+    @cached_property
+    def units(self) -> OuterUnits:
+        """What the training runs have in common; nothing if runs are not the cases."""
+        return OuterUnits.of(self.levels, self.factors)
 
     @cached_property
     def sets(self) -> Mapping[str, Floats]:

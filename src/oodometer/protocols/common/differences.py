@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +12,12 @@ from oodometer.finding import Verdict
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import Cases
-from oodometer.protocols.common.training_runs import mean_by_level
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT, hundredths, points
 from oodometer.results import Results
 from oodometer.stats.comparison import Difference, Name, adjusted, holm
-from oodometer.stats.paired import sign_flip_test, t_test
-from oodometer.stats.pairwise import Pairwise, from_values, more_careful, over_folds
+from oodometer.stats.paired import difference_interval, sign_flip_test, t_test
+from oodometer.stats.pairwise import Pairwise, difference, from_values
 from oodometer.stats.summary import UNBOUNDED
 
 FEWEST_FOR_T = 3  # cases: two have one degree of freedom, and rounding decides
@@ -31,16 +32,43 @@ UNSEEN = (
 )
 
 
-def paired_difference(
-    a: Floats, b: Floats, comparisons: int, rng: np.random.Generator
-) -> Difference:
+class Paired(NamedTuple):
+    """Values of two things in the same cases, and what these cases have in common."""
+
+    a: Floats
+    b: Floats
+    units: OuterUnits = INDEPENDENT
+
+    @property
+    def size(self) -> int:
+        """How many cases there are."""
+        return len(self.a)
+
+    @property
+    def by_t(self) -> Difference:
+        """Mean of a - b by Student's t: over cases, and over what several of them share."""
+        values = np.array([self.a, self.b])
+        if self.size < FEWEST_FOR_T:
+            return Difference(float((self.a - self.b).mean()), -np.inf, np.inf, 1.0)
+        return difference(self.units.compared(values, _own_variances), 0, 1, LEVEL)
+
+
+def _own_variances(values: Floats) -> Pairwise:
+    return from_values(values, shared=False)
+
+
+def paired_difference(pair: Paired, comparisons: int, rng: np.random.Generator) -> Difference:
     """Mean of a - b with its interval and p-value: by permutation, or by t for few cases.
 
     The permutation test needs no normal differences, but n pairs give no p-value below 2^(1 - n):
     with 5 runs none is below 0.06, whatever the data. The p-value is not yet adjusted; for how many
     `comparisons` it will be decides whether permutation could find anything. The interval is what
-    the same test does not reject: it leaves out 0 if and only if p is below the level.
+    the same test does not reject: it leaves out 0 if and only if p is below the level. Runs that
+    are not independent of each other cannot be permuted one by one, and are compared by t.
     """
+    a, b, units = pair
+    if not units.are_independent:
+        return pair.by_t
     patterns = copy.deepcopy(rng)  # for intervals at other levels: of the same random patterns
     differing = int(np.count_nonzero(np.asarray(a) != np.asarray(b)))
     smallest = 2.0 ** (1 - max(1, differing))  # of all sign patterns, those observed and mirrored
@@ -63,8 +91,15 @@ def paired_difference(
     return Difference(test.value, test.low, test.high, test.p_value, interval)
 
 
+def paired_interval(pair: Paired) -> Estimate:
+    """Mean of a - b with the interval of Student's t."""
+    if pair.units.are_independent:
+        return difference_interval(pair.a, pair.b, level=LEVEL)
+    return Estimate(*pair.by_t[:3])
+
+
 def paired_differences(
-    pairs: Mapping[Name, tuple[Floats, Floats]],
+    pairs: Mapping[Name, Paired],
     rng: np.random.Generator,
     *,
     families: int = 1,
@@ -74,26 +109,26 @@ def paired_differences(
     What has no case is left out. Shares, such as AUROC, differ by 1 at most. P-values are not yet
     adjusted for the number of `families` like this one, which only helps to choose a test.
     """
-    known = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    known = {name: pair for name, pair in pairs.items() if pair.size}
     if not known:
         return {}
     many = len(known) * families
     return adjusted(
-        {n: _within(paired_difference(a, b, many, rng)) for n, (a, b) in known.items()}, holm
+        {n: _within(paired_difference(pair, many, rng)) for n, pair in known.items()}, holm
     )
 
 
-def _within(difference: Difference) -> Difference:
-    if not np.isfinite(difference[:3]).all():  # one case has no interval
-        return difference
-    interval = difference.at
+def _within(found: Difference) -> Difference:
+    if not np.isfinite(found[:3]).all():  # one case has no interval
+        return found
+    interval = found.at
 
     def within(level: float) -> tuple[float, float]:
-        low, high = (difference.low, difference.high) if interval is None else interval(level)
+        low, high = (found.low, found.high) if interval is None else interval(level)
         return max(-1.0, low), min(1.0, high)
 
-    low, high = max(-1.0, difference.low), min(1.0, difference.high)
-    return difference._replace(low=low, high=high, at=within)
+    low, high = max(-1.0, found.low), min(1.0, found.high)
+    return found._replace(low=low, high=high, at=within)
 
 
 def has_shares(results: Results) -> bool:
@@ -112,13 +147,10 @@ def compare_values(field: Cases, values: Floats, runs: Sequence[int] | None = No
         bounds = (0.0, 1.0) if field.sign > 0 else (-1.0, 0.0)
 
     def compared(own: Floats) -> Pairwise:
-        pairwise = from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
-        return over_folds(pairwise, own.shape[1], field.folds) if field.folds > 1 else pairwise
+        return from_values(field.sign * own, bounds=bounds, shared=field.are_runs)
 
-    pairwise = compared(values)
-    for name, levels in field.shared_levels(runs).items():
-        means = mean_by_level(values, levels)
-        pairwise = more_careful(pairwise, compared(means), name, means.shape[1])
+    units = field.units if runs is None else field.units.at(runs)
+    pairwise = units.compared(values, compared)
     if values.shape[1] >= FEWEST_FOR_T:
         return pairwise
     bare = tuple(Estimate(mean, mean, mean) for mean in pairwise.means.tolist())

@@ -7,21 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from oodometer.errors import UserError
 from oodometer.factors import Factor
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.sources import sources_at, sources_of
-from oodometer.protocols.common.training_runs import (
-    TrainingRuns,
-    mean_by_level,
-    shared_levels,
-)
+from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_sets, average_re_evaluations
 from oodometer.stats.comparison import Placements
-from oodometer.stats.pairwise import Pairwise, Sources, from_scores, from_values, more_careful
+from oodometer.stats.pairwise import Pairwise, Sources, from_scores, from_values
 from oodometer.stats.ranks import rank_matrix
 
 
@@ -82,20 +78,17 @@ class ScoreCases:
     ) -> Pairwise:
         sources = [sources_at(self.sources[name], own) for name in self.detectors]
         pairwise = from_scores(placed, retraining=retraining, sources=sources)
-        for name, levels in self._shared_levels(own).items() if retraining else ():
-            means = mean_by_level(np.array([one.values for one in placed]), levels)
-            over_levels = from_values(means, bounds=(0.0, 1.0))
-            pairwise = more_careful(pairwise, over_levels, name, means.shape[1])
-        return pairwise
+        if not retraining:
+            return pairwise
+        values = np.array([one.values for one in placed])
+        units = self.units.at(own)
+        return units.compared(values, lambda v: from_values(v, bounds=(0.0, 1.0)), pairwise)
 
-    @property
-    def shared_levels(self) -> dict[str, NDArray[np.intp]]:
-        """The level of each training run in each repeat that several runs have in common."""
-        return self._shared_levels(range(len(self.training_runs)))
-
-    def _shared_levels(self, own: Sequence[int]) -> dict[str, NDArray[np.intp]]:
-        first = [self.runs[self.training_runs.members[run][0]] for run in own]
-        return shared_levels([self.table.runs[run] for run in first], self.factors)
+    @cached_property
+    def units(self) -> OuterUnits:
+        """What the training runs have in common."""
+        first = (self.runs[own[0]] for own in self.training_runs.members)
+        return OuterUnits.of([self.table.runs[run] for run in first], self.factors)
 
     @property
     def run_word(self) -> str:

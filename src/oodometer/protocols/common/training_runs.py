@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.factors import Factor, names, shared_repeats
+from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 
 
@@ -67,31 +67,6 @@ class TrainingRuns:
         """Average values by run over the runs of each training run."""
         parts = [values.take(own, axis=axis).mean(axis=axis) for own in self.members]
         return np.stack(parts, axis=axis)
-
-
-def shared_levels(
-    levels: Sequence[Mapping[str, object]], factors: Iterable[Factor]
-) -> dict[str, NDArray[np.intp]]:
-    """Number the levels of each repeat that some training runs, but not all, have in common.
-
-    >>> runs = [{"split": split, "seed": seed} for split in "ab" for seed in (0, 1)]
-    >>> shared_levels(runs, [Factor("split", "repeat"), Factor("seed", "repeat")])
-    {'split': array([0, 0, 1, 1])}
-    """
-    found = {}
-    for name in shared_repeats(factors):
-        own = [str(run.get(name)) for run in levels]
-        places = {level: place for place, level in enumerate(dict.fromkeys(own))}
-        if 1 < len(places) < len(own):
-            found[name] = np.array([places[level] for level in own], dtype=np.intp)
-    return found
-
-
-def mean_by_level(values: Floats, levels: NDArray[np.intp]) -> Floats:
-    """Means over the columns of each level, of (..., runs)."""
-    return np.stack(
-        [values[..., levels == own].mean(axis=-1) for own in np.unique(levels)], axis=-1
-    )
 
 
 def without_repeats(factors: Iterable[Factor]) -> str:

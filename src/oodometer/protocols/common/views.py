@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from oodometer.finding import Role, Series, Value
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits, mean_by_level
 from oodometer.protocols.common.words import LEVEL, listing
 from oodometer.stats.intervals import runs_interval
 
@@ -68,10 +69,18 @@ def interval_series(
     )
 
 
-def mean_share(values: Floats) -> Estimate | float:
-    """Mean of one share per case with its interval for other cases; a single case has none."""
-    mean = runs_interval(values, level=LEVEL, bounds=(0.0, 1.0))
-    return mean.value if mean.method == "one run" else Estimate(*mean[:3])
+def mean_share(values: Floats, units: OuterUnits = INDEPENDENT) -> Estimate | float:
+    """Mean of one share per case with its interval for other cases; a single case has none.
+
+    As wide as over what cases share, if that is wider.
+    """
+    bounds = (0.0, 1.0)
+    over = [values, *(mean_by_level(values, own) for own in units.shared.values())]
+    found = [runs_interval(own, level=LEVEL, bounds=bounds) for own in over]
+    mean = found[0]
+    if mean.method == "one run":
+        return mean.value
+    return Estimate(mean.value, min(own.low for own in found), max(own.high for own in found))
 
 
 def factor_strips(

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from oodometer.errors import UserError, unknown
 from oodometer.factors import Factor, names
-from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Cells, cells_of, mean_of_known
-from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.differences import FEWEST_FOR_T, Paired
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.label_noise.labels import (
     Labels,
@@ -26,21 +26,14 @@ from oodometer.protocols.label_noise.labels import (
     with_given_labels,
     without_id,
 )
+from oodometer.protocols.label_noise.questions import QUESTIONS
 from oodometer.results import Results
-from oodometer.scores import ScoreTable
 from oodometer.stats.pairwise import Pairwise, from_values
 
-QUESTIONS = {
-    "auroc": "ID against OOD",
-    "correct_auroc": "correctly classified ID against OOD",
-    "incorrect_auroc": "misclassified ID against OOD",
-    "failure_auroc": "correctly classified against misclassified ID",
-}
 MEAN = "mean auroc"  # over outlier sets, where the questions are medians
 
 Key = tuple[str, ...]  # levels of a run's factors other than the noise
 Runs = Mapping[Key, float]
-Pairs = tuple[Floats, Floats]  # values of the same cases
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +106,15 @@ class NoiseCases:
         """(detectors, training runs): means over the re-evaluations that are known."""
         return self._over_re_evaluations(self.values[question])
 
-    def both(self, one: str, other: str) -> Pairs:
+    @cached_property
+    def units(self) -> OuterUnits:
+        """What the cases have in common; nothing if data sets are the cases."""
+        if self.are_data_sets:
+            return INDEPENDENT
+        levels = [self.runs[own[0]] for own in self.training_runs.members]
+        return OuterUnits.of(levels, self.factors)
+
+    def both(self, one: str, other: str) -> tuple[Floats, Floats]:
         """Two questions, (detectors, cases) each; NaN where either is not answered."""
         first, second = self.by_training_run(one), self.by_training_run(other)
         gap = np.isnan(first) | np.isnan(second)
@@ -121,6 +122,12 @@ class NoiseCases:
             self._by_case(np.where(gap, np.nan, first)),
             self._by_case(np.where(gap, np.nan, second)),
         )
+
+    def known_pairs(self, one: Floats, other: Floats) -> Paired:
+        """Two values per case, where both are known."""
+        both = ~np.isnan(one) & ~np.isnan(other)
+        units = self.units if self.are_data_sets else self.units.at(both)
+        return Paired(one[both], other[both], units)
 
     def by_case(self, question: str) -> Floats:
         """(detectors, cases): means over what is known of each."""
@@ -141,6 +148,15 @@ class NoiseCases:
         return [np.flatnonzero(ids == own) for own in dict.fromkeys(ids.tolist())]
 
     @cached_property
+    def blocks(self) -> list[NDArray[np.intp]]:
+        """The training runs of each data set or, if several share a split, of each split."""
+        outermost = self.units.outermost
+        if not outermost:
+            return self.by_data_set
+        levels = self.units.shared[outermost]
+        return [np.flatnonzero(levels == own) for own in np.unique(levels)]
+
+    @cached_property
     def training_accuracy(self) -> Floats:
         """Accuracy of each training run, mean over re-evaluations."""
         return np.asarray(self._over_re_evaluations(self.accuracy[None])[0])
@@ -151,8 +167,17 @@ class NoiseCases:
 
     def at(self, detector: str, level: str, question: str = "auroc") -> Floats:
         """One value per case at this level."""
+        return self.with_units(detector, level, question).a
+
+    def independent_at(self, detector: str, level: str) -> Floats:
+        """The same with one value for all cases that share a split."""
+        own = self.with_units(detector, level)
+        return own.units.means(own.a)
+
+    def with_units(self, detector: str, level: str, question: str = "auroc") -> Paired:
+        """The same, paired with itself, and what these cases have in common."""
         own = self._runs_at(detector, level, question)
-        return self._pairs(own, own, self.others)[0]
+        return self._pairs(own, own, self.others)
 
     def run_values(self, detector: str, level: str, question: str = "auroc") -> Floats:
         """One value per run at this level: re-evaluations of a training run are several."""
@@ -172,12 +197,12 @@ class NoiseCases:
             keys[own[self.noise]][tuple(own[name] for name in self.others)] = run
         return keys
 
-    def paired(self, detector: str, one: str, other: str, question: str = "auroc") -> Pairs:
+    def paired(self, detector: str, one: str, other: str, question: str = "auroc") -> Paired:
         """Values of cases that differ in the noise alone, in the same order."""
         first, second = (self._runs_at(detector, level, question) for level in (one, other))
         return self._pairs(first, second, self.others)
 
-    def with_any_noise(self, detector: str) -> Pairs:
+    def with_any_noise(self, detector: str) -> Paired:
         """Values of cases with clean labels, and means over the kinds of noise that each has."""
         assert self.clean is not None, "asked only where clean labels are known"
         noisy = [self._runs_at(detector, level) for level in self.noisy]
@@ -187,7 +212,7 @@ class NoiseCases:
         }
         return self._pairs(self._runs_at(detector, self.clean), means, self.others)
 
-    def versus(self, one: str, other: str, level: str, question: str = "auroc") -> Pairs:
+    def versus(self, one: str, other: str, level: str, question: str = "auroc") -> Paired:
         """Values of two detectors in the same cases at one level of the noise."""
         first, second = (self._runs_at(detector, level, question) for detector in (one, other))
         return self._pairs(first, second, self.others)
@@ -197,14 +222,15 @@ class NoiseCases:
         runs = {tuple(self._runs_at(name, level)) for name in self.detectors}
         if self.are_data_sets or len(runs) > 1:
             return None
-        values = np.array([self.at(name, level) for name in self.detectors])
+        found = [self.with_units(name, level) for name in self.detectors]
+        values = np.array([own.a for own in found])
         if values.shape[1] < FEWEST_FOR_T:
             return None
-        return from_values(values, bounds=(0.0, 1.0))
+        return found[0].units.compared(values, lambda own: from_values(own, bounds=(0.0, 1.0)))
 
     def chosen(
         self, detector: str, factor: str, one: str, other: str, levels: Sequence[str]
-    ) -> Pairs:
+    ) -> Paired:
         """Values under two levels of another factor, all else being the same."""
         place = self.others.index(factor)
         found: dict[str, dict[Key, float]] = {one: {}, other: {}}
@@ -214,26 +240,32 @@ class NoiseCases:
         rest = [name for name in self.others if name != factor]
         return self._pairs(found[one], found[other], [self.noise, *rest])
 
-    def overall_noise(self, one: str, other: str) -> Pairs:
+    def overall_noise(self, one: str, other: str) -> Paired:
         """Means over detectors of cases that differ in the noise alone."""
         return mean_pairs([self.paired(name, one, other) for name in self.detectors])
 
-    def overall_choice(self, factor: str, one: str, other: str, levels: Sequence[str]) -> Pairs:
+    def overall_choice(self, factor: str, one: str, other: str, levels: Sequence[str]) -> Paired:
         """Means over detectors under two levels of another factor, all else being the same."""
         pairs = [self.chosen(name, factor, one, other, levels) for name in self.detectors]
         return mean_pairs(pairs)
 
-    def _pairs(self, first: Runs, second: Runs, columns: Sequence[str]) -> Pairs:
+    def _pairs(self, first: Runs, second: Runs, columns: Sequence[str]) -> Paired:
         """One mean per case of runs that both have; `columns`: factors of their keys."""
         trained = [p for p, name in enumerate(columns) if name not in self.re_evaluations]
+        kept = [columns[place] for place in trained]
         means = {
             key: np.array((value, second[key])) for key, value in first.items() if key in second
         }
         means = _means_by(means, trained)
+        units = INDEPENDENT
         if self.are_data_sets:
-            means = _means_by(means, [[columns[place] for place in trained].index("id")])
+            means = _means_by(means, [kept.index("id")])
+        else:
+            units = OuterUnits.of(
+                [dict(zip(kept, key, strict=True)) for key in means], self.factors
+            )
         values = np.array(list(means.values())).reshape(-1, 2)
-        return values[:, 0].copy(), values[:, 1].copy()
+        return Paired(values[:, 0].copy(), values[:, 1].copy(), units)
 
     def labels(self, level: str) -> Labels:
         """The kind, rate and source of a level's noise."""
@@ -255,38 +287,12 @@ def known(values: Floats) -> Floats:
     return np.asarray(values[~np.isnan(values)])
 
 
-def mean_pairs(pairs: Sequence[Pairs]) -> Pairs:
+def mean_pairs(pairs: Sequence[Paired]) -> Paired:
     """The mean over detectors; those that lack a case that others have take no part."""
-    most = max(len(first) for first, _ in pairs)
-    whole = [pair for pair in pairs if len(pair[0]) == most]
-    first, second = (np.mean([pair[side] for pair in whole], axis=0) for side in (0, 1))
-    return first, second
-
-
-def of_scores(table: ScoreTable) -> dict[str, Results]:
-    """Answer the four questions from scores; those about errors need to know which were made."""
-    import pandas as pd
-
-    lines: dict[str, list[dict[str, object]]] = {name: [] for name in QUESTIONS}
-    for reference, row in table.pairs():
-        right = table.correct.get(row.run)
-        about: dict[str, object] = {"detector": row.detector, "id": table.id, "ood": row.dataset}
-        about |= table.runs[row.run]
-        if right is not None:
-            about["accuracy"] = float(right.mean())
-        lines["auroc"].append(about | {"value": auroc(reference.scores, row.scores)})
-        if right is None or right.all() or not right.any():
-            continue
-        correct, wrong = reference.scores[right], reference.scores[~right]
-        lines["correct_auroc"].append(about | {"value": auroc(correct, row.scores)})
-        lines["incorrect_auroc"].append(about | {"value": auroc(wrong, row.scores)})
-        lines["failure_auroc"].append(about | {"value": auroc(correct, wrong)})
-    missing = tuple(part for part in table.missing if not part.setting)
-    return {
-        name: Results(pd.DataFrame(rows), table.factors, name, missing=missing)
-        for name, rows in lines.items()
-        if rows
-    }
+    most = max(pair.size for pair in pairs)
+    whole = [pair for pair in pairs if pair.size == most]
+    first = np.mean([pair.a for pair in whole], axis=0)
+    return Paired(first, np.mean([pair.b for pair in whole], axis=0), whole[0].units)
 
 
 def noise_cases(tables: Mapping[str, Results], noise: str | None = None) -> NoiseCases:

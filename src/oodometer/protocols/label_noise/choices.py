@@ -9,8 +9,8 @@ import numpy as np
 
 from oodometer.factors import names
 from oodometer.finding import Claim
-from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.differences import (
+    Paired,
     one_way,
     paired_difference,
     paired_differences,
@@ -71,7 +71,11 @@ def find_choices(cases: NoiseCases, rng: np.random.Generator) -> list[Choice]:
         same = tuple(
             name
             for name in noisy
-            if all((a == b).all() for pairs in (noisy, clean) for a, b in [pairs.get(name, _NONE)])
+            if all(
+                (pair.a == pair.b).all()
+                for pairs in (noisy, clean)
+                for pair in [pairs.get(name, _NONE)]
+            )
         )
         moved = {name: pair for name, pair in noisy.items() if name not in same}
         if not noisy:
@@ -84,29 +88,29 @@ def find_choices(cases: NoiseCases, rng: np.random.Generator) -> list[Choice]:
                 other,
                 paired_differences({n: p for n, p in clean.items() if n not in same}, rng),
                 paired_differences(moved, rng, families=families),
-                paired_difference(*means, 2 * families, rng) if len(means[0]) else None,
+                paired_difference(means, 2 * families, rng) if means.size else None,
                 same,
             )
         )
     return found
 
 
-_NONE = (np.empty(0), np.empty(0))
+_NONE = Paired(np.empty(0), np.empty(0))
 
 
 def _under(
     cases: NoiseCases, factor: str, one: str, other: str, levels: Sequence[str]
-) -> dict[str, tuple[Floats, Floats]]:
+) -> dict[str, Paired]:
     """Values under both levels, of every detector that has some."""
     pairs = {d: cases.chosen(d, factor, one, other, levels) for d in cases.detectors}
-    return {name: pair for name, pair in pairs.items() if len(pair[0])}
+    return {name: pair for name, pair in pairs.items() if pair.size}
 
 
-def compared(one: Floats, other: Floats, many: int, rng: np.random.Generator) -> Difference:
+def compared(pair: Paired, many: int, rng: np.random.Generator) -> Difference:
     """Two detectors in the same training runs, if there are any."""
-    if not len(one):  # no training run has both
+    if not pair.size:  # no training run has both
         return Difference(0.0, -1.0, 1.0, 1.0)
-    return paired_difference(one, other, many, rng)
+    return paired_difference(pair, many, rng)
 
 
 def ask_choice(cases: NoiseCases, choice: Choice) -> list[Asked]:

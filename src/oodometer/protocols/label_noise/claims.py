@@ -11,6 +11,7 @@ import numpy as np
 from oodometer.finding import Claim, Theme, themed
 from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
 from oodometer.protocols.common.differences import (
+    Paired,
     one_way,
     paired_difference,
     paired_differences,
@@ -23,6 +24,7 @@ from oodometer.protocols.common.families import (
     about_differences,
     answers,
 )
+from oodometer.protocols.common.outer_units import joined
 from oodometer.protocols.common.words import (
     SHOWN,
     SIGNIFICANT,
@@ -85,12 +87,12 @@ def _ask_noise(cases: NoiseCases, families: int, rng: np.random.Generator) -> li
     if cases.clean is None or len(cases.noisy) < 2:
         return []
     pairs = {name: cases.with_any_noise(name) for name in cases.detectors}
-    known = {name: pair for name, pair in pairs.items() if len(pair[0])}
+    known = {name: pair for name, pair in pairs.items() if pair.size}
     if not known:
         return []
-    losses = {name: float(np.mean(clean - noisy)) for name, (clean, noisy) in known.items()}
-    mean = paired_difference(*mean_pairs(list(known.values())), families, rng)
-    many = max(len(clean) for clean, _ in known.values())
+    losses = {name: float(np.mean(pair.a - pair.b)) for name, pair in known.items()}
+    mean = paired_difference(mean_pairs(list(known.values())), families, rng)
+    many = max(pair.size for pair in known.values())
 
     def tell(p_values: Sequence[float]) -> list[Claim]:
         return [_tell_noise(cases, losses, mean._replace(p_value=p_values[0]), many)]
@@ -226,10 +228,13 @@ def _ask_kinds(cases: NoiseCases, families: int, rng: np.random.Generator) -> li
     values = {}
     for kinds, levels in pairs.items():
         parts = [cases.overall_noise(one, other) for one, other in levels]
-        first, second = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
-        values[kinds] = first, second
+        values[kinds] = Paired(
+            np.concatenate([part.a for part in parts]),
+            np.concatenate([part.b for part in parts]),
+            joined([part.units for part in parts]),
+        )
     found = paired_differences(values, rng, families=families)
-    many = {kinds: len(first) for kinds, (first, _) in values.items()}
+    many = {kinds: pair.size for kinds, pair in values.items()}
     return about_differences(found, lambda differences: _tell_kinds(cases, differences, many))
 
 
@@ -287,7 +292,7 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
             return difference_of(
                 pairwise, *(cases.detectors.index(name) for name in (other, first))
             )
-        return compared(*cases.versus(other, first, level), many, rng)
+        return compared(cases.versus(other, first, level), many, rng)
 
     return about_comparisons(compare_all(places, compare), _tell_winner, say_winner)
 

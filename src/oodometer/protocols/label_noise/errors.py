@@ -18,7 +18,7 @@ from oodometer.protocols.common.differences import (
 )
 from oodometer.protocols.common.families import Asked, about_comparisons, about_differences
 from oodometer.protocols.common.words import LEVEL, count, number, p_equals, points_and_p
-from oodometer.protocols.label_noise.cases import NoiseCases, known
+from oodometer.protocols.label_noise.cases import NoiseCases
 from oodometer.protocols.label_noise.choices import compared
 from oodometer.stats.agreement import Correlation, spearman, tau_b
 from oodometer.stats.comparison import Difference, adjusted
@@ -32,7 +32,7 @@ def _by_question(
 ) -> dict[str, Difference]:
     """Two questions to the same detector in the same training runs."""
     rows = zip(cases.detectors, *cases.both(one, other), strict=True)
-    pairs = {name: (known(first), known(second)) for name, first, second in rows}
+    pairs = {name: cases.known_pairs(first, second) for name, first, second in rows}
     return paired_differences(pairs, rng, families=families)
 
 
@@ -40,8 +40,8 @@ def _overall(
     cases: NoiseCases, one: str, other: str, families: int, rng: np.random.Generator
 ) -> float:
     """The p-value of two questions to all detectors at once, by their mean in each training run."""
-    first, second = (known(mean_of_known(values)) for values in cases.both(one, other))
-    return compared(first, second, 2 * families, rng).p_value
+    first, second = (mean_of_known(values) for values in cases.both(one, other))
+    return compared(cases.known_pairs(first, second), 2 * families, rng).p_value
 
 
 def ask_errors(cases: NoiseCases, families: int, rng: np.random.Generator) -> list[Asked]:
@@ -119,8 +119,7 @@ def _ask_finder(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
 
     def compare(task: str, other: str, first: str) -> Difference:
         one, two = (tables[task][rows[name]] for name in (other, first))
-        shared = ~np.isnan(one) & ~np.isnan(two)
-        return compared(one[shared], two[shared], many, rng)
+        return compared(cases.known_pairs(one, two), many, rng)
 
     ranked = list(rows.values())
     agreement = tau_b(means["outliers"][ranked], means["errors"][ranked])
@@ -167,17 +166,18 @@ def ask_accuracy(cases: NoiseCases) -> list[Asked]:
 def correlation(cases: NoiseCases, values: Floats) -> Difference | None:
     """Spearman's correlation of accuracy with values by training run; None where undefined.
 
-    Where data sets are the cases, the mean of the correlations within each, by Student's t: sets
-    that are easy for classifier and detector alike tell nothing about better classifiers.
+    Where data sets are the cases, or training runs share splits, the mean of the correlations
+    within each, by Student's t: sets that are easy for classifier and detector alike tell nothing
+    about better classifiers.
     """
     within = []
-    for own in cases.by_data_set:
+    for own in cases.blocks:
         pairs = np.array([cases.training_accuracy[own], values[own]])
         whole = pairs[:, ~np.isnan(pairs).any(axis=0)]
         if whole.shape[1] >= FEWEST_FOR_CORRELATION:
             within.append(spearman(*whole))
     defined = [r for r in within if r.value is not None]
-    if not cases.are_data_sets:
+    if len(cases.blocks) == 1:
         return next((Difference(r.value or 0.0, r.low, r.high, r.p_value) for r in defined), None)
     if len(defined) < FEWEST_FOR_T:
         return None

@@ -8,7 +8,8 @@ import numpy as np
 
 from oodometer.finding import Series, Table, Value
 from oodometer.protocols.common.views import interval_series, mean_share
-from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, known
+from oodometer.protocols.label_noise.cases import NoiseCases, known
+from oodometer.protocols.label_noise.questions import QUESTIONS
 from oodometer.stats.order import THRESHOLD
 
 
@@ -82,12 +83,18 @@ def order_map(order: Table | None) -> list[Series]:
 
 def curves(cases: NoiseCases) -> Series:
     """Median AUROC with interval, a group per kind of labels."""
-    values = {(d, level): cases.at(d, level) for level in cases.levels for d in cases.detectors}
+    values = {
+        (d, level): cases.with_units(d, level) for level in cases.levels for d in cases.detectors
+    }
     return interval_series(
         "noise",
         "Median AUROC by labels",
         f"Median over {cases.sets} outlier sets, mean over runs with 95% confidence interval, for "
         f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
         "AUROC",
-        [(d, level, mean_share(own)) for (d, level), own in values.items() if len(own)],
+        [
+            (d, level, mean_share(own.a, own.units))
+            for (d, level), own in values.items()
+            if own.size
+        ],
     )

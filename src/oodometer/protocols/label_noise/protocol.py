@@ -15,10 +15,11 @@ from oodometer.errors import UserError
 from oodometer.finding import Claim, Finding, folded
 from oodometer.protocols.common.sources import left_out_claims, retrained, trained_once
 from oodometer.protocols.common.words import SIGNIFICANT, count, listing, missing_lines
-from oodometer.protocols.label_noise.cases import QUESTIONS, NoiseCases, noise_cases, of_scores
+from oodometer.protocols.label_noise.cases import NoiseCases, noise_cases
 from oodometer.protocols.label_noise.choices import find_choices
 from oodometer.protocols.label_noise.claims import claims
 from oodometer.protocols.label_noise.figures import boxes, curves, order_map
+from oodometer.protocols.label_noise.questions import QUESTIONS, of_scores
 from oodometer.protocols.label_noise.views import (
     best_case_tables,
     choice_table,
@@ -137,6 +138,7 @@ def _caveats(cases: NoiseCases) -> tuple[str, ...]:
             f"Runs that differ only in {listing(cases.re_evaluations)} are re-evaluations of the "
             "same training run: tests, intervals and ASO use their mean as one case."
         )
+    caveats += cases.units.caveats(len(cases.training_runs))
     if cases.are_data_sets:
         caveats.append(
             "Each data set is one case: training runs are averaged within it, and conclusions are "

@@ -9,13 +9,14 @@ import numpy as np
 from oodometer.finding import Table, TableCell
 from oodometer.metrics import Estimate
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.differences import Paired, paired_interval
 from oodometer.protocols.common.words import LEVEL, count
-from oodometer.protocols.label_noise.cases import MEAN, QUESTIONS, NoiseCases, known
+from oodometer.protocols.label_noise.cases import MEAN, NoiseCases, known
 from oodometer.protocols.label_noise.choices import Choice
 from oodometer.protocols.label_noise.errors import FEWEST_FOR_CORRELATION, correlation
+from oodometer.protocols.label_noise.questions import QUESTIONS
 from oodometer.stats.agreement import spearman
 from oodometer.stats.order import THRESHOLD, aso, aso_matrix
-from oodometer.stats.paired import difference_interval
 
 DOES_NOT_APPLY = "–"
 ENOUGH_FOR_ORDER = (
@@ -92,8 +93,8 @@ def kind_table(cases: NoiseCases) -> Table:
         )
         loss: TableCell = DOES_NOT_APPLY
         if cases.clean is not None and level != cases.clean:
-            clean, noisy = cases.overall_noise(cases.clean, level)
-            loss = _difference(clean, noisy) if len(clean) else None
+            pair = cases.overall_noise(cases.clean, level)
+            loss = _difference(pair) if pair.size else None
         rows.append(
             (
                 level,
@@ -125,9 +126,9 @@ def loss_table(cases: NoiseCases) -> Table | None:
         return None
     rows: list[tuple[TableCell, ...]] = []
     for detector in cases.detectors:
-        clean, noisy = cases.with_any_noise(detector)
-        if len(clean):
-            rows.append((detector, _mean(clean), _mean(noisy), _difference(clean, noisy)))
+        pair = cases.with_any_noise(detector)
+        if pair.size:
+            rows.append((detector, _mean(pair.a), _mean(pair.b), _difference(pair)))
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(
         "losses",
@@ -140,11 +141,10 @@ def loss_table(cases: NoiseCases) -> Table | None:
     )
 
 
-def _difference(one: Floats, other: Floats) -> TableCell:
+def _difference(pair: Paired) -> TableCell:
     """Mean of the one less the other with its interval; one case has none."""
-    if len(one) < 2:
-        return _mean(one - other)
-    return difference_interval(one, other, level=LEVEL)
+    found = paired_interval(pair)
+    return found if np.isfinite(found).all() else found.value
 
 
 def question_table(cases: NoiseCases) -> Table:
@@ -179,16 +179,17 @@ def failure_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
     rows: list[tuple[TableCell, ...]] = []
     many = 2 * len(cases.detectors)
     for detector, *both in zip(cases.detectors, areas, failures, strict=True):
-        ood, failure = map(known, both)
-        if not len(ood):
+        ood, failure = both
+        pair = cases.known_pairs(failure, ood)
+        if not pair.size:
             continue
         orders: list[TableCell] = [None, None]
-        if len(ood) >= ENOUGH_FOR_ORDER:
+        means = [pair.units.means(values) for values in (pair.a, pair.b)]
+        if len(means[0]) >= ENOUGH_FOR_ORDER:
             orders = [
-                aso(a, b, rng=rng, level=LEVEL, comparisons=many)
-                for a, b in ((failure, ood), (ood, failure))
+                aso(a, b, rng=rng, level=LEVEL, comparisons=many) for a, b in (means, means[::-1])
             ]
-        cells = (_mean(failure), _mean(ood), _difference(failure, ood), *orders)
+        cells = (_mean(pair.a), _mean(pair.b), _difference(pair), *orders)
         rows.append((detector, *cells))
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(
@@ -218,7 +219,7 @@ def correlation_table(cases: NoiseCases) -> Table | None:
             if found is None:
                 cells.append(None)
                 continue
-            value = found.value if cases.are_data_sets else _by_run(cases, name, row)
+            value = found.value if len(cases.blocks) > 1 else _by_run(cases, name, row)
             cells.append(Estimate(value, min(value, found.low), max(value, found.high)))
         rows.append((detector, *cells))
     return Table(
@@ -227,7 +228,7 @@ def correlation_table(cases: NoiseCases) -> Table | None:
         ("detector", *(QUESTIONS[name] for name in cases.questions)),
         tuple(rows),
         f"Over all runs, with 95% confidence intervals that count {cases.case}s as cases"
-        + (", mean of the correlations within them" if cases.are_data_sets else "")
+        + (", mean of the correlations within them" if len(cases.blocks) > 1 else "")
         + "; missing "
         f"where values do not vary or there are fewer than {FEWEST_FOR_CORRELATION} training runs.",
     )
@@ -248,7 +249,9 @@ def setting_orders(cases: NoiseCases, rng: np.random.Generator) -> dict[tuple[st
     found = {}
     for level in cases.noisy:
         for detector in cases.detectors:
-            clean, noisy = cases.at(detector, cases.clean), cases.at(detector, level)
+            clean, noisy = (
+                cases.independent_at(detector, labels) for labels in (cases.clean, level)
+            )
             if min(len(clean), len(noisy)) >= ENOUGH_FOR_ORDER:
                 found[level, detector] = aso(clean, noisy, rng=rng, level=LEVEL, comparisons=many)
     return found
@@ -305,7 +308,7 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
 
 def order_table(cases: NoiseCases, rng: np.random.Generator) -> Table | None:
     """Almost stochastic order between methods, over all cases."""
-    rows = cases.by_case("auroc")
+    rows = cases.units.means(cases.by_case("auroc"))
     samples = {name: known(row) for name, row in zip(cases.detectors, rows, strict=True)}
     samples = {n: values for n, values in samples.items() if len(values) >= ENOUGH_FOR_ORDER}
     if len(samples) < 2:

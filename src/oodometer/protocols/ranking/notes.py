@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
 
 from oodometer.factors import names
 from oodometer.protocols.common.cases import Cases
@@ -50,7 +47,7 @@ def score_caveats(field: ScoreCases, ours: str) -> tuple[str, ...]:
         caveats.append(TWO_CASES.format(count(runs, "training run")))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.runs), runs))
-    caveats += _about_shared(runs, field.shared_levels)
+    caveats += field.units.caveats(runs)
     caveats += trained_once_caveats(field.sources, field.detectors)
     if not table.same_samples:
         caveats.append(f"The {field.run_word}s do not share their test samples.")
@@ -158,13 +155,7 @@ def _about_cases(field: Cases) -> list[str]:
         )
     if len(field.names) < FEW_RUNS and not field.are_conditions:
         caveats.append(UNSEEN)
-    if field.folds > 1:
-        caveats.append(
-            f"The runs are {field.folds} folds, which share most of their training data: errors of "
-            "differences in the order are enlarged for that (Nadeau & Bengio 2003); intervals of "
-            "single means and other tests are not."
-        )
-    caveats += _about_shared(len(field.names), field.shared_levels())
+    caveats += field.units.caveats(len(field.names))
     if field.training_runs.has_re_evaluations:
         caveats.append(re_evaluations_caveat(len(field.run_levels), len(field.names)))
     if field.unbalanced:
@@ -173,17 +164,6 @@ def _about_cases(field: Cases) -> list[str]:
             f"so that all {several(field.case)} are compared on the same sets."
         )
     return caveats
-
-
-def _about_shared(runs: int, shared: Mapping[str, NDArray[np.intp]]) -> list[str]:
-    """Say that runs are not independent, and on what conclusions rest instead."""
-    return [
-        f"The {runs} training runs share {levels.max() + 1} levels of {name}, and runs with the "
-        "same level may be alike: differences in the order must stand out from the variation "
-        f"between levels, too, so that conclusions rest on {levels.max() + 1} levels of {name} "
-        f"rather than on {runs} runs."
-        for name, levels in shared.items()
-    ]
 
 
 def re_evaluations_caveat(runs: int, training_runs: int) -> str:

@@ -63,7 +63,7 @@ def _are_alike(field: Cases) -> bool:
 
     Not on the same folds or splits; and nobody finds as many other conditions.
     """
-    is_free = not field.folds and not field.shared_levels()
+    is_free = field.units.are_independent
     has_spread = len(field.names) >= FEWEST_FOR_T  # two runs do not show how far runs differ
     return field.are_runs and not field.are_conditions and is_free and has_spread
 

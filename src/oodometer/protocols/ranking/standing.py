@@ -251,7 +251,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         set_means={ood: pairwise.means for ood, pairwise in on_sets.items()},
         on_sets=on_sets,
         without=without,
-        shared=field.shared_levels,
+        shared=field.units.shared,
     )
 
 
@@ -294,7 +294,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         set_means={n: v.mean(axis=1) if field.are_runs else v for n, v in sets.items()},
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         without=without,
-        shared=field.shared_levels(),
+        shared=field.units.shared,
     )
 
 

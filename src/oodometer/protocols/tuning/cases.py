@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.metrics import auroc
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.scores import Level, ScoreTable, validation_half
 from oodometer.stats.averaging import average_over_sets, average_re_evaluations
@@ -62,6 +63,7 @@ class TuningCases:
     are_runs: bool  # training runs are the cases, not outlier sets
     runs: int  # several may evaluate one training run
     sets: int
+    units: OuterUnits = INDEPENDENT  # what the training runs have in common
 
     @cached_property
     def promise(self) -> float:
@@ -98,6 +100,9 @@ def tuning_cases(table: ScoreTable) -> TuningCases:
         are_runs=are_runs,
         runs=len(runs),
         sets=len(table.ood),
+        units=OuterUnits.of(
+            [table.runs[runs[own[0]]] for own in training_runs.members], table.factors
+        ),
     )
 
 

@@ -25,9 +25,11 @@ from oodometer.protocols.common.comparisons import (
 from oodometer.protocols.common.differences import (
     FEWEST_FOR_T,
     TWO_CASES,
+    Paired,
     one_way,
     paired_difference,
     paired_differences,
+    paired_interval,
     points_between,
     significant,
 )
@@ -45,7 +47,7 @@ from oodometer.protocols.common.words import (
     share_of,
 )
 from oodometer.protocols.tuning.answer import answer, in_this_run
-from oodometer.protocols.tuning.cases import TuningCases, tuning_cases
+from oodometer.protocols.tuning.cases import TunedDetector, TuningCases, tuning_cases
 from oodometer.protocols.tuning.views import (
     CHOICES,
     choice_table,
@@ -57,7 +59,6 @@ from oodometer.protocols.tuning.views import (
 from oodometer.scores import ScoreTable
 from oodometer.stats.averaging import average_over_detectors
 from oodometer.stats.comparison import Difference, adjusted, auroc_difference
-from oodometer.stats.paired import difference_interval
 from oodometer.stats.tuning import cross_fitted_range
 
 
@@ -115,7 +116,8 @@ def _gains(cases: TuningCases, rng: np.random.Generator) -> dict[str, Difference
     what settings were chosen on: as cases, they made equal settings differ on 45 of 100 pages.
     """
     if cases.are_runs:
-        return paired_differences({d.name: (d.tuned, d.default) for d in cases.detectors}, rng)
+        pairs = {d.name: Paired(d.tuned, d.default, cases.units) for d in cases.detectors}
+        return paired_differences(pairs, rng)
     return adjusted(
         {
             d.name: auroc_difference(d.samples["tuned"], d.samples["default"], LEVEL)
@@ -175,7 +177,8 @@ def _winners(cases: TuningCases, rng: np.random.Generator) -> list[Comparison]:
     def compare(label: str, other: str, first: str) -> Difference:
         if not cases.are_runs:
             return auroc_difference(samples[label][other], samples[label][first], LEVEL)
-        return paired_difference(values[label][other], values[label][first], many, rng)
+        pair = Paired(values[label][other], values[label][first], cases.units)
+        return paired_difference(pair, many, rng)
 
     return compare_all(places, compare)
 
@@ -211,9 +214,9 @@ def _claim_sensitivity(cases: TuningCases) -> Claim:
     ordered = sorted(cases.detectors, key=lambda d: -d.spread)
     first = ordered[0]
     intervals = {
-        d.name: difference_interval(span, np.zeros_like(span), level=LEVEL)
+        d.name: paired_interval(Paired(span, np.zeros_like(span), cases.units.of_means))
         for d in ordered
-        if len(span := cross_fitted_range(np.array(list(d.curve.values())))) >= FEWEST_FOR_T
+        if len(span := cross_fitted_range(_by_outer_unit(cases, d))) >= FEWEST_FOR_T
     }
     differ = (
         len(ordered) > 1
@@ -234,12 +237,19 @@ def _claim_sensitivity(cases: TuningCases) -> Claim:
     )
 
 
+def _by_outer_unit(cases: TuningCases, detector: TunedDetector) -> Floats:
+    """(settings, outer units): who is best is chosen in other splits, not in other seeds alone."""
+    return cases.units.means(np.array(list(detector.curve.values())))
+
+
 def _mean(cases: TuningCases, one: str, other: str) -> Estimate:
     """Mean over detectors of one choice less another, with its interval."""
     if cases.are_runs:
-        parts = [getattr(d, one) - getattr(d, other) for d in cases.detectors]
-        values = np.mean(parts, axis=0)
-        return difference_interval(values, np.zeros_like(values), level=LEVEL)
+        first, second = (
+            np.mean([getattr(d, choice) for d in cases.detectors], axis=0)
+            for choice in (one, other)
+        )
+        return paired_interval(Paired(first, second, cases.units))
     first, second = (
         average_over_detectors([d.samples[choice] for d in cases.detectors])
         for choice in (one, other)
@@ -267,6 +277,7 @@ def _caveats(cases: TuningCases) -> tuple[str, ...]:
             f"{count(cases.count, 'training run')}, such as checkpoints: the mean over those of "
             "one training run is one case."
         )
+    caveats += cases.units.caveats(cases.count)
     if not cases.are_runs:
         caveats.append(
             "There is a single training run: intervals and p-values are for other test samples; "

@@ -10,12 +10,12 @@ import numpy as np
 from oodometer.calls import setting_text
 from oodometer.finding import Series, Table, TableCell, Value
 from oodometer.metrics import Estimate
+from oodometer.protocols.common.differences import Paired, paired_interval
 from oodometer.protocols.common.views import interval_series, mean_share
 from oodometer.protocols.common.words import LEVEL, count
 from oodometer.protocols.tuning.cases import TunedDetector, TuningCases
 from oodometer.scores import Level
 from oodometer.stats.comparison import Difference, auroc_difference, mean_auroc
-from oodometer.stats.paired import difference_interval
 
 FEW_LINES = 6  # in a panel
 WIDE = 100.0  # times the smallest: then the axis is logarithmic
@@ -27,7 +27,7 @@ def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Tab
     rows: list[tuple[TableCell, ...]] = []
     for detector in sorted(cases.detectors, key=lambda d: -float(d.tuned.mean())):
         gain = differences[detector.name]
-        optimism = _optimism(detector)
+        optimism = _optimism(cases, detector)
         # It is no less than 0, and no more than 1.
         optimism = optimism._replace(low=max(0.0, optimism.low), high=min(1.0, optimism.high))
         rows.append(
@@ -52,10 +52,10 @@ def gain_table(cases: TuningCases, differences: Mapping[str, Difference]) -> Tab
     )  # fmt: skip
 
 
-def _optimism(detector: TunedDetector) -> Estimate:
+def _optimism(cases: TuningCases, detector: TunedDetector) -> Estimate:
     """What tuning on the test outliers promises beyond honest tuning."""
     if not detector.samples:
-        return difference_interval(detector.oracle, detector.tuned, level=LEVEL)
+        return paired_interval(Paired(detector.oracle, detector.tuned, cases.units))
     samples = detector.samples
     return Estimate(*auroc_difference(samples["oracle"], samples["tuned"], LEVEL)[:3])
 
@@ -92,7 +92,7 @@ def gains(cases: TuningCases) -> Series:
             (
                 detector.name,
                 group,
-                mean_share(getattr(detector, choice))
+                mean_share(getattr(detector, choice), cases.units)
                 if cases.are_runs
                 else mean_auroc(detector.samples[choice], LEVEL),
             )
@@ -147,7 +147,7 @@ def setting_intervals(cases: TuningCases) -> list[Series]:
                 (
                     setting_text(values) or setting or "(none)",
                     "mean over runs",
-                    mean_share(detector.curve[setting]),
+                    mean_share(detector.curve[setting], cases.units),
                 )
                 for setting, values in _varied(detector).items()
             ],

@@ -1,0 +1,144 @@
+"""Training runs on the same fold or split are not independent: what they share, and what it costs.
+
+Every protocol takes its outer units from here, so that no page counts runs as cases where another
+one counts splits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oodometer.factors import Factor, is_fold, names, shared_repeats
+from oodometer.metrics.counts import Floats
+from oodometer.stats.pairwise import Pairwise, more_careful, over_folds
+
+Numbers = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class OuterUnits:
+    """The level of each run in every repeat that several runs may have in common.
+
+    >>> runs = [{"split": split, "seed": seed} for split in "ab" for seed in (0, 1)]
+    >>> units = OuterUnits.of(runs, [Factor("split", "repeat"), Factor("seed", "repeat")])
+    >>> units.shared, units.at([0, 2]).are_independent
+    ({'split': array([0, 0, 1, 1])}, True)
+    """
+
+    levels: Mapping[str, NDArray[np.str_]]  # repeat -> level of each run
+    fold_names: tuple[str, ...] = ()  # repeats that are folds of a cross-validation
+
+    @staticmethod
+    def of(runs: Sequence[Mapping[str, object]], factors: Iterable[Factor]) -> OuterUnits:
+        """What runs, given by their levels, may share; all of them are training runs."""
+        given = tuple(factors)
+        levels = {
+            name: np.array([str(run.get(name)) for run in runs], dtype=np.str_)
+            for name in shared_repeats(given)
+        }
+        return OuterUnits(levels, names(filter(is_fold, given)))
+
+    @cached_property
+    def shared(self) -> dict[str, Numbers]:
+        """Number the levels of each repeat that some runs, but not all, have in common."""
+        numbered = {name: _numbered(own) for name, own in self.levels.items() if own.size}
+        return {n: own for n, own in numbered.items() if 1 < own.max() + 1 < own.size}
+
+    @cached_property
+    def folds(self) -> int:
+        """How many folds of a cross-validation the runs are; 0 if they are none."""
+        own = [self.levels[name].tolist() for name in self.fold_names]
+        return len(set(zip(*own, strict=True)))
+
+    @property
+    def are_independent(self) -> bool:
+        """Whether no two runs have anything in common."""
+        return not self.shared and self.folds < 2
+
+    @property
+    def outermost(self) -> str:
+        """The shared repeat with the fewest levels; empty if there is none."""
+        return min(self.shared, key=lambda name: int(self.shared[name].max()), default="")
+
+    def at(self, runs: Sequence[int] | NDArray[np.intp] | NDArray[np.bool_]) -> OuterUnits:
+        """The same of some runs only."""
+        own = np.asarray(runs)
+        return OuterUnits({name: all_[own] for name, all_ in self.levels.items()}, self.fold_names)
+
+    def compared(
+        self, values: Floats, compare: Callable[[Floats], Pairwise], runs: Pairwise | None = None
+    ) -> Pairwise:
+        """Compare by (rows, runs): over runs, and over the means of each level that runs share.
+
+        The larger error counts, on the fewer degrees of freedom (`more_careful`); errors over folds
+        are enlarged (`over_folds`). `runs`: the comparison over runs, if it is made already.
+        """
+
+        def enlarged(pairwise: Pairwise, cases: int) -> Pairwise:
+            return over_folds(pairwise, cases, self.folds) if self.folds > 1 else pairwise
+
+        found = enlarged(compare(values) if runs is None else runs, values.shape[-1])
+        for name, levels in self.shared.items():
+            means = mean_by_level(values, levels)
+            own = enlarged(compare(means), means.shape[-1])
+            found = more_careful(found, own, name, means.shape[-1])
+        return found
+
+    def means(self, values: Floats) -> Floats:
+        """Means over the levels of the outermost repeat that runs share, of (..., runs)."""
+        outermost = self.outermost
+        return mean_by_level(values, self.shared[outermost]) if outermost else values
+
+    @property
+    def of_means(self) -> OuterUnits:
+        """What such means have in common: they may still be folds."""
+        if not self.outermost:
+            return self
+        return self.at(np.unique(self.shared[self.outermost], return_index=True)[1])
+
+    def caveats(self, runs: int) -> list[str]:
+        """Say that runs are not independent, and on what conclusions rest instead."""
+        told = []
+        if self.folds > 1:
+            told.append(
+                f"The runs are {self.folds} folds, which share most of their training data: errors "
+                "of differences are enlarged for that (Nadeau & Bengio 2003); intervals of single "
+                "means are not."
+            )
+        return told + [
+            f"The {runs} training runs share {levels.max() + 1} levels of {name}, and runs with "
+            "the same level may be alike: differences must stand out from the variation between "
+            f"levels, too, so that conclusions rest on {levels.max() + 1} levels of {name} rather "
+            f"than on {runs} runs."
+            for name, levels in self.shared.items()
+        ]
+
+
+INDEPENDENT = OuterUnits({})
+
+
+def joined(parts: Sequence[OuterUnits]) -> OuterUnits:
+    """The units of the runs of several parts, one after another."""
+    first = parts[0]
+    return OuterUnits(
+        {name: np.concatenate([part.levels[name] for part in parts]) for name in first.levels},
+        first.fold_names,
+    )
+
+
+def mean_by_level(values: Floats, levels: Numbers) -> Floats:
+    """Means over the columns of each level, of (..., runs)."""
+    return np.stack(
+        [values[..., levels == own].mean(axis=-1) for own in np.unique(levels)], axis=-1
+    )
+
+
+def _numbered(levels: NDArray[np.str_]) -> Numbers:
+    """Number levels in the order of their first occurrence."""
+    places = {level: place for place, level in enumerate(dict.fromkeys(levels.tolist()))}
+    return np.array([places[level] for level in levels.tolist()], dtype=np.intp)
