@@ -18,7 +18,7 @@ from oodometer.tables.guessing.questions import (
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
-from oodometer.tables.vocabulary.data_names import is_data, is_set
+from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
@@ -313,7 +313,8 @@ def settle_sets(frame: pd.DataFrame, roles: Roles) -> None:
     if roles.wide in ("id", "ood"):
         roles.sets = "id" if roles.wide == "id" else "ood"
     elif roles.ood is None and roles.detector is not None and wide and not are_runs(wide):
-        roles.sets = "id" if _are_trained_on(frame, roles, wide) else "ood"
+        trained = are_trained_on(wide) or _are_trained_on(frame, roles, wide)
+        roles.sets = "id" if trained else "ood"
     elif (
         roles.ood is None
         or plain(roles.ood) in OOD_TITLES - SET_TITLES

@@ -98,6 +98,15 @@ def is_outlier_set(name: str) -> bool:
     return plain(name) in _OUTLIER_SETS
 
 
+def are_trained_on(names: Sequence[str]) -> bool:
+    """Whether several data sets are all of those that classifiers are usually trained on.
+
+    >>> are_trained_on(["CIFAR-10", "CIFAR-100"]), are_trained_on(["CIFAR-100", "SVHN"])
+    (True, False)
+    """
+    return len(set(names)) > 1 and all(plain(name) in _TRAINED_ON for name in names)
+
+
 def are_outliers_first(first: Sequence[str], second: Sequence[str]) -> bool:
     """Whether the first of two groups of data sets are the outliers, and the second the ID sets.
 
