@@ -258,6 +258,58 @@ def test_a_detector_that_ends_the_process_fails_alone(tmp_path):
     ]
 
 
+def test_a_check_that_never_ends_fails_alone_and_prints_no_controls(tmp_path):
+    head = '@om.detector(paper="Me 2026", needs={"logits"})\ndef %s(train):\n    """%s."""\n'
+    (tmp_path / "slow.py").write_text(
+        "import oodometer as om\n"
+        + head % ("never", "Never ends") + "    while True: pass\n"
+        + head % ("sane", "Minus the largest logit")
+        + "    print('\\x1b[31mfitted\\u202e\\x07')\n"
+        + "    return lambda test: -test.logits.amax(1)\n"
+    )  # fmt: skip
+    done = oodometer("check", "slow.py", "--time-limit", 15, folder=tmp_path)
+    first, *others, last = done.stdout.splitlines()
+    assert done.returncode == 1 and not done.stderr
+    assert re.fullmatch(
+        r"slow.py:never failed: check \d+ \(\w+\) took more than 15 s \(--time-limit\)", first
+    )
+    assert set(others) == {r"[31mfitted\u202e"}
+    assert last == "slow.py:sane: 18 of 18 checks passed"
+
+
+def test_an_import_that_never_ends_is_refused_by_check(tmp_path):
+    (tmp_path / "never.py").write_text("while True: pass\n")
+    done = oodometer("check", "never.py", "--time-limit", 2, folder=tmp_path)
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr == "oodometer: 'never.py' could not be imported within 2 s (--time-limit).\n"
+
+
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "GeneratorExit", "SystemExit"])
+@pytest.mark.parametrize("where", ["on import", "in forward"])
+def test_what_a_users_code_raises_to_end_programs_is_a_sentence(here, kind, where):
+    forward = f"    def forward(self, images): raise {kind}\n"
+    module = f"raise {kind}\n" if where == "on import" else forward
+    Path(f"ending_{kind}.py").write_text(
+        f"import torch\nclass Net(torch.nn.Module):\n    ends = {kind}\n{module}"
+    )
+    data = ("--train", "stripes.npz", "--id", "stripes.npz", "--ood", "uniform_noise")
+    code, said = here("evaluate", "--model", f"ending_{kind}.py:Net", *data)
+    note, sentence = said.splitlines()
+    assert code == 2 and note.startswith("note: no weights") and kind in sentence
+    if kind == "KeyboardInterrupt":
+        assert f"ending_{kind}.py', line 4, raised {kind}." in said
+
+
+def test_ctrl_c_still_ends_a_command_without_an_error(here, monkeypatch):
+    def interrupted() -> list[dict[str, object]]:
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(lists, "_list_networks", interrupted)
+    assert here("list", "networks") == (130, "")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -290,6 +290,12 @@ def model_run(own_model, *arguments, train="digits", id="digits", ood="uniform_n
                "--detectors", "energy,knn(k=5)", *arguments)  # fmt: skip
 
 
+def test_outlier_sets_may_be_written_with_commas(own_model):
+    done = model_run(own_model, ood="x=uniform_noise,inverted")
+    assert done.exit_code == 0, done.output
+    assert load_scores("out/scores.parquet").ood == ("x", "inverted digits")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

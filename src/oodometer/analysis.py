@@ -117,6 +117,8 @@ def findings_of(
             notes.append(f"Not applied, {name.replace('_', ' ')}: {lacking}.")
         else:
             findings.append(finding)
+    if not findings:
+        raise UserError(f"Nothing can be said about '{source_name}': {' '.join(notes)}")
     first = findings[0]
     columns = Table(
         COLUMNS, "How each column was read", ("column", "read as"), reading.columns,

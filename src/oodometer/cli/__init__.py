@@ -6,6 +6,7 @@ Each module registers a group of commands on import; heavy modules are imported 
 from oodometer.cli import (
     analysis,
     attack,
+    checking,
     compare,
     data,
     evaluate,
@@ -23,6 +24,7 @@ __all__ = [
     "analysis",
     "app",
     "attack",
+    "checking",
     "compare",
     "data",
     "evaluate",

@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import oodometer
 from oodometer.clean_text import clean
+from oodometer.cli.interrupts import only_users_interrupt
 from oodometer.cli.memory import describe_lack, lacks_memory
 from oodometer.errors import UserError, describe
 
@@ -52,6 +53,11 @@ class _Commands(TyperGroup):
         """Return the names in the order of the help text."""
         names = super().list_commands(ctx)
         return sorted(names, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what ends programs is an error unless the user asked for it."""
+        with only_users_interrupt():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

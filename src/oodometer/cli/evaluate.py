@@ -61,7 +61,8 @@ def evaluate(
     ] = None,
     id: Annotated[str | None, typer.Option(help="Held-out in-distribution test data.")] = None,
     ood: Annotated[
-        list[str] | None, typer.Option(help="Outlier sets; NAME=DATA sets the name.")
+        list[str] | None,
+        typer.Option(help="Outlier sets, several or comma-separated; NAME=DATA sets the name."),
     ] = None,
     detectors: Annotated[
         str, typer.Option(help='Comma-separated detector names, or "all".')
@@ -84,6 +85,7 @@ def evaluate(
     """Evaluate your own classifier, or its saved outputs, with every detector."""
     from oodometer.engine.lead.estimates import read_memory
 
+    ood = [name for text in ood or [] for name in split_sets(text)]
     chosen: Detectors = "all" if detectors == "all" else split_names(detectors)
     allowed = read_memory(memory) if memory else None
     for_models = {"model": model, "weights": weights, "train": train, "id": id, "ood": ood,
@@ -152,6 +154,15 @@ def split_names(text: str) -> list[str]:
         else:
             names[-1] += sign
     return [name.strip() for name in names if name.strip()]
+
+
+def split_sets(text: str) -> list[str]:
+    """Split the names of data sets at commas; a file may have commas in its name.
+
+    >>> split_sets("svhn,textures")
+    ['svhn', 'textures']
+    """
+    return [text] if Path(text.rpartition("=")[2]).exists() else split_names(text)
 
 
 def numbers(name: str, text: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""The commands for registered names: list, check."""
+"""The command for registered names: list."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import inspect
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from oodometer.cli.common import app, console, say
 from oodometer.cli.studies import STUDIES
-from oodometer.errors import UserError, unknown
+from oodometer.errors import unknown
 
 if TYPE_CHECKING:
-    from oodometer.engine.executors import Executor
     from oodometer.lab.detector_models import DetectorModel
     from oodometer.registry import Detector
-    from oodometer.testing import CheckResult
 
 _OWN = "own network"  # which one, --json tells
 _ANY_WIDTH = 10_000  # more than any line has
@@ -72,76 +70,6 @@ def _shortened(column: str, value: object) -> str:
         value = list(dict.fromkeys(_OWN if need.startswith("model:") else need for need in value))
     text = _as_text(value)
     return re.split(r",? *(?:arXiv|doi|https?):", text)[0] if column == "paper" else text
-
-
-@app.command()
-def check(
-    detector: Annotated[
-        str,
-        typer.Argument(help="Name, package.module:name, file.py:name, or file.py for all in it."),
-    ],
-) -> None:
-    """Run the conformance tests that every detector must pass."""
-    import oodometer.builtin  # noqa: F401 - importing registers them
-    from oodometer.registry import DETECTORS, classes_in, detectors_in, find
-
-    name, bracket, _ = detector.partition("(")
-    if bracket:
-        raise UserError(
-            f"'{detector}' includes settings, but 'check' tests every setting of the grid: give "
-            f"only the name, {name.strip()}."
-        )
-    if detector.endswith(".py"):
-        # A class beside decorated detectors may be a part of theirs.
-        here = detectors_in(detector) or classes_in(detector)
-        if not here:
-            raise UserError(
-                f"'{detector}' has no detector: decorate a function with @om.detector, write a "
-                f"class with fit and score, or name a function of images, {detector}:NAME."
-            )
-        cards = {f"{detector}:{name}": card for name, card in here.items()}
-    else:
-        if ":" not in detector and detector not in DETECTORS:
-            raise unknown("detector", detector, [*DETECTORS, "file.py:name", "package.module:name"])
-        cards = {detector: find(detector)}
-    from oodometer.engine.executors.pool import Pool
-
-    # In a process of their own: one that crashes takes neither the others nor the verdict along.
-    pool = Pool(1)
-    try:
-        passed = [_check(name, card, pool) for name, card in cards.items()]
-    finally:
-        pool.close()
-    if not all(passed):
-        raise typer.Exit(1)
-
-
-def _check(name: str, card: Detector | UserError, executor: Executor) -> bool:
-    """Print what the tests find; an invalid card is what they find."""
-    from oodometer.engine.executors import Task
-
-    if isinstance(card, UserError):
-        say(f"{name} is not valid: {card}")
-        return False
-    executor.submit(Task(name, _checked, (name,)))
-    while not (ended := executor.wait(60.0)):
-        pass
-    if ended[0].lost or ended[0].error:
-        how = f"the process ended ({ended[0].lost})" if ended[0].lost else ended[0].error
-        say(f"{name} failed: {how}")
-        return False
-    results = cast("list[CheckResult]", ended[0].value)
-    failed = [result for result in results if result.outcome == "failed"]
-    for result in failed:
-        say(str(result))
-    say(f"{name}: {len(results) - len(failed)} of {len(results)} checks passed")
-    return not failed
-
-
-def _checked(name: str) -> list[CheckResult]:
-    from oodometer.testing import check_detector
-
-    return check_detector(name)
 
 
 def _list_detectors() -> list[dict[str, object]]:

@@ -69,6 +69,8 @@ _Subject = TypeVar("_Subject", Trial, OwnTrial, Detector)
 def check_detector(
     detector: str | Detector | Callable[..., Scorer],
     settings: Mapping[str, Setting] | None = None,
+    *,
+    begin: Callable[[str], None] = lambda step: None,
 ) -> list[CheckResult]:
     """Hold a detector to the contract: every check, at every setting of its grid or at one.
 
@@ -76,24 +78,25 @@ def check_detector(
     ``file.py:name``. It is fitted on at most 1,200 samples: a grid that asks for more neighbours
     than that cannot be checked. Detector models that it needs are not trained: they answer with
     made-up numbers, higher for outliers, as many per sample as their cards say. A class or function
-    of one's own on images is fitted to small planted images and held to `OWN_CHECKS`.
+    of one's own on images is fitted to small planted images and held to `OWN_CHECKS`. `begin` is
+    called with the name of each check before it begins.
     """
     chosen = detector if isinstance(detector, Detector) else find(detector)
     every = chosen.settings() if settings is None else [chosen.complete(settings)]
     if is_adopted(chosen):
-        return [result for one in every for result in _of_own(OwnTrial(chosen, one))]
+        return [result for one in every for result in _of_own(OwnTrial(chosen, one), begin)]
     with answering(chosen.needs):
-        results = [_result(chosen, {}, check, chosen) for check in WHOLE_CHECKS.values()]
+        results = [_result(chosen, {}, check, chosen, begin) for check in WHOLE_CHECKS.values()]
         for one in every:
             trial = Trial(chosen, one)
-            results += [_result(chosen, one, check, trial) for check in CHECKS.values()]
+            results += [_result(chosen, one, check, trial, begin) for check in CHECKS.values()]
     return results
 
 
-def _of_own(trial: OwnTrial) -> Iterator[CheckResult]:
+def _of_own(trial: OwnTrial, begin: Callable[[str], None]) -> Iterator[CheckResult]:
     """Every check of a detector of one's own; of one that does not run, there is no more to say."""
     for check in OWN_CHECKS.values():
-        result = _result(trial.detector, trial.settings, check, trial)
+        result = _result(trial.detector, trial.settings, check, trial, begin)
         yield result
         if check is runs and not trial.ran:
             return
@@ -111,8 +114,10 @@ def _result(
     settings: Mapping[str, Setting],
     check: Callable[[_Subject], None],
     subject: _Subject,
+    begin: Callable[[str], None],
 ) -> CheckResult:
     name, promise = check.__name__, (check.__doc__ or "").partition("\n")[0]
+    begin(f"{name}, {setting_text(settings)}" if settings else name)
     try:
         check(subject)
     except Broken as found:
