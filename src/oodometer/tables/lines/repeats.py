@@ -43,7 +43,8 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
         return
     dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
     telling = [name for name in dropped if _may_tell(name, list(double[name].unique()))]
-    telling = [n for n in telling if not is_unplanned(lines, n)]  # epochs until training stopped
+    if not any(plain(name) in REPEAT_TITLES for name in long.factors):
+        telling = [n for n in telling if not is_unplanned(lines, n)]  # epochs until a stop
     words = [name for name in telling if numeric_share(double[name].unique()) == 0]
     words = words or telling  # settings, such as the points of a grid
     if words and len(double[[*keys, *telling]].drop_duplicates()) == len(double):
