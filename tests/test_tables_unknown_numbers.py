@@ -2,7 +2,6 @@
 
 import pytest
 
-from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.vocabulary.measures import without_metric
 
@@ -79,13 +78,6 @@ def test_a_setting_that_was_varied_stays_a_condition(tmp_path):
         for epochs in (10, 20, 40)
     )
     assert read(tmp_path, table).results[0].factor_names == ("epochs",)
-
-
-def test_an_unknown_metric_in_one_column_is_asked_about(tmp_path):
-    table = lines(["return"], [value * 100 for value in RMSE])
-    with pytest.raises(UserError, match='"higher=return" or --columns "lower=return"'):
-        read(tmp_path, table)
-    assert read(tmp_path, table, columns="higher=return").results[0].metric == "return"
 
 
 def test_ranges_are_read_by_their_middle(tmp_path):

@@ -223,19 +223,14 @@ def _require_one_form(measured: Sequence[str], cells: _Cells, roles: Roles) -> N
 def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     """Return all columns that may be results if the user says so; else ask what they are."""
     free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
-    if ALL in roles.chosen or not free:
-        return free
+    if ALL in roles.chosen or len(free) < 2:
+        return free if ALL in roles.chosen else []
     raise what_are(free, roles)
 
 
 def what_are(columns: Sequence[str], roles: Roles) -> UserError:
     """Ask what numbers are that nothing names."""
     shown = ", ".join(f"'{column}'" for column in columns[:2])
-    if len(columns) == 1:
-        return UserError(
-            f"Nothing says whether higher or lower numbers in {shown} are better: use "
-            f"{roles.option(higher=columns[0])} or {roles.option(lower=columns[0])}."
-        )
     return UserError(
         f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
         f"{roles.option(accuracy=ALL)} (or another metric), {roles.option(higher=ALL)} or "
@@ -334,8 +329,7 @@ def _measurements(frame: pd.DataFrame, cells: _Cells, bounded: bool) -> list[str
 def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[str]:
     """Return columns of whole numbers that are percentages: by their titles, or by their size."""
     lowest = min(sizes, default=10.0)
-    highest = 2 * max(sizes, default=50.0)
-    alike = {c for c in cells if lowest > 1 and are_within(cells[c], 0.5 * lowest, highest)}
+    alike = {c for c in cells if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest}
     named = {c for c in cells if is_data(c) or is_detector(c)}
     if measured >= _FEWEST_SETS:  # 1.000 among fractions, or 100 among percentages
         named |= {c for c in cells if are_partly_whole(cells[c], 1 if max(sizes) <= 1 else 100)}
@@ -384,6 +378,10 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     named = bool(words & NO_RESULTS) and not is_detector(column)  # rank-feat
     other = known or gains or named or setting
     return within and not other and not ("paired" in words or "wilcoxon" in words)
+
+
+def _lowest(cells: Sequence[Cell]) -> float:
+    return min(cell.value for cell in cells)
 
 
 def is_known(title: str) -> bool:
