@@ -55,6 +55,11 @@ _CELL = re.compile(
 _INTERVAL = re.compile(
     rf"\s*[\[(]\s*({_NUMBER})\s*%?\s*(?:[,;–]|to|-)\s*({_NUMBER})\s*%?\s*[\])]\s*"
 )
+ABOUT = ("~", "≈")  # before a number that is not exact
+_RANGE = re.compile(
+    r"[~≈]\s*(?P<low>\d+(?:[.,]\d+)?)\s*(?P<first>%?)\s*(?:-|–|—|to)\s*[~≈]?\s*"
+    r"(?P<high>\d+(?:[.,]\d+)?)\s*(?P<last>%?)"
+)
 _THOUSANDS = re.compile(r"(?<![\d.])(\d{1,3}(?:,\d{3})+)(?=\.\d)")  # 1,234.5; not 1,234
 _LOWERED = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789±-")  # digits of a spread
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # most cells: no need to look for more
@@ -101,12 +106,16 @@ def read_cell(text: str) -> Cell | None:
     Cell(value=91.2, spread=None, percent=False, remark='(+1.3)')
     >>> read_cell("82.24 (17.76)").spread
     >>> read_cell("svhn")
+    >>> read_cell("~81-83%")
+    Cell(value=82.0, spread=None, percent=True, remark='~81-83%')
     """
     if _PLAIN.fullmatch(text):
         return Cell(float(text))
     if len(text) > _LONGEST:
         return None
     text = _NUMPY.sub(r"\1", text)
+    if text[:1] in ABOUT and (found := _RANGE.fullmatch(text)):
+        return _middle(found)
     text = _lowered(_NO_SPREAD.sub("", text.translate(_WIDE).strip()))
     text = _THOUSANDS.sub(lambda found: found[1].replace(",", ""), _SCRIPT.sub(r"±\1", text))
     text = text if text[-1:] not in _DRESS else text.strip(_DRESS)  # **91.2 (best)**
@@ -126,6 +135,13 @@ def read_cell(text: str) -> Cell | None:
         bool(found["sign"] or found["end"]),
         remark[0].strip() if remark and remark.start() else "",
     )
+
+
+def _middle(found: re.Match[str]) -> Cell | None:
+    """Read a range such as ~81-83% by its middle."""
+    low, high = _number(found["low"]), _number(found["high"])
+    percent = bool(found["first"] or found["last"])
+    return Cell((low + high) / 2, None, percent, found[0]) if low < high else None
 
 
 def _is_rest(value: str, bracket: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title, within_runs
+from oodometer.factors import Factor, by_title, plain, within_runs
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
@@ -54,6 +55,11 @@ _MOST_COLUMNS = 10_000  # of which each is looked at several times, to find its 
 _FEWEST_NUMBERS = 2  # columns of numbers, all of which a row must lack to be left out
 _SHOWN = 3  # readings that a question names
 _TEXT = "text above the table"
+_NAME = "name of the file"
+_OTHER_SENSES = frozenset({"loss", "error rate"})  # in names: a comparison of losses, of errors
+_MAIN_WORDS = frozenset(
+    {"primary", "main", "selection", "ranking", "objective", "headline", "decisive", "key"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +117,7 @@ def read_results(
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
-    ordered = _ordered(results, roles, notes)
+    ordered = _ordered(results, roles, _stated_main(frame, default, source), notes)
     _require_several(results[ordered[0]], frame, roles)
     return Reading(
         tuple(results[metric] for metric in ordered),
@@ -122,14 +128,35 @@ def read_results(
     )
 
 
-def _ordered(results: Mapping[str, Results], roles: Roles, notes: list[str]) -> list[str]:
-    """Put the main metric first: the one that the user names, else AUROC or accuracy; or ask.
+def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mapping[str, str]:
+    """Return the metric that a column such as primary_metric or the file's name states, and where.
+
+    A text above a table may well speak of one metric among those that the table has.
+    """
+    for column in map(str, frame.columns):
+        words = {plain(word) for word in re.split(r"[\W_]+", column)}
+        names = frame[column].unique()
+        if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
+            metric = metric_named(str(names[0]))
+            return {metric: f"column '{column}'"} if metric else {}
+    clear = default is not None and source == _NAME and default not in _OTHER_SENSES
+    return {str(default): f"the {source}"} if clear else {}
+
+
+def _ordered(
+    results: Mapping[str, Results], roles: Roles, stated: Mapping[str, str], notes: list[str]
+) -> list[str]:
+    """Put the main metric first: as the user says or the file, else AUROC or accuracy; or ask.
 
     Of metrics of the same kind, one that most detectors have goes before one that few have.
     """
     ordered = main_first(results)
     if roles.main:
         return sorted(ordered, key=lambda metric: metric != roles.main[0])
+    for metric, where in stated.items():
+        if metric in ordered[1:]:
+            notes.append(f"{metric} decides, as {where} says; else {ordered[0]} would")
+            return sorted(ordered, key=lambda other: other != metric)
     ordered.sort(key=lambda metric: results[metric].frame["value"].nunique() < 2)  # tells nothing
     counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}
     first, most = ordered[0], max(counts.values())
@@ -257,7 +284,7 @@ def _listing(roles: Roles, runs: Runs) -> tuple[tuple[str, str], ...]:
 
 def _default_metric(stem: str, about: str) -> tuple[str | None, str]:
     """The metric that the name of the file, or what stands above the table, names alone."""
-    for text, source in ((stem, "name of the file"), (about, _TEXT)):
+    for text, source in ((stem, _NAME), (about, _TEXT)):
         named = metrics_in(text)
         if len(named) == 1:
             return named.pop(), source

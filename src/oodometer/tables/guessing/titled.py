@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
-from oodometer.tables.cells import numeric_share
+from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.data_names import is_set
@@ -50,6 +50,7 @@ _RATES = frozenset({"fpr95", "tnr95"})
 _AT_THRESHOLD = frozenset(
     {"F1", "precision", "recall", "accuracy", "balanced accuracy", "specificity"}
 )
+_OF_CLASSIFIERS = frozenset({"accuracy", "balanced accuracy"})
 _CUTOFF = re.compile(r"(?i)(?:@|_at_?)\s*(\d+)(?![\w.])")  # of a ranking: precision@5
 _CLASS = re.compile(r"(?i)\bclass[\s_\-]*\w+")  # class 0, of one metric
 _MACRO = re.compile(r"(?i)macro[\s_-]+(?:f_?\d|f[\s_-]?score|prec|rec|acc)")
@@ -71,6 +72,7 @@ def titled_results(
     if {plain(c) for c in named} <= {"de"}:  # alone it is a name: a deep ensemble, German
         named = {}
     named = _without_rates(_without_classes(_without_names(frame, columns, named)))
+    named = _with_errors(frame, named)
     general = _are_general(frame, {c: m for c, m in named.items() if m}, roles, default)
     kinds = _by_statistic(frame, named, roles, general)
     _require_detection(kinds["value"] | kinds["mean"], roles)
@@ -141,11 +143,30 @@ def _without_classes(named: Mapping[str, str]) -> dict[str, str]:
     return {c: "" if whole and c in classes else metric for c, metric in named.items()}
 
 
+def _with_errors(frame: pd.DataFrame, named: Mapping[str, str]) -> dict[str, str]:
+    """Take top1 and top5 for errors where top5 is lower: no accuracy among five guesses can be."""
+    first = {without_metric(c): c for c, metric in named.items() if metric == "accuracy"}
+    pairs = [
+        (first[what], column)
+        for column, metric in named.items()
+        if metric == "top-5 accuracy" and (what := without_metric(column)) in first
+    ]
+    errors = dict(named)
+    for one, five in pairs:
+        values = [[value_of(text) for text in frame[column]] for column in (one, five)]
+        both = [(a, b) for a, b in zip(*values, strict=True) if a == a and b == b]
+        if both and all(a >= b for a, b in both) and any(a > b for a, b in both):
+            errors |= {one: "error rate", five: "top-5 error"}
+    return errors
+
+
 def _without_rates(named: Mapping[str, str]) -> dict[str, str]:
-    """Take FPR beside F1 or recall alone for that at their threshold, not for FPR95."""
+    """Take FPR beside F1 or recall for that at their threshold, not for FPR95."""
     bare = {c for c, m in named.items() if m in _RATES and "95" not in re.sub(r"\d+\s?%", "", c)}
     others = {metric for column, metric in named.items() if column not in bare}
-    if not bare or others - GENERAL - {""} or not others & _AT_THRESHOLD:
+    detection = bool(others - GENERAL - {""})  # accuracy beside AUROC is that of the classifier
+    decided = others & (_AT_THRESHOLD - _OF_CLASSIFIERS if detection else _AT_THRESHOLD)
+    if not bare or not decided:
         return dict(named)
     return {column: "" if column in bare else metric for column, metric in named.items()}
 

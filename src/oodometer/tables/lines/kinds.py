@@ -11,8 +11,8 @@ from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title,
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import are_numbers, mostly
 from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import Long
-from oodometer.tables.lines.redundant import count_levels
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,

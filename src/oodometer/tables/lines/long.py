@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
-from oodometer.tables.cells import Cell, is_gap, read_cell
+from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.lines.summaries import without_summaries
@@ -159,9 +159,13 @@ def _stacked(columns: Sequence[_Measured]) -> pd.DataFrame:
 
 def _notes_on_remarks(columns: Sequence[_Measured]) -> list[str]:
     remarks = dict.fromkeys(c.remark for column in columns for c in column.cells if c and c.remark)
-    shown = ", ".join(list(remarks)[:3])
-    note = f"text after the numbers in cells is not a spread and is ignored: {shown}"
-    return [note] if shown else []
+    ranges = [remark for remark in remarks if remark.startswith(ABOUT)]
+    others = [remark for remark in remarks if remark not in ranges]
+    notes = {
+        "text after the numbers in cells is not a spread and is ignored": others,
+        "ranges are read by their middle": ranges,
+    }
+    return [f"{note}: {', '.join(shown[:3])}" for note, shown in notes.items() if shown]
 
 
 def _notes_on_gaps(columns: Sequence[_Measured]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oodometer.factors import LABELS, TITLES, are_checkpoints, by_title, plain
-from oodometer.tables.lines.repeats import id_column
+from oodometer.tables.lines.levels import count_levels, determines, id_column
 from oodometer.tables.vocabulary.names import JOB_TITLES, REPEAT_TITLES, repeat_name
 
 if TYPE_CHECKING:
@@ -98,16 +98,5 @@ def _is_crossed(frame: pd.DataFrame, column: str) -> bool:
     return pairs > _CROSSED * count_levels(frame, "detector") * count_levels(frame, column)
 
 
-def determines(frame: pd.DataFrame, column: str, other: str) -> bool:
-    """Whether every level of a column has one level of the other."""
-    levels = count_levels(frame, column)
-    return levels > 1 and len(frame[[column, other]].drop_duplicates()) == levels
-
-
 def _determine_each_other(frame: pd.DataFrame, column: str, other: str) -> bool:
     return determines(frame, column, other) and determines(frame, other, column)
-
-
-def count_levels(frame: pd.DataFrame, column: str) -> int:
-    """Return how many different levels a column has."""
-    return len(frame[column].unique())

@@ -11,6 +11,7 @@ from oodometer.errors import UserError
 from oodometer.factors import by_title, plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.lines.levels import id_column, is_unplanned
 from oodometer.tables.lines.long import ROW, Long
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -30,11 +31,6 @@ _INCIDENT = re.compile(
 )
 
 
-def id_column(frame: pd.DataFrame) -> list[str]:
-    """Return the title of the ID set in a list, if there is one."""
-    return ["id"] if "id" in frame.columns else []
-
-
 def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
     """Ask what lines are that repeat a cell, if a column of names that is not a factor differs.
 
@@ -47,6 +43,8 @@ def require_alike(long: Long, lines: pd.DataFrame, roles: Roles) -> None:
         return
     dropped = [c for c in roles.factors if c in lines.columns and c not in long.factors]
     telling = [name for name in dropped if _may_tell(name, list(double[name].unique()))]
+    if not any(plain(name) in REPEAT_TITLES for name in long.factors):
+        telling = [n for n in telling if not is_unplanned(lines, n)]  # epochs until a stop
     words = [name for name in telling if numeric_share(double[name].unique()) == 0]
     words = words or telling  # settings, such as the points of a grid
     if words and len(double[[*keys, *telling]].drop_duplicates()) == len(double):

@@ -13,17 +13,22 @@ from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.kinds import is_decimal, require_known_kinds, require_shared
+from oodometer.tables.lines.levels import (
+    count_levels,
+    determines,
+    id_column,
+    is_scattered,
+    is_unplanned,
+)
 from oodometer.tables.lines.long import Long
 from oodometer.tables.lines.redundant import (
     RUN_TITLES,
     are_as_distinct,
-    count_levels,
-    determines,
     reason_as_finer,
     reason_as_name,
     reason_beside_another,
 )
-from oodometer.tables.lines.repeats import each_once, id_column, require_alike
+from oodometer.tables.lines.repeats import each_once, require_alike
 from oodometer.tables.vocabulary.names import (
     JOB_TITLES,
     REPEAT_TITLES,
@@ -212,7 +217,9 @@ def _reason_alone(frame: pd.DataFrame, column: str, several: bool) -> str:
     if all(map(_HASH.fullmatch, frame[column].unique())):
         return "hashes"
     measured = not mentions_setting(column) and _is_measured(frame, column)
-    return "numbers that are not settings" if measured else ""
+    if measured or (several and is_unplanned(frame, column)):
+        return "numbers that are not settings"
+    return ""
 
 
 def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str]) -> str:
@@ -285,14 +292,8 @@ def _is_measured(frame: pd.DataFrame, column: str) -> bool:
     many = len(levels) > 12 and 2 * fine > len(levels)
     exact = 3 * sum(bool(_DIGITS.search(level)) for level in levels) > len(levels)
     computed = len(levels) > 2 and 3 * sum(map(_is_computed, levels)) > 2 * len(levels)
-    scattered = 2 * fine > len(levels) and _is_scattered(frame, column)
+    scattered = 2 * fine > len(levels) and is_scattered(frame, column)
     return bool((many or exact or computed or scattered) and numeric_share(levels) == 1.0)
-
-
-def _is_scattered(frame: pd.DataFrame, column: str) -> bool:
-    """Whether most detectors have levels that no other has, all of them together."""
-    own = frame.groupby("detector")[column].agg(frozenset)
-    return len(own) > 2 and 2 * own.nunique() > len(own) and max(map(len, own)) > 2
 
 
 def _is_computed(level: str) -> bool:

@@ -222,6 +222,8 @@ def without_metric(title: str) -> str:
     >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "F1-score-wine")]
     ['iSUN', 's3dis', 'wine']
     """
+    if len(title) > _LONGEST:
+        return title
     bare = _REMARKS.sub("", title)
     metric = metric_named(title)
     given = [word for word in re.split(r"[\s_/|:()\[\],↑↓@$]+", bare) if word]

@@ -1,0 +1,93 @@
+"""Numbers beside a known metric, and metrics that nobody knows: left out, told, or asked about."""
+
+import pytest
+
+from oodometer.tables import read_results
+from oodometer.tables.vocabulary.measures import without_metric
+
+MODELS, SETS = ("resnet18", "resnet50", "vgg16"), ("alpha", "beta", "gamma", "omega")
+
+
+def read(tmp_path, text, name="table.csv", columns=""):
+    path = tmp_path / name
+    path.write_text(text)
+    return read_results(path, columns)
+
+
+def lines(titles, *columns):
+    """Return a table of models on data sets; each further column is a list of 12 numbers."""
+    names = [(model, data) for model in MODELS for data in SETS]
+    rows = [[*name, *map(str, cells)] for name, *cells in zip(names, *columns, strict=True)]
+    return "\n".join(",".join(row) for row in [["model", "dataset", *titles], *rows]) + "\n"
+
+
+R2 = [0.71, 0.62, 0.83, 0.74, 0.65, 0.56, 0.87, 0.78, 0.69, 0.61, 0.82, 0.73]
+RMSE = [3.1, 4.2, 2.3, 3.4, 3.5, 4.6, 2.7, 3.8, 3.9, 4.1, 2.2, 3.3]
+
+
+def test_the_name_of_the_file_says_which_metric_decides(tmp_path):
+    table = lines(["R2", "RMSE"], R2, RMSE)
+    assert read(tmp_path, table).results[0].metric == "R2"
+    found = read(tmp_path, table, "rmse_results.csv")
+    assert found.results[0].metric == "RMSE"
+    assert any("RMSE decides, as the name of the file says" in note for note in found.notes)
+
+
+def test_a_column_says_which_metric_decides(tmp_path):
+    table = lines(["R2", "RMSE", "primary_metric"], R2, RMSE, ["rmse"] * 12)
+    assert read(tmp_path, table).results[0].metric == "RMSE"
+
+
+def test_top1_above_top5_is_an_error(tmp_path):
+    one = [23.1, 24.2, 25.3, 26.4, 27.5, 28.6, 21.7, 22.8, 23.9, 24.0, 25.1, 26.2]
+    five = [value - 17.5 for value in one]
+    errors = read(tmp_path, lines(["top1", "top5"], one, five)).results[0]
+    assert (errors.metric, errors.higher_is_better) == ("error rate", False)
+    right = read(tmp_path, lines(["top1", "top5"], one, [v + 20 for v in one])).results[0]
+    assert (right.metric, right.higher_is_better) == ("accuracy", True)
+
+
+def test_fpr_beside_precision_is_at_their_threshold(tmp_path):
+    table = lines(["AUROC", "FPR", "precision"], R2, [0.1] * 11 + [0.2], R2)
+    assert [part.metric for part in read(tmp_path, table).results] == ["auroc"]
+    table = lines(["AUROC", "FPR", "accuracy"], R2, [0.1] * 11 + [0.2], R2)
+    assert [part.metric for part in read(tmp_path, table).results] == ["auroc", "fpr95"]
+
+
+@pytest.mark.parametrize("title", ["utility", "epochs"])
+def test_numbers_that_nobody_planned_are_no_conditions(tmp_path, title):
+    whole = [3, 7, 2, 8, 5, 3, 9, 7, 8, 4, 6, 2]
+    found = read(tmp_path, lines(["accuracy", title], R2, whole))
+    assert found.results[0].factor_names == ()
+    again = (
+        "model,accuracy,"
+        + title
+        + "\n"
+        + "".join(
+            f"{MODELS[n % 3]},{value},{number}\n"
+            for n, (value, number) in enumerate(zip(R2, whole, strict=True))
+        )
+    )
+    assert read(tmp_path, again).results[0].factor_names == ("run",)
+
+
+def test_a_setting_that_was_varied_stays_a_condition(tmp_path):
+    table = "model,epochs,accuracy\n" + "".join(
+        f"{model},{epochs},{0.7 + 0.01 * n + epochs / 1000}\n"
+        for n, model in enumerate(MODELS)
+        for epochs in (10, 20, 40)
+    )
+    assert read(tmp_path, table).results[0].factor_names == ("epochs",)
+
+
+def test_ranges_are_read_by_their_middle(tmp_path):
+    found = read(tmp_path, lines(["accuracy"], [f"~{70 + n}-{72 + n}%" for n in range(12)]))
+    assert sorted(found.results[0].frame["value"]) == pytest.approx(
+        [(71 + n) / 100 for n in range(12)]
+    )
+    assert any("ranges are read by their middle" in note for note in found.notes)
+
+
+def test_a_title_of_thousands_of_words_is_no_metric():
+    title = "auroc " * 5000
+    assert without_metric(title) == title
