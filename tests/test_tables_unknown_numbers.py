@@ -1,7 +1,11 @@
 """Numbers beside a known metric, and metrics that nobody knows: left out, told, or asked about."""
 
+import json
+
 import pytest
 
+import oodometer as om
+from oodometer.errors import UserError
 from oodometer.tables import read_results
 from oodometer.tables.vocabulary.measures import without_metric
 
@@ -91,3 +95,24 @@ def test_ranges_are_read_by_their_middle(tmp_path):
 def test_a_title_of_thousands_of_words_is_no_metric():
     title = "auroc " * 5000
     assert without_metric(title) == title
+
+
+@pytest.mark.parametrize("cell", ["1e400", "9" * 400, "0.9 ± 1e400"])
+def test_a_number_too_large_to_be_one_is_one_sentence(tmp_path, cell):
+    path = tmp_path / "large.csv"
+    path.write_text(
+        f"detector,ood,auroc\nknn,svhn,0.9\nvim,svhn,{cell}\nknn,dtd,0.8\nvim,dtd,0.7\n"
+    )
+    with pytest.raises(UserError, match="Column 'auroc' contains '"):
+        om.analyze(path)
+
+
+def test_results_that_no_protocol_can_use_are_one_sentence(tmp_path):
+    """Runs and means of them in one file: no set has a value of each model in the same runs."""
+    names = ("resnet18", "resnet50", "vit_b")
+    raw = [{"model": m, "seed": n, "auroc": 0.85 + n / 90} for n in range(3) for m in names]
+    means = [{"model": name, "auroc": 0.85} for name in names]
+    path = tmp_path / "both.json"
+    path.write_text(json.dumps({"raw": raw, "model_means": means}))
+    with pytest.raises(UserError, match="Nothing can be said about these results"):
+        om.analyze(path)

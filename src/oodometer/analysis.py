@@ -118,7 +118,7 @@ def findings_of(
         else:
             findings.append(finding)
     if not findings:
-        raise UserError(f"Nothing can be said about '{source_name}': {' '.join(notes)}")
+        raise UserError(f"Nothing can be said about these results. {' '.join(notes)}")
     first = findings[0]
     columns = Table(
         COLUMNS, "How each column was read", ("column", "read as"), reading.columns,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from math import isfinite
 from typing import NamedTuple
 
 Rows = list[list[str]]  # the cells of a table, line by line
@@ -109,6 +110,14 @@ def read_cell(text: str) -> Cell | None:
     >>> read_cell("~81-83%")
     Cell(value=82.0, spread=None, percent=True, remark='~81-83%')
     """
+    cell = _read(text)
+    if cell is None or not isfinite(cell.value + (cell.spread or 0.0)):
+        return None  # 1e400 is no result
+    return cell
+
+
+def _read(text: str) -> Cell | None:
+    """The number of a cell, which may be too large to be one."""
     if _PLAIN.fullmatch(text):
         return Cell(float(text))
     if len(text) > _LONGEST:
