@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -621,3 +622,35 @@ def test_pages_for_other_machines_show_no_folder(index, trained):
 def test_export_needs_a_store_and_a_folder(tmp_path):
     run = CliRunner().invoke(cli, ["export", str(tmp_path)])
     assert isinstance(run.exception, UserError) and "SITE" in str(run.exception)
+
+
+def test_an_index_that_cannot_be_kept_is_told_on_the_terminal_and_on_pages(tmp_path, monkeypatch):
+    from oodometer.web import server
+
+    looks = iter([UserError("The disk is full.")] * 4 + [None, None])
+    monkeypatch.setattr(server, "index_of", lambda *_: None)
+    monkeypatch.setattr("oodometer.web.refresh.Refresher", lambda *_: None)
+    monkeypatch.setattr(server.os, "getppid", lambda: 1 if looks.__length_hint__() else 2)
+    monkeypatch.setattr(server.os, "nice", lambda by: by)
+    monkeypatch.setattr(server, "_PAUSE", 0.0)
+
+    def look(_: object) -> float:
+        if (problem := next(looks)) is not None:
+            raise problem
+        return 0.0
+
+    monkeypatch.setattr(server, "_look", look)
+    received, sent = multiprocessing.Pipe(duplex=False)
+    server.keep_fresh([], tmp_path, None, 1, sent)
+    warned: list[str] = []
+    trouble = server._Trouble(warned.append)
+    index = index_of([str(write_store(tmp_path / "store").folder)], tmp_path / "index")
+    site = Site(index, lambda: CARDS, trouble=trouble.said)
+    assert "not up to date" not in site.page("leaderboard")
+    trouble.learn(received.recv())
+    assert warned[0].endswith("pages show what was read before. The disk is full.")
+    shown = site.page("leaderboard")
+    assert "not up to date" in shown and "disk" not in shown
+    trouble.learn(received.recv())
+    assert not received.poll() and "again" in warned[1]
+    assert "not up to date" not in site.page("leaderboard")

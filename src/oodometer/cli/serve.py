@@ -53,6 +53,7 @@ def serve(
         submissions=submissions,
         allow=allow_host or (),
         tell=lambda address: say(f"serving {address} (stop with Ctrl-C)"),
+        warn=lambda sentence: say(f"oodometer: warning: {sentence}", err=True),
     )
 
 

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.engine.stores import StoreError, open_store
-from oodometer.errors import UserError
+from oodometer.errors import UserError, describe
 from oodometer.web.cards import Card, read_cards
 from oodometer.web.index import Index, default_folder, open_index
 from oodometer.web.site import Site
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     import uvicorn
 
     from oodometer.web.refresh import Refresher
@@ -31,6 +33,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _MOST_CONNECTIONS = 500
 _SHARE = 0.1  # of the time that may be spent with looking whether something changed
 _PAUSE = 1.0  # seconds between two looks, at least
+_ATTEMPTS = 3  # in a row that may fail before anybody is told: an index is built anew by then
 
 
 def index_of(
@@ -42,9 +45,16 @@ def index_of(
 
 
 def keep_fresh(
-    addresses: Sequence[str], folder: Path, submissions: Path | None, parent: int
+    addresses: Sequence[str],
+    folder: Path,
+    submissions: Path | None,
+    parent: int,
+    trouble: Connection,
 ) -> None:
-    """Keep the index of stores up to date as long as the parent process lives."""
+    """Keep the index of stores up to date as long as the parent process lives.
+
+    What keeps it from doing so is sent to `trouble`, and an empty text when it is over.
+    """
     # The server itself does without what these need.
     from oodometer.web.refresh import Refresher
     from oodometer.web.submissions import Submissions
@@ -52,6 +62,7 @@ def keep_fresh(
     with suppress(OSError):
         os.nice(5)  # readers and runners come first
     refresher: Refresher | None = None
+    failed = 0
     while os.getppid() == parent:
         started = rest = time.monotonic()
         try:
@@ -59,8 +70,14 @@ def keep_fresh(
                 index = index_of(addresses, folder, submissions)
                 refresher = Refresher(index, Submissions(submissions))
             rest = _look(refresher)
-        except (sqlite3.Error, UserError):  # somebody removed it, or its folder: it is built anew
-            refresher = None
+            if failed >= _ATTEMPTS:
+                trouble.send("")
+            failed = 0
+        # Somebody removed it, or its folder: it is built anew; or the disk is full.
+        except (sqlite3.Error, UserError) as problem:
+            refresher, failed = None, failed + 1
+            if failed == _ATTEMPTS:
+                trouble.send(describe(problem, named=False).rstrip("."))
         time.sleep(max(0.0, max(started + _PAUSE, rest) - time.monotonic()))
 
 
@@ -121,6 +138,7 @@ def serve(
     submissions: Path | None,
     allow: Sequence[str],
     tell: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> None:
     """Serve stores until the process is stopped."""
     from oodometer.web.app import create_app
@@ -129,7 +147,13 @@ def serve(
         index = index_of(addresses, submissions=submissions)
         cards = _Cards()
         everywhere = not is_local(host)
-        site = Site(index.for_others() if everywhere else index, cards.known, for_others=everywhere)
+        trouble = _Trouble(warn)
+        site = Site(
+            index.for_others() if everywhere else index,
+            cards.known,
+            trouble=trouble.said,
+            for_others=everywhere,
+        )
         names = [*_LOCAL, host, *allow, *([socket.gethostname()] if everywhere else [])]
         app = create_app(site, [name.lower() for name in names], any_address=everywhere)
         actual = opened.getsockname()[1]
@@ -138,7 +162,11 @@ def serve(
         stopping = threading.Event()
         keeper = threading.Thread(
             target=_keep_keeper,
-            args=((list(addresses), index.path.parent, submissions, os.getpid()), stopping),
+            args=(
+                (list(addresses), index.path.parent, submissions, os.getpid()),
+                stopping,
+                trouble.learn,
+            ),
             daemon=True,
         )
         keeper.start()
@@ -181,17 +209,38 @@ def _server(app: object) -> uvicorn.Server:
     )
 
 
-def _keep_keeper(about: tuple[object, ...], stopping: threading.Event) -> None:
+def _keep_keeper(
+    about: tuple[object, ...], stopping: threading.Event, learn: Callable[[str], None]
+) -> None:
     """Start the process that keeps the index up to date, and again if it ends."""
     context = multiprocessing.get_context("spawn")
     while not stopping.is_set():
-        process = context.Process(target=keep_fresh, args=about, daemon=True)
+        received, sent = context.Pipe(duplex=False)
+        process = context.Process(target=keep_fresh, args=(*about, sent), daemon=True)
         process.start()
         while process.is_alive() and not stopping.wait(0.2):
-            pass
+            if received.poll():
+                learn(received.recv())
         process.terminate()
         process.join()
         stopping.wait(5.0)
+
+
+class _Trouble:
+    """What keeps the index from being brought up to date, if anything."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn, self._sentence = warn, ""
+
+    def learn(self, problem: str) -> None:
+        """Remember a problem and warn of it; an empty text ends it."""
+        self._sentence = problem and "The index is not up to date: pages show what was read before."
+        why = f"{self._sentence} {problem}."  # may name folders, which are nothing for readers
+        self._warn(why if problem else "The index is kept up to date again.")
+
+    def said(self) -> str:
+        """The sentence for readers; empty if all is well."""
+        return self._sentence
 
 
 class _Cards:

@@ -64,6 +64,7 @@ class Site:
 
     index: Index
     cards: Callable[[], Mapping[str, Card]]
+    trouble: Callable[[], str] = str  # what readers must know about the index; else nothing
     live: bool = True  # a server answers; else pages are files
     for_others: bool = False  # files and folders of this machine are shown by their last names
     histograms: bool = True  # whether there is a page for every detector in every run
@@ -81,6 +82,7 @@ class Site:
                 queries.generation(connection),
                 len(self.cards()),
                 self._progress_state(),
+                self.trouble(),
             )
 
             def make() -> str:
@@ -177,6 +179,7 @@ class Site:
                 live=self.live,
                 histograms=self.histograms,
                 route=route.strip("/"),
+                trouble=self.trouble(),
                 policy=POLICY,
             )
         )
