@@ -13,7 +13,7 @@ from oodometer.finding import Table
 from oodometer.metrics import Estimate
 from oodometer.protocols.common.cells import cells_of
 from oodometer.protocols.common.comparisons import Comparison, compare_all, flip_claims, judge
-from oodometer.protocols.common.differences import paired_differences
+from oodometer.protocols.common.differences import Paired, paired_differences
 from oodometer.protocols.instability.spreads import spreads
 from oodometer.protocols.ranking.protocol import ranking_of
 from oodometer.protocols.robustness.comparisons import mean_difference
@@ -194,7 +194,7 @@ def test_levels_that_all_agree_have_equal_weights():
 
 
 def test_differences_of_shares_stay_within_one():
-    pair = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    pair = Paired(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 0.0]))
     (found,) = paired_differences({"x": pair}, np.random.default_rng(0)).values()
     assert (found.low, found.high) == (-1.0, 1.0)
 
