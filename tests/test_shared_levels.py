@@ -1,5 +1,7 @@
 """Runs that share a fold or a split are not independent of each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from oodometer.protocols.common.score_cases import score_cases
 from oodometer.protocols.label_noise.protocol import label_noise_of
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.protocols.ranking.standing import contest_of_scores, contest_of_values
+from oodometer.protocols.robustness.protocol import robustness_of
 from oodometer.results import Results
 from oodometer.scores import ScoreRow, ScoreTable
 
@@ -121,3 +124,73 @@ def test_scores_of_runs_that_share_a_split_decide_no_more_than_their_splits():
     assert wrong <= 3
     caveats = ranking(scored, np.random.default_rng(0)).caveats
     assert any("12 training runs share 3 levels of split" in own for own in caveats)
+
+
+def optimizers(rng, outer="split", *, levels=5, seeds=3, detectors=2, between=0.0, each=0.0):
+    """Detectors that vary alike: between splits, or between splits under each optimizer."""
+    shape = (detectors, 2, levels, seeds)
+    values = 0.8 + 0.002 * rng.normal(size=shape)
+    values += between * rng.normal(size=(detectors, 1, levels, 1))
+    values += each * rng.normal(size=(*shape[:3], 1))
+    lines = [
+        {"detector": f"d{d}", "id": "x", "ood": "o", "optimizer": ("adam", "sgd")[n],
+         outer: str(o), "seed": str(s), "value": value}
+        for (d, n, o, s), value in np.ndenumerate(values)
+    ]  # fmt: skip
+    factors = (Factor("optimizer"), Factor(outer, "repeat"), Factor("seed", "repeat"))
+    return Results(pd.DataFrame(lines), factors, "auroc", True)
+
+
+SPLITS = pytest.mark.parametrize(("levels", "seeds"), [(5, 3), (3, 10)])
+VARY = pytest.mark.parametrize("vary", ["between", "each"])  # see optimizers()
+
+
+@SPLITS
+@VARY
+@pytest.mark.parametrize("factor", ["optimizer", "split"])
+def test_detectors_that_vary_alike_are_told_apart_in_one_world_in_twenty(
+    factor, vary, levels, seeds
+):
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(WORLDS):
+        table = optimizers(rng, levels=levels, seeds=seeds, **{vary: 0.02})
+        found = robustness_of(table, factor=factor)
+        wrong += any(claim.verdict != "undecided" for claim in found.claims[:2])
+    assert wrong <= MOST
+    assert any(f"rest on {levels} levels of split" in caveat for caveat in found.caveats)
+
+
+def test_robustness_over_two_splits_is_undecided_however_large_the_difference_is():
+    table = optimizers(np.random.default_rng(0), levels=2, seeds=10)
+    worse = table.frame["value"].where(table.frame["detector"] == "d0", table.frame["value"] ** 9)
+    found = robustness_of(replace(table, frame=table.frame.assign(value=worse)), factor="optimizer")
+    assert {claim.verdict for claim in found.claims} == {"undecided"}
+
+
+def test_a_detector_that_varies_far_more_between_splits_is_found():
+    """Also where one optimizer lacks a split, and seeds come first in the table."""
+    table = optimizers(np.random.default_rng(0), levels=10)
+    more = (table.frame["split"].astype(int) - 4.5) * 0.01 * (table.frame["detector"] == "d1")
+    frame = table.frame.assign(value=table.frame["value"] + more)
+    lacking = frame[(frame["split"] != "3") | (frame["optimizer"] != "sgd")]
+    for own in (frame, lacking):
+        given = replace(table, frame=own, factors=tuple(reversed(table.factors)))
+        claim, *_ = robustness_of(given, factor="optimizer").claims
+        assert claim.verdict == "holds" and claim.text.startswith("d0 varies least")
+
+
+def test_a_score_over_runs_stays_what_the_paper_defines():
+    """Shared splits change how certain a score is, not what it is."""
+    table = optimizers(np.random.default_rng(0), between=0.02)
+    frame = table.frame
+    plain = frame.assign(run=frame["split"] + frame["seed"]).drop(columns=["split", "seed"])
+    alone = robustness_of(
+        Results(plain, (Factor("optimizer"), Factor("run", "repeat")), "auroc", True),
+        factor="optimizer",
+    )
+    together = robustness_of(table, factor="optimizer")
+    shared, free = (found.tables[0].rows for found in (together, alone))
+    for one, other in zip(shared, free, strict=True):
+        assert one[1].value == pytest.approx(other[1].value)
+        assert one[1].high - one[1].low > other[1].high - other[1].low

@@ -110,7 +110,11 @@ class OuterUnits:
                 "of differences are enlarged for that (Nadeau & Bengio 2003); intervals of single "
                 "means are not."
             )
-        return told + [
+        return told + self.shared_caveats(runs)
+
+    def shared_caveats(self, runs: int) -> list[str]:
+        """The same of levels that runs share, without what is done about folds."""
+        return [
             f"The {runs} training runs share {levels.max() + 1} levels of {name}, and runs with "
             "the same level may be alike: differences must stand out from the variation between "
             f"levels, too, so that conclusions rest on {levels.max() + 1} levels of {name} rather "

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from oodometer.protocols.common.cells import Pair
 from oodometer.protocols.common.comparisons import Comparison, K, compare_all
+from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL
 from oodometer.protocols.robustness.runs import Runs
 from oodometer.protocols.robustness.scored import Score, ScoredMetric
@@ -75,7 +76,8 @@ def compare_means(metric: ScoredMetric) -> dict[Pair, list[Comparison]]:
     sign = -1.0 if metric.results.higher_is_better else 1.0
     values = {
         (pair, level): {
-            name: sign * float(metric.cells[pair, name, level].moments.mean) for name in whole
+            name: sign * float(metric.cells[pair, name, level].by_unit.moments.mean)
+            for name in whole
         }
         for pair in metric.pairs
         if len(whole := metric.whole(pair)) > 1
@@ -103,11 +105,17 @@ def _by_pair(
 def mean_lead(metric: ScoredMetric, pair: Pair, one: str, other: str) -> Difference:
     """Difference of two detectors' means over all levels of the factor.
 
-    Levels that share their units, because these are data sets or are re-evaluated, are averaged
-    within each unit; otherwise each level is a stratum of its own.
+    Levels that share their units, because these are data sets or splits or are re-evaluated, are
+    averaged within each unit; otherwise each level is a stratum of its own. If the factor is a
+    split with several runs, its levels are the units.
     """
     levels = metric.levels_of(pair)
-    both = [[metric.cells[pair, name, level] for level in levels] for name in (one, other)]
+    both = [[metric.cells[pair, name, level].by_unit for level in levels] for name in (one, other)]
+    if metric.levels_are_cases:
+        first, second = (np.array([runs.moments.mean for runs in own]) for own in both)
+        return _of_cases([Stratum(first, second, paired=True)])
+    if metric.shared_level:
+        return _over_shared(both)
     alike = all(runs.labels == both[0][0].labels for own in both for runs in own)
     if alike and metric.has_shared_units:
         means = [
@@ -118,7 +126,38 @@ def mean_lead(metric: ScoredMetric, pair: Pair, one: str, other: str) -> Differe
     return mean_difference(list(zip(*both, strict=True)))
 
 
+def _over_shared(both: Sequence[Sequence[Runs]]) -> Difference:
+    """The same over splits, or other repeats, that all levels of the factor have.
+
+    Levels of which none has a split of another are strata of their own.
+    """
+    units = [runs.labels for runs in both[0]]
+    apart = sum(map(len, units)) == len(set().union(*units))
+    if len(units) > 1 and apart:
+        pairs = zip(*both, strict=True)
+        return _of_cases([Stratum(one.values, other.values, paired=True) for one, other in pairs])
+    shared = [label for label in units[0] if all(label in own for own in units)]
+    if len(shared) < FEWEST_FOR_T:
+        return Difference(math.nan, -math.inf, math.inf, 1.0)
+    first, second = (
+        np.mean([[runs.values[runs.labels.index(u)] for u in shared] for runs in own], axis=0)
+        for own in both
+    )
+    return _of_cases([Stratum(first, second, paired=True)])
+
+
 def mean_difference(parts: Sequence[tuple[Runs, Runs]]) -> Difference:
     """Mean over parts of the difference of means over runs; paired where the runs are the same."""
-    strata = [Stratum(one.values, other.values, one.labels == other.labels) for one, other in parts]
+    means = [(one.by_unit, other.by_unit) for one, other in parts]
+    strata = [Stratum(one.values, other.values, one.labels == other.labels) for one, other in means]
+    if any(own.outer for part in parts for own in part):
+        return _of_cases(strata)
     return stratified_difference(strata, LEVEL)
+
+
+def _of_cases(strata: Sequence[Stratum]) -> Difference:
+    """The same over levels that runs share: two of them decide nothing."""
+    found = stratified_difference(strata, LEVEL)
+    if min(min(len(own.a), len(own.b)) for own in strata) < FEWEST_FOR_T:
+        return Difference(found.value, -math.inf, math.inf, 1.0)
+    return found

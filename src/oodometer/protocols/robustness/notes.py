@@ -40,6 +40,10 @@ def caveats(metric: ScoredMetric) -> tuple[str, ...]:
             "data sets, which weigh the same. Each data set is one case: intervals and tests are "
             "for other data sets like these."
         )
+    elif metric.outer.shared:
+        name = metric.factor if metric.levels_are_cases else metric.shared_level
+        lines += metric.outer.shared_caveats(metric.training_runs)
+        lines.append(f"Intervals are for other levels of {name} like these.")
     elif any(len(score.units) and len(score.units[0]) == 1 for score in scores.values()):
         lines.append(
             f"Some cells have fewer than three runs per {metric.factor}: their intervals treat the "

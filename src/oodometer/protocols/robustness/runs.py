@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import Cells, Pair
+from oodometer.protocols.common.outer_units import mean_by_level
 from oodometer.stats.mixture import Moments, run_moments
 
 
@@ -22,6 +23,21 @@ class Runs:
     labels: tuple[str, ...]
     values: Floats
     spreads: Floats  # 0 where a line is a single run
+    outer: tuple[str, ...] = ()  # the split, or other repeat, that runs share; empty if none is
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """What can be left out: the levels that runs share, or else the runs."""
+        return tuple(sorted(set(self.outer))) or self.labels
+
+    @property
+    def by_unit(self) -> Runs:
+        """The same with the mean over the runs of each unit."""
+        if not self.outer:
+            return self
+        numbers = np.array([self.units.index(own) for own in self.outer])
+        means, spreads = (mean_by_level(own, numbers) for own in (self.values, self.spreads))
+        return Runs(self.units, means, spreads)
 
     @property
     def moments(self) -> Moments:
@@ -33,11 +49,21 @@ class Runs:
 
     @property
     def moments_without_each(self) -> Moments:
-        """Mean and variance with each line left out in turn."""
+        """Mean and variance with each unit left out in turn."""
+        if self.outer:
+            kept = [self.without(unit).moments for unit in self.units]
+            return Moments(np.array([m.mean for m in kept]), np.array([m.variance for m in kept]))
         others = all_but_each(len(self.labels))
         between = run_moments(self.values[others])
         within = np.mean(self.spreads[others] ** 2, axis=-1)
         return Moments(between.mean, between.variance + within)
+
+    def without(self, level: str) -> Runs:
+        """The same without the runs of a level that they share."""
+        kept = np.array(self.outer) != level
+        outer = tuple(compress(self.outer, kept))
+        labels = tuple(compress(self.labels, kept))
+        return Runs(labels, self.values[kept], self.spreads[kept], outer)
 
 
 class Parts(NamedTuple):
@@ -63,6 +89,7 @@ class _Block(NamedTuple):
     values: Floats  # (detectors, runs)
     spreads: Floats
     present: NDArray[np.bool_]
+    outer: tuple[str, ...] = ()  # see Runs
 
 
 class CellRuns(Mapping[tuple[Pair, str, str], Runs]):
@@ -78,12 +105,12 @@ class CellRuns(Mapping[tuple[Pair, str, str], Runs]):
         block, row = self._blocks[pair, level], self._rows[detector]
         have = self._have[pair, level][row]
         if have == len(block.labels):
-            return Runs(block.labels, block.values[row], block.spreads[row])
+            return Runs(block.labels, block.values[row], block.spreads[row], block.outer)
         if not have:
             raise KeyError(key)
         own = block.present[row]
         return Runs(tuple(compress(block.labels, own)), block.values[row, own],
-                    block.spreads[row, own])  # fmt: skip
+                    block.spreads[row, own], tuple(compress(block.outer, own)))  # fmt: skip
 
     def single(self, pair: Pair, levels: Sequence[str]) -> dict[str, Parts]:
         """Each detector's parts on a pair if all levels have one run; else nothing."""
@@ -152,8 +179,12 @@ def count_runs(
     return counts
 
 
-def runs_by_level(cells: Cells, factor: str) -> CellRuns:
-    """Runs of each pair, detector and level of the factor, in the order of their labels."""
+def runs_by_level(cells: Cells, factor: str, outer: str = "") -> CellRuns:
+    """Runs of each pair, detector and level of the factor, in the order of their labels.
+
+    `outer`: a repeat whose levels several runs share.
+    """
+    own_levels = list(cells.runs.values())
     levels = [own.get(factor, "") for own in cells.runs.values()]
     labels = [
         ", ".join(f"{name}={level}" for name, level in own.items() if name != factor)
@@ -168,7 +199,11 @@ def runs_by_level(cells: Cells, factor: str) -> CellRuns:
         here = columns[pair, level]
         own = tuple(labels[cells.run[cell]] for cell in here)
         blocks[pair, level] = _Block(
-            own, cells.values[:, here], cells.spreads[:, here], cells.present[:, here]
+            own,
+            cells.values[:, here],
+            cells.spreads[:, here],
+            cells.present[:, here],
+            tuple(own_levels[cells.run[cell]][outer] for cell in here) if outer else (),
         )
     return CellRuns(cells.detectors, blocks)
 

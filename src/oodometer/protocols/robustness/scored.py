@@ -14,6 +14,7 @@ from oodometer.factors import OPTIMIZERS, Factor, first_titled, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cases import SEVERAL
 from oodometer.protocols.common.cells import Pair, cells_of, require_metric_values
+from oodometer.protocols.common.outer_units import INDEPENDENT, OuterUnits
 from oodometer.protocols.common.words import count
 from oodometer.protocols.robustness.runs import (
     Parts,
@@ -60,6 +61,8 @@ class ScoredMetric:
     unit: str  # "percent", or "as given"
     re_evaluations: tuple[str, ...] = ()  # factors whose levels are averaged
     others: tuple[str, ...] = ()  # conditions whose levels are averaged
+    outer: OuterUnits = INDEPENDENT  # what training runs have in common
+    training_runs: int = 0  # of which it tells
     within: ScoredMetric | None = None  # by data set, if these are the cases: see `over_data_sets`
 
     @cached_property
@@ -102,6 +105,19 @@ class ScoredMetric:
         return bool(self._shared_runs) or self.within is not None
 
     @property
+    def levels_are_cases(self) -> bool:
+        """Whether the factor is a split, or another repeat, each level of which has several runs.
+
+        Then conclusions are for other splits, and the runs of one split are no further cases.
+        """
+        return self.factor in self.outer.shared and self.within is None
+
+    @property
+    def shared_level(self) -> str:
+        """The repeat whose levels are left out as a whole because runs share them; or nothing."""
+        return "" if self.levels_are_cases or self.within else self.outer.outermost
+
+    @property
     def is_over_repeats(self) -> bool:
         """Whether the factor is a repeat: then another level is as good as this one."""
         return self.factor in names(self.results.factors, "repeat")
@@ -126,7 +142,7 @@ class ScoredMetric:
                 (self.pairs[0], name): self._blocked(name) for name in self.whole(self.pairs[0])
             }
         return {
-            (pair, detector): self._score(parts, self._shared_runs)
+            (pair, detector): self._score(self._cases(parts), self._shared_runs)
             for pair in self.pairs
             for detector, parts in parts_of(
                 self.cells, pair, self.whole(pair), self.levels_of(pair)
@@ -149,10 +165,17 @@ class ScoredMetric:
                         scores[id_set, detector, level] = self._score(Parts.of(whole), shared)
         return scores
 
+    def _cases(self, parts: Parts) -> Parts:
+        """The parts, without runs that could be left out if the levels themselves are the cases."""
+        return parts._replace(runs=()) if self.levels_are_cases else parts
+
     def _score(self, parts: Parts, shared: str = "") -> Score:
         """Score of a mixture. `shared`: all parts come from the same runs, which it names."""
         variances = parts.moments.variance
-        units, without, strata = _leaving_out(parts, shared, self.epsilon)
+        if self.shared_level and parts.runs:
+            units, without, strata = _leaving_levels_out(parts, self.shared_level, self.epsilon)
+        else:
+            units, without, strata = _leaving_out(parts, shared, self.epsilon)
         mixed = mixture(*parts.moments, self.epsilon)
         with np.errstate(divide="ignore"):
             logs = np.log(self._number(without))
@@ -232,15 +255,36 @@ def _heaviest(shares: Floats, variances: Floats) -> float:
     return max(float(shares.max()), together)
 
 
-def _leaving_out(
-    parts: Parts, shared: str, epsilon: Epsilon
-) -> tuple[tuple[tuple[str, ...], ...], Moments, NDArray[np.intp]]:
+# Units, the moments without each of them, and how many units there are in each stratum
+LeftOut = tuple[tuple[tuple[str, ...], ...], Moments, NDArray[np.intp]]
+_NOTHING: LeftOut = ((), Moments(np.empty(0), np.empty(0)), np.empty(0, dtype=np.intp))
+
+
+def _leaving_levels_out(parts: Parts, name: str, epsilon: Epsilon) -> LeftOut:
+    """Leave out the levels of a repeat that runs share, of all parts at once.
+
+    Parts that share no level are strata of their own. Where one has two levels, nothing is known:
+    parts are no sample then, because all of them may be moved by the same levels.
+    """
+    own = [runs.units for runs in parts.runs]
+    levels = sorted(set().union(*own))
+    if min(map(len, own)) < FEWEST:
+        return _NOTHING
+    if len(own) > 1 and len(levels) == sum(map(len, own)):
+        return _leaving_out(parts, "", epsilon)
+    kept = [[runs.without(level).moments for runs in parts.runs] for level in levels]
+    means, variances = (np.array([[m[place] for m in row] for row in kept]) for place in (0, 1))
+    units = tuple((name, level) for level in levels)
+    return units, mixture(means, variances, epsilon), np.array([len(levels)])
+
+
+def _leaving_out(parts: Parts, shared: str, epsilon: Epsilon) -> LeftOut:
     """Units, the moments of the mixture without each of them, and the units in each stratum.
 
     A unit is a run where every part has at least three (two would leave no variance, and intervals
     that cover 75% to 90% only); otherwise a part, if there are three.
     """
-    labels = [runs.labels for runs in parts.runs]
+    labels = [runs.units for runs in parts.runs]
     together = all(names == labels[0] for names in labels)
     size = len(parts.units)
     if min(map(len, labels), default=1) >= FEWEST and (together or not shared):
@@ -258,8 +302,7 @@ def _leaving_out(
         names = ((shared or parts.units[g[0]][0], label) for g in groups for label in labels[g[0]])
         return tuple(names), mixture(*kept, epsilon), strata
     if size < FEWEST:
-        nothing = np.empty(0)
-        return (), Moments(nothing, nothing), np.empty(0, dtype=np.intp)
+        return _NOTHING
     return parts.units, mixtures_without_each(*parts.moments, epsilon), np.array([size])
 
 
@@ -281,7 +324,9 @@ def arrange(
     ]
     cells = everything.scaled(100.0 if is_share else 1.0).over(*names(kinds, "re_evaluation"))
     others = tuple(name for name in names(kinds, "condition") if name != chosen)
-    runs = runs_by_level(cells.over_conditions(chosen), chosen)
+    plain = cells.over_conditions(chosen)
+    outer = OuterUnits.of(list(plain.runs.values()), plain.factors)
+    runs = runs_by_level(plain, chosen, "" if chosen in outer.shared else outer.outermost)
     varied = [n for n in names(kinds) if len({r[n] for r in everything.runs.values()}) > 1]
     return ScoredMetric(
         results,
@@ -293,6 +338,8 @@ def arrange(
         "percent" if is_share else "as given",
         tuple(name for name in names(kinds, "re_evaluation") if name in varied),
         tuple(name for name in others if name in varied),
+        outer,
+        len(plain.runs),
     )
 
 
