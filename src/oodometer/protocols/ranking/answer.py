@@ -107,18 +107,29 @@ def choice(standing: Standing, tried: str) -> str:
                 f"Use {leader}: {standing.scope}, significantly ahead of {every} that are compared."
             )
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
-    if not standing.behind and others >= SHOWN:
-        whole = "" if standing.subject.is_whole else " that are compared"
-        return (
-            f"No detector stands out: {leader} has the best mean, but {tried} separate it from "
-            f"none of the {others} others{whole}."
-        )
+    if len(tied) == others:
+        return _nobody(standing, others, tried)
     if len(tied) < SHOWN:
         return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
     near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
     return (
         f"No clear winner: {leader} has the best mean, but {near} are not separable from it with "
         f"{tried}."
+    )
+
+
+def _nobody(standing: Standing, others: int, tried: str) -> str:
+    """Say that the leader is separable from nobody: to recommend all would recommend none."""
+    if others == 1:
+        other = standing.detectors[1]
+        return (
+            f"Neither detector stands out: {standing.leader} has the better mean, but is not "
+            f"separable from {other} with {tried}."
+        )
+    whole = "" if standing.subject.is_whole else " that are compared"
+    return (
+        f"No detector stands out: {standing.leader} has the best mean, but {tried} separate it "
+        f"from none of the {others} others{whole}."
     )
 
 
