@@ -59,6 +59,15 @@ def difference(pairwise: Pairwise, first: int, second: int, level: float = USUAL
     return Difference(value, *interval(level), p_value, interval)
 
 
+def one_sided_p_values(pairwise: Pairwise) -> Floats:
+    """(k, k): p-values of Student's one-sided tests that i is ahead of j; 1 on the diagonal."""
+    gaps = pairwise.means[:, None] - pairwise.means[None, :]
+    ratios = np.divide(gaps, pairwise.error, out=np.zeros_like(gaps), where=pairwise.error > 0.0)
+    found = stdtr(pairwise.df, -ratios)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
+
+
 OWN = "The variance of each difference over the cases is its own."
 
 
