@@ -111,6 +111,8 @@ def leaderboard(
     count = order.size
     if declared is not None and not 0 <= declared < count:
         raise UserError(f"declared must be a row from 0 to {count - 1}, got {declared}.")
+    if declared is not None:
+        pairwise = pairwise.of_declared(declared)
     means = pairwise.means[order]
     error, df = (matrix[np.ix_(order, order)] for matrix in (pairwise.error, pairwise.df))
     gaps = means[None, :] - means[:, None]  # [i, j]: how far j is ahead of i
