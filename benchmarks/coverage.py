@@ -3,7 +3,7 @@
     python benchmarks/coverage.py [PART] [simulations]
 
 PART: means, areas, shares, one_factor, tests, correlations, wins, runs, power, leaderboard,
-scored, nested or all.
+scored, nested, nested_pages or all.
 
 Prints percentages: intervals of level 95 % should cover 93 to 97, tests of level 5 % should reject
 at most 5 where there is nothing. Chance moves a percentage of n simulations by about 22 / sqrt(n).
@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from few_runs import leaderboards
 from nested import nested_runs
+from nested_pages import nested_pages
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
@@ -417,6 +418,7 @@ PARTS: dict[str, Callable[[int], None]] = {
     "leaderboard": leaderboards,
     "scored": scored_leaderboards,
     "nested": nested_runs,
+    "nested_pages": nested_pages,
 }
 
 

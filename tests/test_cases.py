@@ -235,3 +235,21 @@ def test_data_sets_weigh_the_same_in_every_scope():
     assert main.detectors == second.detectors
     assert main.values.mean(axis=1) == pytest.approx(second.values.mean(axis=1))
     assert second.run_values == pytest.approx(second.values)
+
+
+def test_seeds_within_folds_of_each_data_set_still_share_their_fold():
+    """Each of two sets has folds, and seeds, with names of their own; the last lacks a fold."""
+    lines = [
+        {"detector": d, "id": own, "ood": "o", "fold": f"{own}{fold}",
+         "seed": 100 * n + 10 * fold + seed, "value": 0.1 * fold + 0.01 * seed + 0.5 * (d == "b")}
+        for d in "ab" for n, own in enumerate("xy") for fold in range(5 - n) for seed in range(3)
+    ]  # fmt: skip
+    factors = (Factor("seed", "repeat"), Factor("fold", "repeat"))
+    for frame in (pd.DataFrame(lines), pd.DataFrame(lines[::-1])):
+        field = cases_of(Results(frame, factors, "auroc", True))
+        assert field.are_runs and field.unbalanced == 3
+        assert field.units.folds == 4 and field.units.shared["fold"].max() == 3
+        assert len(field.units.shared["fold"]) == 12
+        expected = sorted(0.1 * fold + 0.01 * seed for fold in range(4) for seed in range(3))
+        row = field.detectors.index("a")
+        assert sorted(field.values[row].tolist()) == pytest.approx(expected)

@@ -9,6 +9,7 @@ import pytest
 from oodometer.factors import Factor
 from oodometer.protocols.common.cases import scopes_of
 from oodometer.protocols.common.score_cases import score_cases
+from oodometer.protocols.instability.protocol import instability_of
 from oodometer.protocols.label_noise.protocol import label_noise_of
 from oodometer.protocols.ranking.protocol import ranking, ranking_of
 from oodometer.protocols.ranking.standing import contest_of_scores, contest_of_values
@@ -194,3 +195,50 @@ def test_a_score_over_runs_stays_what_the_paper_defines():
     for one, other in zip(shared, free, strict=True):
         assert one[1].value == pytest.approx(other[1].value)
         assert one[1].high - one[1].low > other[1].high - other[1].low
+
+
+def _decided(finding, about, verdict):
+    return any(c.verdict == verdict and about in c.text for c in finding.claims)
+
+
+@SPLITS
+def test_instability_counts_splits_and_not_their_seeds(levels, seeds):
+    """Equal detectors that vary alike between splits, the same for all seeds on a split."""
+    rng = np.random.default_rng(0)
+    moves = never = changes = 0
+    for _ in range(20):
+        shared = instability_of(optimizers(rng, levels=levels, seeds=seeds, between=0.02))
+        each = instability_of(optimizers(rng, levels=levels, seeds=seeds, each=0.02))
+        moves += _decided(shared, "split moves", "holds") or _decided(each, " moves", "holds")
+        never += _decided(shared, "changes the best", "holds")
+        changes += _decided(each, "the optimizer changes the best", "flips")
+    assert max(moves, never, changes) <= 4  # three standard deviations above one
+    assert any(f"rest on {levels} levels of split" in caveat for caveat in shared.caveats)
+
+
+def test_instability_over_splits_still_finds_what_splits_agree_on():
+    table = optimizers(np.random.default_rng(0), levels=6, between=0.005, each=0.005)
+    frame = table.frame
+    lead = 0.03 * ((frame["detector"] == "d0") == (frame["optimizer"] == "sgd"))
+    turning = instability_of(replace(table, frame=frame.assign(value=frame["value"] + lead)))
+    assert _decided(turning, "the optimizer changes the best detector", "flips")
+    ahead = frame.assign(value=frame["value"] + 0.05 * (frame["detector"] == "d0"))
+    steady = instability_of(replace(table, frame=ahead))
+    for factor in ("optimizer", "split", "seed"):
+        assert _decided(steady, f"the {factor} never changes the best detector", "holds")
+
+
+def test_instability_blocks_by_conditions_that_share_no_split():
+    """Two optimizers, each on four splits of its own, under two widths that turn the order."""
+    rng = np.random.default_rng(0)
+    lines = [
+        {"detector": f"d{d}", "id": "x", "ood": "o", "optimizer": opt, "width": width,
+         "split": f"{opt}{split}", "seed": str(seed),
+         "value": 0.8 + 0.03 * (d == (width == "2")) + 0.01 * n * d + rng.normal(0, 0.002)}
+        for d in range(2) for n, opt in enumerate(("adam", "sgd")) for width in "12"
+        for split in range(4) for seed in range(3)
+    ]  # fmt: skip
+    factors = (Factor("optimizer"), Factor("width"), Factor("split", "repeat"),
+               Factor("seed", "repeat"))  # fmt: skip
+    found = instability_of(Results(pd.DataFrame(lines), factors, "auroc", True))
+    assert _decided(found, "the width changes the best detector", "flips")

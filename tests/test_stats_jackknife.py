@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from oodometer.stats.jackknife import PositiveStatistic, jackknife, ratio
-from oodometer.stats.paired import one_sided_p_values
+from oodometer.stats.pairwise import from_values, one_sided_p_values
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -78,10 +78,11 @@ def test_strata_have_the_same_weight_and_single_runs_no_interval():
 
 def test_one_sided_p_values_are_scipys():
     values = np.random.default_rng(6).normal(size=(3, 5)) + np.array([[0.0], [0.5], [3.0]])
-    found = one_sided_p_values(values)
+    found = one_sided_p_values(from_values(values, shared=False))
     for row in range(3):
         for other in range(3):
             if row != other:
                 test = scipy.stats.ttest_rel(values[row], values[other], alternative="greater")
                 assert found[row, other] == pytest.approx(test.pvalue)
-    assert one_sided_p_values(np.array([[1.0] * 5, [2.0] * 5])).tolist() == [[1, 1], [2**-5, 1]]
+    agreeing = one_sided_p_values(from_values([[1.0] * 5, [2.0] * 5], shared=False))
+    assert agreeing == pytest.approx(np.array([[1, 1 - 2**-5], [2**-5, 1]]))

@@ -146,3 +146,40 @@ def test_level_and_power_with_three_runs(detectors):
     quantile = -stdtrit(2, 0.025 / (detectors - 1))
     found = (np.abs(means[:, :1] - means[:, 1:] + 4.0) > quantile * plain).mean()
     assert declared_errors(normal, gap=4.0)[1] > (5.0 if detectors == 18 else 1.8) * found
+
+
+@pytest.mark.parametrize(("factor", "runs"), [(3.0, 3), (3.0, 5), (2.0, 3)])
+def test_a_declared_detector_may_vary_unlike_all_others(rng, factor, runs):
+    """Its few runs often hide it: with what is usual alone, too few intervals cover."""
+    values = rng.normal(size=(3000, 18, runs))
+    values[:, 0] *= factor
+    shared = shared_over_runs(values, UNBOUNDED)
+    gaps = np.abs(values[:, :1].mean(axis=-1) - values[:, 1:].mean(axis=-1))
+    error = np.sqrt(shared.variance[:, 0, 1:] / runs)
+    usual, declared = (
+        float((gaps <= -stdtrit(df[:, 0, 1:], 0.025) * error).mean())
+        for df in (shared.df, shared.declared_df)
+    )
+    assert usual < 0.93 < declared < 0.96
+
+
+def test_declared_degrees_of_freedom_lie_between_one_own_variance_and_all(rng):
+    shared = shared_over_runs(rng.normal(size=(200, 6, 4)), UNBOUNDED)
+    off = ~np.eye(6, dtype=bool)
+    assert (shared.declared_df >= 3.0 - 1e-9)[:, off].all()
+    assert (shared.declared_df <= shared.df)[:, off].all()
+    equal = shared_over_runs(np.ones((5, 3)), UNBOUNDED)  # no variance at all
+    assert np.isfinite(equal.declared_df).all()
+
+
+def test_only_the_pairs_of_a_declared_detector_are_judged_with_its_own(rng):
+    pairwise = from_values(rng.normal(size=(8, 3)))
+    with_row = pairwise.of_declared(2)
+    others = np.arange(8) != 2
+    assert (with_row.df[2, others] < pairwise.df[2, others]).all()
+    assert (with_row.df == with_row.df.T).all()
+    assert (with_row.df[np.ix_(others, others)] == pairwise.df[np.ix_(others, others)]).all()
+    plain, ours = leaderboard(pairwise), leaderboard(pairwise, declared=2)
+    assert plain.order == ours.order and ours.declared == plain.order.index(2)
+    own = leaderboard(with_row, declared=2)  # twice changes nothing
+    assert [one[:4] for one in own.ours] == [one[:4] for one in ours.ours]

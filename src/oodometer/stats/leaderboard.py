@@ -19,6 +19,7 @@ from oodometer.stats.pairwise import (
     from_scores,
     from_summaries,
     from_values,
+    one_sided_p_values,
     over_folds,
 )
 
@@ -110,12 +111,12 @@ def leaderboard(
     count = order.size
     if declared is not None and not 0 <= declared < count:
         raise UserError(f"declared must be a row from 0 to {count - 1}, got {declared}.")
+    if declared is not None:
+        pairwise = pairwise.of_declared(declared)
     means = pairwise.means[order]
     error, df = (matrix[np.ix_(order, order)] for matrix in (pairwise.error, pairwise.df))
     gaps = means[None, :] - means[:, None]  # [i, j]: how far j is ahead of i
-    ratios = np.divide(gaps, error, out=np.zeros_like(gaps), where=error > 0.0)
-    single = stdtr(df, -ratios)  # of one one-sided test
-    np.fill_diagonal(single, 1.0)
+    single = one_sided_p_values(pairwise).T[np.ix_(order, order)]
     others = max(1, count - 1)
     overall = min(1.0, count * others * float(single.min()))
     open_ = overall < 1.0 - level

@@ -154,21 +154,6 @@ def t_test(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> PairedTest:
     return PairedTest(value, min(1.0, p_value), 0.0, "t", low, high)
 
 
-def one_sided_p_values(values: Floats) -> Floats:
-    """P-values of Student's one-sided paired tests that row i exceeds row j, of (rows, runs).
-
-    Runs that agree to the last digit prove no more than their signs: 2^-n.
-    """
-    runs = values.shape[1]
-    gaps = values[:, None, :] - values[None, :, :]
-    means = gaps.mean(axis=2)
-    errors = gaps.std(axis=2, ddof=1) / np.sqrt(runs)
-    varying = errors > 1e-12
-    ratios = np.divide(means, errors, out=np.zeros_like(means), where=varying)
-    by_signs = np.where(means > 1e-12, 0.5**runs, 1.0)
-    return np.asarray(np.where(varying, stdtr(runs - 1, -ratios), by_signs))
-
-
 def difference_interval(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Estimate:
     """Mean of a - b over the runs with Student's interval, which leaves out 0 as `t_test` rejects.
 

@@ -44,6 +44,15 @@ class Pairwise(NamedTuple):
     df: Floats  # (k, k): degrees of freedom of these errors
     method: str  # how errors and degrees of freedom were found, a sentence
     intervals: Callable[[float], tuple[Estimate, ...]]  # of each mean, at a level of confidence
+    declared_df: Floats | None = None  # (k, k): `df` if the row's detector was declared in advance
+
+    def of_declared(self, row: int) -> Pairwise:
+        """The same with a detector that was declared in advance, and may vary unlike all others."""
+        if self.declared_df is None:
+            return self
+        df = self.df.copy()
+        df[row] = df[:, row] = np.minimum(df[row], self.declared_df[row])
+        return self._replace(df=df)
 
 
 def difference(pairwise: Pairwise, first: int, second: int, level: float = USUAL) -> Difference:
@@ -57,6 +66,15 @@ def difference(pairwise: Pairwise, first: int, second: int, level: float = USUAL
 
     p_value = min(1.0, 2.0 * float(stdtr(df, -abs(value) / error))) if error > 0.0 else 1.0
     return Difference(value, *interval(level), p_value, interval)
+
+
+def one_sided_p_values(pairwise: Pairwise) -> Floats:
+    """(k, k): p-values of Student's one-sided tests that i is ahead of j; 1 on the diagonal."""
+    gaps = pairwise.means[:, None] - pairwise.means[None, :]
+    ratios = np.divide(gaps, pairwise.error, out=np.zeros_like(gaps), where=pairwise.error > 0.0)
+    found = stdtr(pairwise.df, -ratios)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(found)
 
 
 OWN = "The variance of each difference over the cases is its own."
@@ -85,7 +103,8 @@ def from_values(
     spread = shared_over_runs(table, bounds) if shared else own_over_cases(table)
     error = _by_signs(means, spread, cases, ROUNDING * float(np.abs(table).max()))
     method = _words(spread, "case") if shared else OWN
-    return Pairwise(means, error / math.sqrt(cases), spread.df, method, intervals)
+    error = error / math.sqrt(cases)
+    return Pairwise(means, error, spread.df, method, intervals, spread.declared_df)
 
 
 def over_folds(pairwise: Pairwise, cases: int, folds: int) -> Pairwise:
@@ -118,14 +137,19 @@ def more_careful(runs: Pairwise, levels: Pairwise, name: str, many: int) -> Pair
         f"{runs.method} Runs share the levels of {name}: errors are no smaller than those between "
         "its levels, on no more degrees of freedom.",
         intervals,
+        np.minimum(_declared_df(runs), _declared_df(levels)),
     )
+
+
+def _declared_df(pairwise: Pairwise) -> Floats:
+    return pairwise.df if pairwise.declared_df is None else pairwise.declared_df
 
 
 def own_over_cases(values: Floats) -> Shared:
     """Variances over the columns of (k, n) of all differences, each its own."""
     variances = pair_variances(values)
     df = np.full(variances.shape, values.shape[-1] - 1.0)
-    return Shared(variances, df, np.zeros(()), variances)
+    return Shared(variances, df, np.zeros(()), variances, df)
 
 
 def shared_over_runs(values: Floats, bounds: tuple[float, float]) -> Shared:
@@ -200,6 +224,7 @@ def from_summaries(
         pooled.df,
         _words(pooled, "run"),
         lambda level: tuple(mean_interval(one, level, bounds) for one in known),
+        pooled.declared_df,
     )
 
 
@@ -246,14 +271,16 @@ def from_scores(
     hidden = hidden_share(int(first.id_sizes.min()), int(first.ood_sizes.min()), USUAL)
     least = (hidden / float(ndtri(0.5 + 0.5 * USUAL))) ** 2
     method = "Variances are those of drawing other test samples (DeLong)."
-    variance = sampling
+    variance, declared = sampling, df
     if retraining:
         drawn, words = _between_runs(values, sources)
         method = f"{words} Test samples add theirs (DeLong)."
         between = drawn.variance / runs
         shared = np.maximum(0.0, (runs * sampling - by_id.single - by_ood.single) / (runs - 1))
         variance = np.maximum(between + shared, sampling)
-        df = _cautious_freedom((between, drawn.df), (variance - between, df))
+        of_samples = (variance - between, df)
+        df = _cautious_freedom((between, drawn.df), of_samples)
+        declared = _cautious_freedom((between, drawn.declared_df), of_samples)
     none = variance <= ROUNDING**2
     return Pairwise(
         means,
@@ -261,6 +288,7 @@ def from_scores(
         np.where(none, math.inf, df),
         method,
         intervals,
+        np.where(none, math.inf, declared),
     )
 
 
@@ -285,19 +313,21 @@ def _between_runs(values: Floats, sources: Sequence[Sources]) -> tuple[Shared, s
         return drawn, _words(drawn, "training run")
     variance = np.ones((len(values), len(values)))  # no AUROC varies more
     df = np.asarray(np.maximum(1.0, np.minimum(cases[:, None], cases[None, :]) - 1.0))
-    drawn = Shared(variance, df, np.zeros(()), variance)
+    declared = df.copy()
+    drawn = Shared(variance, df, np.zeros(()), variance, declared)
     method, largest = ONCE.removeprefix(" "), 1.0
     if whole.size > 1:
         inner = np.ix_(whole, whole)
         drawn = shared_over_runs(values[whole], (0.0, 1.0))
         method, largest = f"{_words(drawn, 'training run')}{ONCE}", float(drawn.variance.max())
         variance[inner], df[inner] = drawn.variance, drawn.df
+        declared[inner] = drawn.declared_df
     own = [np.var(row[sorted(set(of))], ddof=1) if len(set(of)) > 1 else largest
            for row, of in zip(values, sources, strict=True)]  # fmt: skip
     means = runs * np.array(own) / cases
     apart = (cases < runs)[:, None] | (cases < runs)[None, :]
     variance[apart] = (means[:, None] + means[None, :])[apart]
-    return Shared(variance, df, drawn.prior, variance), method
+    return Shared(variance, df, drawn.prior, variance, declared), method
 
 
 class _Part(NamedTuple):

@@ -2,7 +2,7 @@
 
 The variance of each difference, on few degrees of freedom d, is drawn towards what is usual among
 all pairs (empirical Bayes: Smyth 2004, doi:10.2202/1544-6115.1027). If true variances scatter as
-s0 d0 / chi-squared(d0), then (d0 s0 + d v) / (d0 + d) has d0 + d degrees of freedom. Four cautions
+s0 d0 / chi-squared(d0), then (d0 s0 + d v) / (d0 + d) has d0 + d degrees of freedom. Five cautions
 make it sound with 3 runs; `docs/statistics.md` has level and power in simulated worlds.
 
 - d0 is the harmonic mean over a grid, weighted by likelihood: few detectors cannot show that
@@ -10,6 +10,8 @@ make it sound with 3 runs; `docs/statistics.md` has level and power in simulated
 - Detectors that move together (families, or one cause behind all differences) count as few.
 - Pairs of a detector that varies more than others are drawn towards its own, larger variance.
 - Pairs are taken as they are, not as sums of two variances, so that correlations do no harm.
+- A detector that was declared in advance may vary unlike all others: its pairs have no more degrees
+  of freedom than its own variance allows.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ class Shared(NamedTuple):
     df: Floats
     prior: Floats  # (...): 0 where nothing is shared
     own: Floats  # (..., k, k): variances as given
+    declared_df: Floats  # (..., k, k): `df` of the pairs of a detector that was declared in advance
 
 
 def pair_variances(values: Floats) -> Floats:
@@ -89,7 +92,7 @@ def shared_variances(
     count = variances.shape[-1]
     own = np.broadcast_to(np.asarray(df, dtype=np.float64), variances.shape)
     if count < 3:
-        return Shared(variances, own, np.zeros(variances.shape[:-2]), variances)
+        return Shared(variances, own, np.zeros(variances.shape[:-2]), variances, own)
     first, second = np.triu_indices(count, 1)
     known = np.asarray(rows, dtype=np.float64)
     every = [np.ones_like(variances), *scales]
@@ -117,7 +120,31 @@ def shared_variances(
     usual = scale * middle * _larger_rows(variances / (scale * middle))
     total = prior[..., None, None] + own
     drawn = (prior[..., None, None] * usual + own * variances) / total
-    return Shared(np.asarray(drawn), np.asarray(total), np.asarray(prior), variances)
+    declared = np.minimum(total, _own_freedom(variances, own)[..., :, None])
+    return Shared(np.asarray(drawn), np.asarray(total), np.asarray(prior), variances, declared)
+
+
+def _own_freedom(variances: Floats, df: Floats) -> Floats:
+    """Degrees of freedom (..., k) of each detector's pairs if it may vary unlike all others.
+
+    Its few runs may make a detector that varies far more than others look as tame as they are. Its
+    variance u, on its own d degrees of freedom, and the mean w of the others', on the sum e of
+    theirs, make up that of a difference. Satterthwaite's (u + w)^2 / (u^2 / d + w^2 / e) are too
+    many just when its runs happen to agree, Cochran's (u + w) / (u / d + w / e) too few: the
+    geometric mean of both is taken. As u_i + u_j = v_ij, u_i = (sum_j v_ij - sum u) / (k - 2).
+    """
+    count = variances.shape[-1]
+    sums = variances.sum(axis=-1)
+    total = sums.sum(axis=-1, keepdims=True) / (2.0 * (count - 1))
+    least = LEAST * total / count + 1e-300
+    rows = np.maximum((sums - total) / (count - 2), least)
+    others = (rows.sum(axis=-1, keepdims=True) - rows) / (count - 1)
+    own = np.diagonal(df, axis1=-2, axis2=-1)
+    rest = own.sum(axis=-1, keepdims=True) - own
+    share = rows / (rows + others)
+    quadratic = 1.0 / (share**2 / own + (1.0 - share) ** 2 / rest)
+    linear = 1.0 / (share / own + (1.0 - share) / rest)
+    return np.asarray(np.sqrt(quadratic * linear))
 
 
 def _larger_rows(ratios: Floats) -> Floats:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, names
+from oodometer.factors import Factor, innermost_repeat, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import NOT_GIVEN, Results
@@ -198,22 +200,27 @@ class Cells:
     def matched(self) -> Cells:
         """Repeats of each data set, numbered within it: the first of each is one run, and so on.
 
-        Seeds 1 to 3 of one data set and 4 to 6 of another are three runs on both. What else was
+        Seeds 1 to 3 of one data set and 4 to 6 of another are three runs on both. Seeds within
+        folds are numbered within each fold, so that runs which share a fold still do. What else was
         varied is averaged within each repeat.
         """
         repeats = names(self.factors, "repeat")
         plain = self.over(*(name for name in names(self.factors) if name not in repeats))
-        ids = np.array([plain.ids.index(pair.id) for pair in plain.pairs])[plain.pair]
-        number = np.empty(len(plain.run), dtype=np.intp)
-        for own in range(len(plain.ids)):
-            number[ids == own] = _renumbered(plain.run[ids == own])[1]
-        fewest = min(int(number[ids == own].max()) + 1 for own in range(len(plain.ids)))
-        factor = Factor(" × ".join(repeats), "repeat")
-        levels = [{factor.name: str(place + 1)} for place in range(number.max() + 1)]
-        numbered = replace(
-            plain, factors=(factor,), runs={_label(own): own for own in levels}, run=number
-        )
-        return numbered.at(number < fewest)
+        inner = innermost_repeat(plain.factors)
+        outward = sorted(repeats, key=lambda name: name == inner)
+        runs = [tuple(own[name] for name in outward) for own in plain.runs.values()]
+        ids = [plain.ids.index(pair.id) for pair in plain.pairs]
+        of_cell = [(ids[pair], runs[run]) for pair, run in zip(plain.pair, plain.run, strict=True)]
+        found: dict[int, set[tuple[str, ...]]] = {}
+        for own, run in of_cell:
+            found.setdefault(own, set()).add(run)
+        by_set = {own: _numbered_within(has) for own, has in found.items()}
+        shared = sorted(set.intersection(*({*own.values()} for own in by_set.values())))
+        places = {number: place for place, number in enumerate(shared)}
+        number = np.array([places.get(by_set[own][run], -1) for own, run in of_cell], dtype=np.intp)
+        levels = [dict(zip(outward, map(str, own), strict=True)) for own in shared]
+        labels = {_label(own): {name: own[name] for name in repeats} for own in levels}
+        return replace(plain.at(number >= 0), run=number[number >= 0], runs=labels)
 
     def mean_by_run(self) -> Floats:
         """(detectors, runs): mean over the outlier sets of each run."""
@@ -236,6 +243,31 @@ class Cells:
 
 def _label(levels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={level}" for name, level in levels.items())
+
+
+def _numbered_within(runs: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """Number the levels of each repeat within those that contain it, in their natural order.
+
+    >>> _numbered_within([("b", "7"), ("b", "10"), ("a", "3")])
+    {('a', '3'): (1, 1), ('b', '7'): (2, 1), ('b', '10'): (2, 2)}
+    """
+    found: dict[tuple[str, ...], tuple[int, ...]] = {(): ()}
+    ordered = sorted(runs, key=lambda run: tuple(map(_natural, run)))
+    for depth in range(len(ordered[0]) if ordered else 0):
+        deeper: dict[tuple[str, ...], tuple[int, ...]] = {}
+        inside: Counter[tuple[int, ...]] = Counter()
+        for prefix in dict.fromkeys(run[: depth + 1] for run in ordered):
+            outer = found[prefix[:-1]]
+            inside[outer] += 1
+            deeper[prefix] = (*outer, inside[outer])
+        found = deeper
+    return found
+
+
+def _natural(level: str) -> tuple[tuple[int, int, str], ...]:
+    """Sort the numbers within a text by their size."""
+    parts = re.findall(r"\d+|\D+", level)
+    return tuple((1, int(own), "") if own.isdecimal() else (0, 0, own) for own in parts)
 
 
 def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:

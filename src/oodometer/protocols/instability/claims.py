@@ -109,10 +109,12 @@ class OrderChange:
         """Judge that the best detector, or the order of any two, never changes, with the doubt.
 
         As in the ranking: "never" takes five cases and significant leads. Repeats that the same
-        detector wins are as many cases as there are, not one fewer.
+        detector wins are as many cases as there are, not one fewer; runs that share a split are
+        one case.
         """
         part = self.parts[0]
         cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
+        cases = min(cases, part.independent_runs)
         decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
         verdict = never_otherwise(0, cases, decided=decided)
         return verdict, NO_LEAD if cases >= FEWEST and not decided else ""

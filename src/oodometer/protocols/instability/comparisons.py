@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,8 @@ from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.words import LEVEL, SIGNIFICANT
 from oodometer.protocols.instability.spreads import Spread
 from oodometer.stats.comparison import Difference
-from oodometer.stats.leaderboard import Leaderboard, from_values, leaderboard
-from oodometer.stats.pairwise import difference
+from oodometer.stats.leaderboard import Leaderboard, leaderboard
+from oodometer.stats.pairwise import Pairwise, difference
 from oodometer.stats.unpaired import Stratum, stratified_difference
 
 
@@ -52,45 +53,65 @@ def is_decided(part: Spread, best: str, *, any_two: bool) -> bool:
 
 
 def _board(part: Spread, runs: NDArray[np.intp]) -> Leaderboard | None:
-    values = _by_training_run(part, runs)
-    if values.shape[1] < FEWEST_FOR_T:
+    if len(np.unique(part.trained[runs])) < FEWEST_FOR_T:
         return None
-    return leaderboard(from_values(values if part.higher_is_better else -values), level=LEVEL)
+    return leaderboard(part.compared(runs), level=LEVEL)
 
 
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:
     """Comparisons at each level with repeats: a list for each outlier set.
 
     Runs are blocked by the other conditions, and re-evaluations of a training run averaged; where
-    there are none to block by, few runs decide with the variance that detectors share. Where
-    some level lacks runs under some context, there is a list for each context, too.
+    there are none to block by, few runs decide with the variance that detectors share. Runs that
+    share a split decide as their splits do. Where some level lacks runs under some context, there
+    is a list for each context, too.
     """
     strata = {
-        Place(number, context, part.level[here[0][0]]): [_by_training_run(part, h) for h in here]
+        Place(number, context, part.level[here[0][0]]): here
         for number, part in enumerate(parts)
         for context, here in (_pooled(part) if _is_complete(part) else _apart(part))
     }
-    values = {}
-    for place, own in strata.items():
-        part = parts[place.part]
-        sign = -1.0 if part.higher_is_better else 1.0
-        means = sign * np.mean([runs.mean(axis=1) for runs in own], axis=0)
-        values[place] = dict(zip(part.detectors, means.tolist(), strict=True))
-
-    shared = {place: from_values(own[0]) for place, own in strata.items() if len(own) == 1}
+    judged = {place: _compared(parts[place.part], own) for place, own in strata.items()}
+    values = {
+        place: dict(zip(parts[place.part].detectors, (-own.means).tolist(), strict=True))
+        for place, own in judged.items()
+    }
 
     def compare(place: Place, other: str, first: str) -> Difference:
-        rows = [parts[place.part].detectors.index(name) for name in (other, first)]
-        if place in shared:
-            return difference(shared[place], *rows)
-        pairs = [Stratum(runs[rows[0]], runs[rows[1]], paired=True) for runs in strata[place]]
-        return stratified_difference(pairs, LEVEL)
+        part = parts[place.part]
+        rows = [part.detectors.index(name) for name in (other, first)]
+        own = strata[place]
+        if len(own) == 1 or not part.units.at(np.concatenate(own)).are_independent:
+            return difference(judged[place], *rows)
+        runs = [_by_training_run(part, here)[rows] for here in own]
+        return stratified_difference([Stratum(one, two, paired=True) for one, two in runs], LEVEL)
 
     by_context: dict[tuple[int, int], list[Comparison]] = {}
     found = compare_all(values, compare, lambda place: place.level)
     for place, comparison in zip(values, found, strict=True):
         by_context.setdefault((place.part, place.context), []).append(comparison)
     return list(by_context.values())
+
+
+def _compared(part: Spread, strata: Sequence[NDArray[np.intp]]) -> Pairwise:
+    """Compare detectors over runs within strata, each of which has the same number of runs.
+
+    Strata that have splits of their own, and not the same ones, cost degrees of freedom.
+    """
+    if len(strata) == 1:
+        return part.compared(strata[0])
+    runs = np.concatenate(strata)
+    centred = part.values.copy()
+    for own in strata:
+        middle = part.values[:, own].mean(axis=1) - part.values[:, runs].mean(axis=1)
+        centred[:, own] -= middle[:, None]
+    found = replace(part, values=centred).compared(runs, shared=False)
+    shared = [
+        {name: {*own.tolist()} for name, own in part.units.at(here).levels.items()}
+        for here in strata
+    ]
+    lost = 0 if all(own == shared[0] for own in shared) else len(strata) - 1
+    return found._replace(df=np.maximum(1.0, found.df - lost))
 
 
 class Place(NamedTuple):

@@ -89,20 +89,21 @@ def instability_of(
     elif not shown:
         shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
     effects = [FactorEffect(parts, overall.get(factor, parts)) for factor, parts in moved.items()]
-    tried = max(_parts(moved), key=lambda part: part.runs).tried
+    largest = max(_parts(moved), key=lambda part: part.runs)
     return Finding(
         protocol="instability",
         title="What moves the detectors, and how far?",
         question="Does the order of detectors survive a change of "
         f"{listing(list(moved)).replace(' and ', ' or ')}?",
         claims=(
-            *folded(themed("changes", (c for e in effects for c in e.claims())), tried, 3),
+            *folded(themed("changes", (c for e in effects for c in e.claims())), largest.tried, 3),
             *left_out_claims(shared, f"How far another {' or '.join(moved)} moves a detector"),
         ),
         tables=_tables(shown, published),
         series=(*moves(shown), *value_lines(shown)),
-        caveats=_caveats(
-            incomplete, published, [f for f in wanted if f not in moved], not are_many
+        caveats=(
+            *_caveats(incomplete, published, [f for f in wanted if f not in moved], not are_many),
+            *largest.units.caveats(largest.training_runs),
         ),
         missing=(
             *missing_lines(table.missing, runs),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oodometer.errors import UserError
-from oodometer.factors import Kind, names
+from oodometer.factors import Factor, Kind, names
 from oodometer.metrics import METRICS, Estimate
 from oodometer.protocols.common.cases import retrained
 from oodometer.protocols.common.cells import (
@@ -21,11 +21,12 @@ from oodometer.protocols.common.cells import (
     require_metric_values,
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T
+from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.training_runs import independent_changes
 from oodometer.protocols.common.words import count
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance
-from oodometer.stats.paired import one_sided_p_values
+from oodometer.stats.pairwise import Pairwise, from_values, one_sided_p_values
 from oodometer.stats.ranks import rank_matrix
 
 
@@ -49,6 +50,7 @@ class Spread:
     trained: NDArray[np.int64]  # of each run: the training run that it evaluates
     values: NDArray[np.float64]  # (detectors, runs)
     accuracy: NDArray[np.float64] | None
+    units: OuterUnits  # what the runs have in common, such as a split
     changes: int  # independent changes of the factor: re-evaluations of one training run are none
     published: bool = False
     is_mean: bool = False  # over several data sets
@@ -62,6 +64,12 @@ class Spread:
     def training_runs(self) -> int:
         """How many training runs are evaluated."""
         return len(np.unique(self.trained))
+
+    @property
+    def independent_runs(self) -> int:
+        """How many training runs there are, or levels of a split, or other repeat, they share."""
+        return min((int(own.max()) + 1 for own in self.units.shared.values()),
+                   default=self.training_runs)  # fmt: skip
 
     @property
     def tried(self) -> str:
@@ -94,19 +102,31 @@ class Spread:
     def significantly_flipped(self, chance: float) -> NDArray[np.bool_]:
         """(detectors, detectors): whether each is significantly ahead of the other at some level.
 
-        Student's one-sided test of paired differences at each level; the other levels of the same
-        context are compared. Both must be so, hence no further correction for the two.
+        Student's one-sided test of paired differences at each level, over its runs and over what
+        several of them share; the other levels of the same context are compared. Both must be so,
+        hence no further correction for the two.
         """
         size = len(self.detectors)
         ahead: dict[int, NDArray[np.bool_]] = {}
         for context, here in self.places:
-            values = self.values[:, here] if self.higher_is_better else -self.values[:, here]
             known = ahead.setdefault(context, np.zeros((size, size), dtype=bool))
-            known |= one_sided_p_values(values) < chance
+            known |= one_sided_p_values(self.compared(here, shared=False)) < chance
         flipped = np.zeros((size, size), dtype=bool)
         for known in ahead.values():
             flipped |= known & known.T
         return flipped
+
+    def compared(self, runs: NDArray[np.intp], *, shared: bool = True) -> Pairwise:
+        """Compare detectors over some training runs, and over what several of these have in common.
+
+        Re-evaluations of a training run are averaged. `shared`: variances are.
+        """
+        trained = self.trained[runs]
+        first = [np.flatnonzero(trained == own) for own in np.unique(trained)]
+        values = np.stack([self.values[:, runs[own]].mean(axis=1) for own in first], axis=1)
+        signed = values if self.higher_is_better else -values
+        units = self.units.at(runs[[own[0] for own in first]])
+        return units.compared(signed, lambda own: from_values(own, shared=shared))
 
     @cached_property
     def order(self) -> NDArray[np.float64]:
@@ -280,6 +300,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
     if np.isfinite(accuracy).all() and accuracy.max() > 1:
         accuracy = accuracy / 100
     level = tuple(run[factor] for run in levels)
+    units = OuterUnits.of(levels, cells.factors)
     return Spread(
         factor=factor,
         kind=results.kind(factor),
@@ -297,12 +318,27 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         trained=_numbered([_without(run, *later) for run in levels]),
         values=cells.values[:, own].copy(),
         accuracy=accuracy if np.isfinite(accuracy).all() else None,
-        changes=independent_changes(
-            {str(run): own for run, own in enumerate(levels)}, factor, cells.factors
-        ),
+        units=units,
+        changes=_independent_changes(levels, factor, cells.factors, units),
         published=published,
         is_mean=len(cells.results.ids) > 1 and len(cells.ids) == 1,
     )
+
+
+def _independent_changes(
+    levels: Sequence[Mapping[str, str]], factor: str, factors: Sequence[Factor], units: OuterUnits
+) -> int:
+    """Independent changes of a factor in runs that may share a split, or another repeat.
+
+    The levels of what is shared change once, however many runs each has. Whatever else a split
+    does to the effect of a factor, it does to all seeds on it: these change once, too.
+    """
+    if factor in units.shared:
+        return int(units.shared[factor].max())
+    within = {*names(factors, "repeat")} - {*units.levels, factor} if units.shared else set()
+    runs = {str(run): {k: v for k, v in own.items() if k not in within}
+            for run, own in enumerate(levels)}  # fmt: skip
+    return independent_changes(runs, factor, [own for own in factors if own.name not in within])
 
 
 def _without(levels: Mapping[str, str], *factors: str) -> tuple[str, ...]:

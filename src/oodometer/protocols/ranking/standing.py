@@ -131,6 +131,8 @@ def standing_of(
 ) -> Standing:
     """Compare detectors in one scope; `ours` is declared in advance, where it is among them."""
     declared = list(names).index(ours) if ours in names else None
+    if declared is not None:
+        pairwise = pairwise.of_declared(declared)
     board = leaderboard(pairwise, level=LEVEL, declared=declared)
     return Standing(tuple(names[row] for row in board.order), board, pairwise, scope, subject)
 
@@ -199,6 +201,9 @@ class Contest:
         """
         level = 1.0 - SIGNIFICANT / families
         declared = self.detectors.index(reference)
+        if self.ours:  # the reference may be the leader, which is not declared in advance
+            pairwise = pairwise.of_declared(self.detectors.index(self.ours))
+        pairwise = pairwise._replace(declared_df=None)
         board = leaderboard(pairwise, level=level, declared=declared)
         return {
             self.detectors[row]: Difference(
