@@ -1,9 +1,11 @@
-"""How the time that something takes grows with its input; the same on a busy machine."""
+"""How the work that something takes grows with its input; the same on a busy machine."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from types import FrameType
 
 TIMES = 8  # as much input: linear work takes 8 times as long, quadratic work 64 times
 _MOST = 24  # times as long; above linear work by as much as the caches of a busy machine add
@@ -24,3 +26,25 @@ def _seconds(work: Callable[[int], object], size: int) -> float:
     began = time.process_time()
     work(size)
     return time.process_time() - began
+
+
+def calls_per_piece(work: Callable[[int], object], pieces: int) -> float:
+    """How many functions `work` calls for each further piece of its input; the same everywhere."""
+    work(pieces)  # what is done once, and kept
+    return (_calls(work, 2 * pieces) - _calls(work, pieces)) / pieces
+
+
+def _calls(work: Callable[[int], object], pieces: int) -> int:
+    counted = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work(pieces)
+    finally:
+        sys.setprofile(before)
+    return counted

@@ -433,6 +433,20 @@ def test_a_full_disk_behind_the_output_is_one_sentence():
     assert (done.returncode, done.stderr) == (1, "oodometer: No space left on device.\n")
 
 
+def test_a_thread_that_never_ends_does_not_keep_a_command_from_ending():
+    """As a user's detector may start one when it is imported."""
+    program = (
+        "import sys, threading, time; import oodometer.cli.lists as lists; names = lists._list_{0}\n"
+        "def start(): threading.Thread(target=time.sleep, args=(1e6,)).start(); return names()\n"
+        "lists._list_{0} = start; sys.argv = ['oodometer', 'list', '{0}', '--json']\n"
+        "from oodometer.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program.format("studies")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, json.loads(done.stdout)[0]["name"]) == (0, "demo")
+    assert done.stderr == "oodometer: not waiting for a thread that other code has started.\n"
+
+
 @pytest.mark.parametrize("columns", ["0", "1", "40"])
 def test_a_narrow_terminal_still_gets_its_lists(monkeypatch, capsys, columns):
     monkeypatch.setenv("COLUMNS", columns)

@@ -178,12 +178,45 @@ def test_what_is_kept_may_be_damaged_or_impossible_to_keep(kept, tmp_path, monke
     for file in kept.iterdir():
         whole = file.read_bytes()
         altered = whole[:-200] + bytes(255 - byte for byte in whole[-200:])
-        for content in (b"", whole[:100], b"junk" * 100, altered):
+        for content in (b"", whole[:100], b"junk" * 100, b"[" * 100_000, altered):
             file.write_bytes(content)
             assert read_part(str(tmp_path / "set")).digest == first.digest
     assert read_part(str(tmp_path / "set")).digest == first.digest
     monkeypatch.setenv(decoded.VARIABLE, str(tmp_path / "set" / "cat" / "0.png"))  # no folder
     assert read_part(str(tmp_path / "set")).digest == first.digest
+
+
+def test_decoded_pictures_of_another_set_are_not_taken(kept, tmp_path):
+    """Whole and sealed, but of other pictures: as somebody leaves them who copies files around."""
+    digests = []
+    for name, count in (("one", 6), ("two", 12)):
+        pictures(tmp_path / name / "cat", count)
+        for file in sorted((tmp_path / name / "cat").iterdir())[6:]:
+            file.replace(tmp_path / name / "cat" / f"{int(file.stem) - 6}.png")
+        digests.append(read_part(str(tmp_path / name)).digest)
+    assert digests[0] != digests[1]
+    one, two = sorted(kept.glob("*.npy"))
+    for suffix in (".npy", ".json"):
+        files = one.with_suffix(suffix), two.with_suffix(suffix)
+        contents = [file.read_bytes() for file in files]
+        for file, content in zip(files, reversed(contents), strict=True):
+            file.write_bytes(content)
+    assert [intact for _, intact in decoded.check_kept()] == [False, False]
+    assert [read_part(str(tmp_path / name)).digest for name in ("one", "two")] == digests
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".json"])
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: (path / "below").mkdir(parents=True)])
+def test_a_pipe_or_a_folder_among_decoded_pictures_is_replaced(kept, tmp_path, suffix, put):
+    pictures(tmp_path / "set" / "cat")
+    first = read_part(str(tmp_path / "set"))
+    (file,) = kept.glob("*.npy")
+    for mend in (lambda: read_part(str(tmp_path / "set")), lambda: list(decoded.check_kept())):
+        file.with_suffix(suffix).unlink()
+        put(file.with_suffix(suffix))
+        mend()
+        assert read_part(str(tmp_path / "set")).digest == first.digest
+        assert [intact for _, intact in decoded.check_kept()] == [True]
 
 
 def test_verify_looks_at_decoded_pictures(kept, tmp_path):

@@ -7,7 +7,9 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -42,6 +44,7 @@ _OF_PATHS = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG),
     *(errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENODEV),
 )
+_SECONDS_FOR_THREADS = 1.0  # of a user's code, after the command has ended
 LEAST_WIDTH = 40  # characters, however narrow the terminal is
 
 
@@ -71,7 +74,29 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line; report a user's error in one sentence, without a traceback."""
+    """Run the command line and exit, also if a user's code has left a thread running."""
+    before = threading.enumerate()
+    try:
+        _run_command()
+    except SystemExit as ended:
+        if not _end_soon(thread for thread in threading.enumerate() if thread not in before):
+            say("oodometer: not waiting for a thread that other code has started.", err=True)
+            sys.stdout.flush()
+            os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        raise
+
+
+def _end_soon(threads: Iterable[threading.Thread]) -> bool:
+    """Whether threads end within a moment; Python would wait for them for ever."""
+    until = time.monotonic() + _SECONDS_FOR_THREADS
+    waited_for = [thread for thread in threads if not thread.daemon]
+    for thread in waited_for:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in waited_for)
+
+
+def _run_command() -> None:
+    """Run a command; report a user's error in one sentence, without a traceback."""
     try:
         app(prog_name="oodometer")
     except UserError as problem:

@@ -36,7 +36,7 @@ _PHRASES: Mapping[Kind, str] = {
 # What is scored together, by one worker: with a detector all data sets, a search by itself, and
 # with a detector what all searches have found.
 _UNITS_OF_WORK: Mapping[Kind, str] = {
-    "scores": "{name}", "searches": "search for {dataset}", "found": "{name} on found images",
+    "searches": "search for {dataset}", "found": "{name} on found images",
 }  # fmt: skip
 MADE_BY_RUNS: tuple[Kind, ...] = tuple(_PHRASES)
 
@@ -68,8 +68,10 @@ class Artefact:
     @property
     def unit(self) -> str:
         """The unit of scoring that makes it; empty if none does."""
+        if self.kind == "scores":  # nearly all of a large study: formatting each would be slow
+            return self.about.name
         text = _UNITS_OF_WORK.get(self.kind, "")
-        return text.format(name=self.about.name, dataset=self.about.dataset)
+        return text.format(name=self.about.name, dataset=self.about.dataset) if text else ""
 
     @property
     def record(self) -> dict[str, object]:

@@ -91,8 +91,8 @@ class RunPlan(TrainingPlan):
         """What is scored together, in order."""
         units: dict[str, list[Artefact]] = {}
         for artefact in self.artefacts:
-            if artefact.unit:
-                units.setdefault(artefact.unit, []).append(artefact)
+            if unit := artefact.unit:
+                units.setdefault(unit, []).append(artefact)
         return {unit: tuple(parts) for unit, parts in units.items()}
 
     def before(self, unit: str) -> tuple[str, ...]:

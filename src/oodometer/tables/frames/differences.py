@@ -46,10 +46,10 @@ def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _without_description(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     for column in map(str, frame.columns):
-        names = frame[column].map(lambda text: text.strip().casefold())
-        if not {"min", "25%", "75%", "max"} <= set(names.unique()):
+        names = {text: text.strip().casefold() for text in frame[column].unique()}
+        if not {"min", "25%", "75%", "max"} <= set(names.values()):
             continue
-        described = names.isin(_DESCRIBED)
+        described = frame[column].map(names).isin(_DESCRIBED)
         if described.all():
             raise UserError(
                 f"The rows are statistics ({', '.join(frame[column].unique()[:4])}, …), as pandas "
@@ -63,7 +63,7 @@ def _without_description(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _without_gains(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows whose numbers all have a sign, such as +1.3, where most rows have none."""
     numeric = [c for c in frame.columns if numeric_share(frame[c]) > 0.5]
-    if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c]):
+    if not any(text.lstrip("*_ ").startswith("+") for c in numeric for text in frame[c].unique()):
         return frame
     rows = frame[numeric].to_numpy().tolist()
     gains = [are_gains(row) for row in rows]

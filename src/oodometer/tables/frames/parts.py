@@ -40,9 +40,12 @@ def _further_headers(
 ) -> list[tuple[int, int]]:
     """Return where headers stand among the lines, and how many lines they have."""
     found: list[tuple[int, int]] = []
+    repeated = [(column, plain(titles[column])) for column in labels]
     for number, row in enumerate(rows):
-        same = [plain(row[c]) == plain(titles[c]) for c in labels if c < len(row)]
-        if not same or not all(same) or not _names_results(row, numeric):
+        present = [(column, title) for column, title in repeated if column < len(row)]
+        if not present or any(plain(row[column]) != title for column, title in present):
+            continue  # most lines, at the first cell: there may be a million
+        if not _names_results(row, numeric):
             continue
         start = number
         while start and _is_above(rows[start - 1], numeric, labels):

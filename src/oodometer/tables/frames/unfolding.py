@@ -173,10 +173,11 @@ def _split_tuples(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 def _split_keys(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Split a column of names such as letters__resnet18__seed42 into their parts."""
     for title in map(str, frame.columns):
-        parts = [text.split("__") for text in frame[title]]
-        width = len(parts[0])
-        if width < 2 or any(len(part) != width or not all(part) for part in parts):
+        width = len(frame[title].iloc[0].split("__"))
+        split = {text: text.split("__") for text in (frame[title].unique() if width > 1 else ())}
+        if width < 2 or any(len(part) != width or not all(part) for part in split.values()):
             continue
+        parts = [split[text] for text in frame[title]]
         columns = list(map(list, zip(*parts, strict=True)))
         if any(len(set(texts)) == len(parts) for texts in columns):
             continue  # a name of the row, not one of several
@@ -227,7 +228,8 @@ def _name_by_marks(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 
 def _has_marks(texts: pd.Series[str]) -> bool:
-    return any(map(_is_mark, texts)) and all(_is_mark(t) or is_gap(t) for t in texts)
+    distinct = texts.unique()
+    return any(map(_is_mark, distinct)) and all(_is_mark(t) or is_gap(t) for t in distinct)
 
 
 def _is_mark(text: str) -> bool:

@@ -27,6 +27,7 @@ _OF_LOGS = frozenset(
      "metrics", "inference", "results", "result", "on", "for", "of", "the", "dataset", "datasets",
      "data", "set", "ood", "test", "start", "begin", "running"}
 )  # fmt: skip
+_WORD = re.compile(r"[^\W_]")  # some letter or digit
 _LONGEST = 200  # characters of a line
 _FEWEST = 2  # blocks, and pairs in each
 _NUMBERED = re.compile(r"([^\W\d_]+)[\s_#:=\-]*(\d+)")
@@ -67,7 +68,7 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
         pairs = _pairs(line)
         if line.lstrip().startswith("```"):
             is_fenced = not is_fenced
-        elif not pairs and plain(line) and not _RULE.issuperset(line):
+        elif not pairs and _WORD.search(line) and not _RULE.issuperset(line):
             said = [] if is_open else said
             is_open = False
             if not (is_fenced and re.search(r"[:=#]", line)):  # settings, comments
@@ -84,7 +85,7 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
 
 def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
-    if len(line) > _LONGEST:
+    if len(line) > _LONGEST or not (":" in line or "=" in line):
         return []
     line = _CLOSE.sub("; ", _TABBED.sub(" ", line.strip()))
     found = [_PAIR.fullmatch(part) for part in _BETWEEN.split(line) if part]

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -81,29 +82,31 @@ def _pillow() -> str:
 
 def _load(path: Path, count: int) -> tuple[NDArray[np.uint8], list[int]] | None:
     """Map what is kept into memory; None if there is nothing, or something else."""
+    if not (path.is_file() and _about_file(path).is_file()):  # a pipe would be waited for
+        return None
     try:
         # Copied on write, since PyTorch wants arrays that may be written to; the file is not.
         pixels: NDArray[Any] = np.asarray(np.load(path, mmap_mode="c", allow_pickle=False))
         kept = json.loads(_about_file(path).read_text(encoding="utf-8"))
         rows = [int(row) for row in kept["rows"]]
-    except (OSError, ValueError, EOFError, TypeError, KeyError):
+    except (OSError, ValueError, EOFError, TypeError, KeyError, RecursionError):
         return None
     whole = pixels.dtype == np.uint8 and pixels.ndim == 4
     if not whole or len(rows) != len(pixels) or not 0 < len(rows) <= count:
         return None
-    return (pixels, rows) if kept.get("seal") == _seal(pixels, rows) else None
+    return (pixels, rows) if kept.get("seal") == _seal(path, pixels, rows) else None
 
 
-def _seal(pixels: NDArray[np.uint8], rows: list[int]) -> str:
-    """A checksum of all that is kept: whoever changed it would be trained on."""
-    content = hashlib.blake2b(repr((pixels.shape, rows)).encode(), digest_size=20)
+def _seal(path: Path, pixels: NDArray[np.uint8], rows: list[int]) -> str:
+    """A checksum of all that is kept, and of its key: other pictures would be trained on."""
+    content = hashlib.blake2b(repr((path.stem, pixels.shape, rows)).encode(), digest_size=20)
     content.update(np.ascontiguousarray(pixels).data)
     return content.hexdigest()
 
 
 def _save(path: Path, pixels: NDArray[np.uint8], rows: list[int]) -> None:
     """Keep under another name, then rename: whoever reads meanwhile sees all of it or nothing."""
-    about = json.dumps({"rows": rows, "seal": _seal(pixels, rows)}).encode()
+    about = json.dumps({"rows": rows, "seal": _seal(path, pixels, rows)}).encode()
     with contextlib.suppress(OSError):  # no room, or not ours to write: then it is not kept
         path.parent.mkdir(parents=True, exist_ok=True)
         with _placed(_about_file(path)) as stream:
@@ -119,6 +122,8 @@ def _placed(target: Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
+        if target.is_dir():  # a rename would not replace it
+            _remove(target)
         Path(name).replace(target)
     except OSError:
         Path(name).unlink(missing_ok=True)
@@ -136,5 +141,13 @@ def check_kept() -> Iterator[tuple[Path, bool]]:
         if not intact:
             for file in (path, _about_file(path)):
                 with contextlib.suppress(OSError):
-                    file.unlink()
+                    _remove(file)
         yield path, intact
+
+
+def _remove(path: Path) -> None:
+    """Remove what stands in the place of a file; a folder holds nothing of ours."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
