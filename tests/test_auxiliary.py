@@ -52,6 +52,29 @@ def test_one_test_image_among_the_auxiliary_outliers_is_refused():
         check_auxiliary_images(floats, [OTHER, TEST])
 
 
+@pytest.mark.parametrize("change", ["bit", "noise"])
+def test_one_test_image_with_noise_among_the_auxiliary_outliers_is_refused(change):
+    image = TEST.pixels[33:34].copy()
+    if change == "bit":
+        image[0, 0, 3, 4] ^= 1
+    else:
+        noise = np.random.default_rng(5).integers(-4, 5, image.shape)
+        image = np.clip(image + noise, 0, 255).astype(np.uint8)
+    leaking = joined("more", AUXILIARY.pixels, image)
+    with pytest.raises(UserError, match="'more' contain noisy copies of 1 of 80 images of 'test'"):
+        check_auxiliary_images(leaking, [OTHER, TEST])
+
+
+def test_images_that_share_their_coarse_shading_only_are_no_leak():
+    rng = np.random.default_rng(6)
+    shading = np.linspace(60, 200, TEST.shape[2])[None, None, :, None]
+    sets = [
+        joined(name, images.pixels, (shading + rng.uniform(-50, 50, (5, *TEST.shape))).astype("u1"))
+        for name, images in (("more", AUXILIARY), ("test", TEST))
+    ]
+    check_auxiliary_images(sets[0], sets[1:])
+
+
 def test_black_images_in_both_sets_are_no_leak():
     black = np.zeros((3, *TEST.shape), np.uint8)
     sets = (joined(images.name, images.pixels, black) for images in (AUXILIARY, TEST))

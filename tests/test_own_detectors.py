@@ -18,7 +18,9 @@ from oodometer.engine.upkeep.verify import recompute
 from oodometer.engine.work.codecs import bytes_to_table
 from oodometer.errors import UserError
 from oodometer.lab.detector_models import MODELS
+from oodometer.protocols.common.words import missing_lines
 from oodometer.registry import DETECTORS
+from oodometer.scores import Missing
 from oodometer.study import parse_study
 from oodometer.testing import check_detector
 from oodometer.testing.own import planted_images, planted_outliers
@@ -421,3 +423,12 @@ def test_check_of_a_file_finds_its_classes(tmp_path, monkeypatch):
     Path("networks.py").write_text(NETWORKS)
     said = CliRunner().invoke(app, ["check", "networks.py"]).output
     assert "networks.py:Told" in said and "networks.py:Sized" in said and "_OneClass" not in said
+
+
+def test_why_a_model_failed_is_said_before_what_lacks_it():
+    lacking = Missing("it needs run a, which failed.", run="a", detector="mine")
+    lines = missing_lines([lacking, Missing("fit failed: no room", run="a, model mine")], 1)
+    assert lines == (
+        "run a, model mine: fit failed: no room",
+        "detector mine, run a: it needs run a, which failed.",
+    )

@@ -17,7 +17,14 @@ from oodometer.lab.data.cards import CARDS
 from oodometer.lab.data.class_names import shared_names
 from oodometer.lab.data.compatibility import overlaps
 from oodometer.lab.data.datasets import split_options
-from oodometer.lab.data.duplicates import hashes, near_copies
+from oodometer.lab.data.duplicates import (
+    Sketches,
+    alike,
+    differ_by_noise,
+    hashes,
+    near_copies,
+    sketches,
+)
 from oodometer.lab.data.outliers import KNOWN, OPTIONS, load_outliers
 from oodometer.lab.data.samples import Images, Samples
 from oodometer.lab.data.sources import Source
@@ -100,8 +107,9 @@ def check_auxiliary_name(name: str, data: str, ood: Sequence[str]) -> None:
 def check_auxiliary_images(auxiliary: Samples, others: Iterable[Samples]) -> None:
     """Refuse auxiliary outliers among which images of other sets are, exactly or nearly.
 
-    Every image counts if it is equal in 256 steps, constant ones aside; of 500 images of each
-    set, 5 percent may be near copies by chance, and images below 16 x 16 may all be.
+    Every image counts if it is equal in 256 steps, constant ones aside, or but for noise; of 500
+    images of each set, 5 percent may be near copies by chance, and images below 16 x 16 may be
+    near or noisy copies.
     """
     if not isinstance(auxiliary, Images):
         return
@@ -112,10 +120,31 @@ def check_auxiliary_images(auxiliary: Samples, others: Iterable[Samples]) -> Non
         _refuse(auxiliary, samples, len(known & _prints(samples)), len(samples), "")
     if not sets or min(auxiliary.shape[1:]) < _SMALLEST:
         return
+    drawn = _sketches(auxiliary)
+    for samples in sets:
+        _refuse(
+            auxiliary, samples, _noisy(auxiliary, drawn, samples), len(samples), "noisy copies of "
+        )
     looked_at = [_spread(samples) for samples in sets]
     for samples, part, near in zip(sets, looked_at, _near(auxiliary, looked_at), strict=True):
         if near > _MOST_NEAR * len(part):
             _refuse(auxiliary, samples, near, len(part), "near copies of ")
+
+
+def _sketches(images: Images) -> Sketches:
+    parts = [sketches(images.floats(rows)) for rows in _portions(images)]
+    return Sketches(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _noisy(auxiliary: Images, drawn: Sketches, samples: Images) -> int:
+    """How many images of a set are among the auxiliary outliers but for noise."""
+    copied = np.zeros(len(samples), bool)
+    for ours, theirs in alike(drawn, _sketches(samples)):
+        for start in range(0, len(ours), _AT_ONCE):
+            rows, others = ours[start : start + _AT_ONCE], theirs[start : start + _AT_ONCE]
+            same = differ_by_noise(auxiliary.floats(rows), samples.floats(others))
+            copied[others[same]] = True
+    return int(copied.sum())
 
 
 def _near(auxiliary: Images, parts: Sequence[NDArray[np.float32]]) -> list[int]:

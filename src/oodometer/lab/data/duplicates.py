@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,10 @@ _PAIRS = 2048  # pairs of images looked at in full at a time
 _CANDIDATES = 8  # looked at in full for each image
 _SMALLEST = 8  # side of an image that can be shifted and smoothed
 _ALIKE = 0.8  # correlation of small images below which two cannot be copies
+_EQUAL = 0.98  # the same, of copies that only noise tells apart
+_BRIGHTNESS = 0.02  # by which the mean of such copies differs at most
+_NOISE = 0.2  # of the contrast of an image: what still leaves it the same image
+_ROWS = 2048  # of sketches compared at a time
 
 
 def exact_copies(first: Pixels, second: Pixels) -> list[Copy]:
@@ -49,6 +55,48 @@ def near_copies(first: Pixels, second: Pixels, threshold: float) -> list[Copy]:
                 if row not in found or scores[place] > found[row].correlation:
                     found[row] = Copy(other, row, min(1.0, float(scores[place])))
     return [found[row] for row in sorted(found)]
+
+
+class Sketches(NamedTuple):
+    """What copies that differ by noise have in common: mean (n,), small grey image (n, 64)."""
+
+    brightness: NDArray[np.float32]
+    small: Vectors
+
+
+def sketches(pixels: Pixels) -> Sketches:
+    """Return the sketch of each image."""
+    images = grey(pixels)
+    return Sketches(images.mean(axis=(1, 2)), _small(images))
+
+
+def alike(first: Sketches, second: Sketches) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Yield rows of the first and of the second whose sketches are nearly equal.
+
+    Both are sorted by brightness, so that few of all pairs are compared.
+    """
+    ours, theirs = np.argsort(first.brightness), np.argsort(second.brightness)
+    sorted_brightness = first.brightness[ours]
+    for start in range(0, len(theirs), _ROWS):
+        rows = theirs[start : start + _ROWS]
+        ends = second.brightness[rows[[0, -1]]] + (-_BRIGHTNESS, _BRIGHTNESS)
+        low, high = np.searchsorted(sorted_brightness, ends)
+        step = max(1, _CHUNK // len(rows))
+        for begin in range(low, high, step):
+            others = ours[begin : min(high, begin + step)]
+            one, two = np.nonzero(first.small[others] @ second.small[rows].T >= _EQUAL)
+            yield others[one], rows[two]
+
+
+def differ_by_noise(images: Pixels, others: Pixels) -> NDArray[np.bool_]:
+    """Whether each pair is one image but for noise of a fifth of its contrast, as by a JPEG file.
+
+    The root mean square of the difference of grey values counts, beside their deviation.
+    """
+    ours, theirs = (grey(pixels).reshape(len(pixels), -1) for pixels in (images, others))
+    noise = np.sqrt(np.square(ours - theirs).mean(axis=1))
+    same: NDArray[np.bool_] = noise <= _NOISE * theirs.std(axis=1)
+    return same
 
 
 def hashes(pixels: Pixels) -> list[bytes]:

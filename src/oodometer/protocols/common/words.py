@@ -180,7 +180,10 @@ def listing(names: Sequence[str], joined: str = "and") -> str:
 
 
 def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
-    """Say what is missing: one line per reason, not one per run; one for all that cannot be."""
+    """Say what is missing: one line per reason, not one per run; one for all that cannot be.
+
+    Runs that failed come first: the detectors that needed them lack nothing else.
+    """
     where: dict[Missing, list[str]] = {}
     for part in missing:
         if not part.lasting:
@@ -189,7 +192,7 @@ def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
         str(replace(part, run=labels[0]))
         if len(labels) == 1
         else f"{str(part).rstrip('.')} (in {len(labels)} of {runs} runs)"
-        for part, labels in where.items()
+        for part, labels in sorted(where.items(), key=lambda item: bool(item[0].detector))
     )
     return (*lines, *not_applicable(missing, runs))
 
