@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +31,20 @@ class Pair(NamedTuple):
         if self.ood and not several:
             return self.ood
         return " / ".join(filter(None, self)) or "the data set"
+
+
+def set_word(pairs: Iterable[Pair]) -> str:
+    """What readers call one of these pairs: an outlier set of several data sets counts for each.
+
+    >>> set_word([Pair("cifar10", "svhn")]), set_word([Pair("iris", ""), Pair("wine", "")])
+    ('outlier set', 'data set')
+    >>> set_word([Pair("cifar10", "svhn"), Pair("cifar100", "svhn")])
+    'ID/OOD pair'
+    """
+    known = list(pairs)
+    if not any(pair.ood for pair in known):
+        return "data set"
+    return "ID/OOD pair" if len({pair.id for pair in known}) > 1 else "outlier set"
 
 
 @dataclass(frozen=True, eq=False)

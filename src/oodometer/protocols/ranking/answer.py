@@ -107,18 +107,33 @@ def choice(standing: Standing, tried: str) -> str:
                 f"Use {leader}: {standing.scope}, significantly ahead of {every} that are compared."
             )
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
-    if not standing.behind and others >= SHOWN:
-        whole = "" if standing.subject.is_whole else " that are compared"
-        return (
-            f"No detector stands out: {leader} has the best mean, but {tried} separate it from "
-            f"none of the {others} others{whole}."
-        )
+    if not standing.behind:
+        return _nobody_stands_out(standing, tried)
     if len(tied) < SHOWN:
         return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
     near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
     return (
         f"No clear winner: {leader} has the best mean, but {near} are not separable from it with "
         f"{tried}."
+    )
+
+
+def _nobody_stands_out(standing: Standing, tried: str) -> str:
+    """Everybody may be the best: to recommend all of them would recommend nothing."""
+    leader, tied = standing.leader, standing.tied
+    whole = "" if standing.subject.is_whole else " that are compared"
+    equal = [name for name, own in standing.means.items() if own == standing.means[leader]]
+    if len(equal) == len(standing.detectors):
+        every = "Both" if len(equal) == 2 else f"All {len(equal)}"
+        return f"{every} detectors{whole} have the same mean: there is nothing to choose by."
+    if len(standing.detectors) == 2:
+        return (
+            f"{leader} and {tied[0]} are not separable with {tried}: {leader} has the better mean "
+            "here."
+        )
+    return (
+        f"No detector stands out: {leader} has the best mean, but {tried} separate it from none of "
+        f"the {len(tied)} others{whole}."
     )
 
 
