@@ -348,8 +348,8 @@ def test_one_training_per_level_cannot_tell_the_level_from_training_again():
     text = "Changing only the level changes the best detector on both outlier sets, taken one by "
     text += "one; without repeated runs this may be chance ("
     assert text in claim.evidence
-    text = "With another level another detector is best on both outlier sets, which may be chance: "
-    assert finding.answer.startswith(f"{text}there are too few repeated runs. ")
+    text = "The best detector changes with the level on both outlier sets, taken one by one, which "
+    assert finding.answer.startswith(f"{text}may be chance: there are too few repeated runs. ")
 
 
 def test_evaluations_are_not_counted_as_runs():

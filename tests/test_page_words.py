@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from oodometer.analysis import analyze
 
@@ -72,3 +73,79 @@ def test_rates_are_no_kinds_and_one_set_has_no_median():
     # A box has a median of its values, and that is all.
     assert not [w for w in words if re.search("median", w, re.I) and "quartiles" not in w]
     assert not [w for w in words if "1 outlier sets" in w]
+
+
+# ---- one page, one set of words ------------------------------------------------------------------
+
+
+def words_of(finding):
+    """All sentences of a finding."""
+    claims = [text for c in finding.claims for text in (c.text, c.evidence)]
+    shown = [text for t in finding.tables for text in (t.title, t.note)]
+    drawn = [text for s in finding.series for text in (s.title, s.description)]
+    return [finding.answer, *claims, *finding.caveats, *shown, *drawn]
+
+
+def test_outlier_sets_of_two_data_sets_are_not_counted_twice():
+    """The reading says two outlier sets: no sentence may speak of four."""
+    frame = table(np.random.default_rng(0), id=["cifar10", "cifar100"], seed=range(4))
+    findings = analyze(frame)
+    assert dict(findings[0].reading)["outlier sets"].startswith("2 (")
+    told = [text for finding in findings for text in words_of(finding)]
+    assert not [text for text in told if re.search(r"\b4 outlier sets", text)]
+    assert [text for text in told if "4 ID/OOD pairs" in text]
+
+
+def test_all_findings_leave_out_the_same_detector_and_keep_the_same_sets():
+    frame = table(np.random.default_rng(0), sets=("a1", "a2", "a3", "a4"), seed=range(4))
+    best_but_rare = (frame["detector"] == "a") & frame["ood"].isin(["a1", "a2"])
+    found = by_protocol(frame[~best_but_rare])
+    ranked = [row[0] for row in found["ranking"].tables[0].rows]
+    moved = {
+        row[0] for t in found["instability"].tables if t.name[:6] == "spread" for row in t.rows
+    }
+    assert "a" not in ranked and moved == set(ranked)
+    assert sum(t.name.startswith("spread-seed") for t in found["instability"].tables) == 4
+
+
+def test_if_everybody_can_be_the_best_nobody_is_recommended():
+    rng = np.random.default_rng(3)
+    for detectors in ("abc", "abcd", "abcdef"):
+        answer = analyze(table(rng, detectors=detectors, gap=0.0, seed=range(3)))[0].answer
+        assert answer.startswith("No detector stands out: ") and "Use " not in answer
+    two = analyze(table(rng, detectors="ab", gap=0.0, noise=0.05, seed=range(3)))[0].answer
+    assert re.match("(a and b|b and a) are not separable with 3 runs: [ab] has the better", two)
+
+
+def test_equal_values_have_no_best():
+    frame = table(np.random.default_rng(0), gap=0.0, noise=0.0, seed=range(3))
+    ranking, robustness, instability = analyze(frame)
+    assert ranking.answer == "All 6 detectors have the same mean: there is nothing to choose by."
+    assert robustness.answer == "All detectors vary equally over seed."
+    assert instability.answer == "Another seed moves no detector here."
+
+
+def test_what_counts_as_a_run_and_as_a_data_set_is_not_mixed_up():
+    """Values of one set are means over its runs; a gap without runs is a set, not a cell."""
+    rng = np.random.default_rng(0)
+    frame = table(rng, sets=("",), id=[f"set{n}" for n in range(6)], seed=range(3))
+    (ranking, *_) = analyze(frame.drop(columns="ood"))
+    note = next(t.note for t in ranking.tables if t.name == "sets")
+    assert "Over 3 runs on each data set;" in note
+    retrained = [c.text for c in ranking.claims if c.text.startswith("After retraining")]
+    (about,) = [c for c in ranking.caveats if c.startswith("Each data set is one case")]
+    assert retrained and about.endswith("not about retraining, unless a claim says so.")
+    single = frame[frame["seed"] == 0].drop(columns=["ood", "seed"])
+    holed = single[~((single["detector"] == "b") & (single["id"] == "set1"))]
+    (gaps,) = [c for c in analyze(holed)[0].caveats if "some compared detector lacks" in c]
+    assert gaps == "1 data set that some compared detector lacks was left out for all."
+
+
+@pytest.mark.parametrize("other", ["fpr95", "aupr_out"])
+def test_a_single_value_of_each_detector_is_not_said_to_be_tested(other):
+    frame = pd.DataFrame({"method": list("abcd"), "auroc": [0.9, 0.8, 0.7, 0.6]})
+    sign = -1 if other == "fpr95" else 1
+    ranking, agreement = analyze(frame.assign(**{other: 0.5 + sign * (frame["auroc"] - 0.7)}))
+    assert ranking.tables[0].title == "AUROC of each detector"
+    told = [text for text in words_of(agreement) if "a single value of each detector" in text]
+    assert len(told) == 2 and not [t for t in words_of(agreement)[:-3] if "like these" in t]

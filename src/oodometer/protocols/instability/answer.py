@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oodometer.protocols.common.comparisons import NO_REPEATS
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import count, listing
 from oodometer.protocols.instability.claims import FactorEffect, Move, OrderChange, on_mean
 
 _FACTORS = 3  # that the answer speaks of; the claims are about all
@@ -14,6 +14,9 @@ _STEADY = 0.5  # the accuracy is steadier than a detector if it moves by less th
 
 def answer(effects: Sequence[FactorEffect]) -> str:
     """Say what changes the order, then what may, then how far detectors are moved."""
+    if not any(effect.move.farthest for effect in effects):
+        varied = listing([f"another {effect.factor}" for effect in effects], "or")
+        return f"{varied[0].upper()}{varied[1:]} moves no detector here."
     told = sorted(effects, key=lambda effect: _importance(effect.order))[:_FACTORS]
     sentences = [_order(effect) for effect in told]
     move = max((effect.move for effect in effects), key=lambda move: move.farthest)

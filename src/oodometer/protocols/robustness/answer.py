@@ -23,6 +23,8 @@ def answer(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestM
     """Say who varies least, how certain that is, and whether it is the best on average."""
     if not comparisons or means is None:  # nothing to compare
         return ""
+    if all(len(one.winners) == len(one.order) for one in comparisons):
+        return f"All detectors vary equally over {metric.factor}.{not_scored(metric)}"
     average = _on_average(metric, comparisons, means)
     return f"{_least(metric, comparisons)}{average}{not_scored(metric)}"
 
