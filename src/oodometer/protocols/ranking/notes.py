@@ -13,6 +13,7 @@ from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
     count,
+    known_data,
     listing,
     missing_lines,
     not_applicable,
@@ -83,7 +84,7 @@ def score_facts(field: ScoreCases, ours: str) -> tuple[tuple[str, str], ...]:
     sizes = {len(row.scores) for row in table.rows if row.dataset == table.id}
     wanted = len(TrainingRuns.of(table.runs, table.factors))
     facts = [
-        ("in-distribution data", table.id),
+        *known_data(table),
         ("test samples", " / ".join(map(str, sorted(sizes)))),
         ("training runs", _of(len(field.training_runs), wanted)),
         ("detectors", _of(len(field.detectors), len(field.represented))),
