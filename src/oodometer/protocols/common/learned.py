@@ -150,7 +150,7 @@ def judge_learning(table: ScoreTable, *, keep: bool = False, expected: float = 0
     if not found:
         return Learning(table, caveats, ())
     if keep:
-        return Learning(table, caveats, (), f"But {fact}: what detectors do there says little.")
+        return Learning(table, caveats, (), f"But {fact}: what detectors do then says little.")
     left_out = tuple(f"run {run}: left out, its classifier did not learn" for run in sorted(failed))
     if remain:
         return Learning(without(table, failed), caveats, left_out, f"{fact}.")
@@ -162,7 +162,9 @@ def judge_learning(table: ScoreTable, *, keep: bool = False, expected: float = 0
 def _unlearned_of_all(table: ScoreTable, found: Sequence[Unlearned], *, keep: bool) -> str:
     """How many classifiers did not learn, and what becomes of them."""
     fate = "" if keep else " and is left out" if len(found) == 1 else " and are left out"
-    return f"{len(found)} of {count(len(_training_runs(table)), 'classifier')} did not learn{fate}"
+    whole = len(_training_runs(table))
+    many = "the classifier" if whole == 1 else f"{len(found)} of {whole} classifiers"
+    return f"{many} did not learn{fate}"
 
 
 def _tell_unlearned(fact: str, found: Sequence[Unlearned]) -> tuple[str, ...]:
@@ -170,7 +172,7 @@ def _tell_unlearned(fact: str, found: Sequence[Unlearned]) -> tuple[str, ...]:
         return ()
     named = [str(part) for part in found[:_NAMED]]
     more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
-    return (f"{fact}: {listing([*named, *more])}.",)
+    return (f"{fact[0].upper()}{fact[1:]}: {listing([*named, *more])}.",)
 
 
 def _tell_low(table: ScoreTable, failed: Collection[str], expected: float) -> tuple[str, ...]:
