@@ -141,19 +141,18 @@ def test_a_leader_that_falls_is_said_to_change() -> None:
     finding = worst_case(table, np.random.default_rng(0))
     first = finding.claims[0]
     assert first.verdict == "flips"
-    text = (
-        "On this model, a leads on clean far, but under affine of far b has the highest AUROC (0."
-    )
+    text = "On this model, a leads on clean far, but in the affine search on far b has the highest "
+    text += "AUROC (0."
     assert first.text.startswith(text)
     assert finding.answer.startswith("a falls from an AUROC of 0.")
-    assert finding.answer.endswith(" under affine of far. Against such a search, use b.")
+    assert finding.answer.endswith(" in the affine search on far. Against such a search, use b.")
 
 
 def test_a_leader_that_stays_ahead_holds_and_losses_are_counted() -> None:
     table = scores_table({"a": 3.0, "b": 2.0}, {"a": 1.9, "b": 2.0}, runs=4)
     finding = worst_case(table, np.random.default_rng(0))
     texts = {claim.text: claim.verdict for claim in finding.claims}
-    assert "The search among affine of far lowers the AUROC of a, but not that of b." in texts
+    assert "The affine search on far lowers the AUROC of a, but not that of b." in texts
     assert finding.facts[-1] == ("training runs", "4")
 
 
@@ -375,7 +374,7 @@ def test_the_command_writes_scores_searches_and_a_report(
     model = ("--model", "attacked_net:make", "--detector", "energy", "--variation", "affine")
     result = run_attack(*model, "--out", str(out))
     assert result.exit_code == 0, result.output
-    assert "affine of inverted" in result.output
+    assert "affine search on inverted" in result.output
     assert "What fools energy" in (out / "report.html").read_text(encoding="utf-8")
     assert len(list((out / "searches").iterdir())) == 1
     assert (out / "scores.parquet").exists()
@@ -461,7 +460,7 @@ def test_an_order_that_chance_repeats_is_undecided() -> None:
 
 def test_a_loss_that_every_run_shows_is_not_told_with_an_interval_that_doubts_it() -> None:
     worst = {"a": [2.9, 2.8, 0.5], "b": [2.9, 2.8, 0.6]}
-    claim = claim_about(worst, "The search")
+    claim = claim_about(worst, "The affine search on")
     assert claim.verdict == "holds" and "points in single runs, significant" in claim.evidence
 
 
@@ -471,8 +470,11 @@ def test_the_answer_names_who_keeps_the_most_over_all_searches() -> None:
     more = (row for row in two.rows if row.dataset.startswith("color"))
     table = ScoreTable("test", (*one.rows, *more), one.runs, sets={**one.sets, **two.sets})
     answer = worst_case(table, np.random.default_rng(0)).answer
-    assert answer.startswith("a falls from") and "under color of far. b keeps the most" in answer
-    assert answer.endswith(" under affine of far.")
+    assert (
+        answer.startswith("a falls from")
+        and "in the color search on far. b keeps the most" in answer
+    )
+    assert answer.endswith(" in the affine search on far.")
 
 
 def test_equal_detectors_seldom_flip() -> None:

@@ -158,6 +158,23 @@ def test_a_study_says_so_first_and_leaves_them_out(outcomes):
     assert left_out.findings[0].claims != kept.findings[0].claims
 
 
+def test_the_answer_of_a_page_says_so_once(outcomes):
+    left_out, kept = ([finding.answer for finding in own.findings] for own in outcomes)
+    assert left_out[0].endswith(" 2 of 4 classifiers did not learn and are left out.")
+    assert kept[0].endswith(
+        " But 2 of 4 classifiers did not learn: what detectors do then says little."
+    )
+    assert not any("did not learn" in answer for answer in (*left_out[1:], *kept[1:]))
+
+
+def test_a_page_without_any_answer_says_that_no_classifier_learned():
+    judged = judge_learning(made({"a": 0.1}))
+    bare = Finding("ranking", "Ranking", "Which is best?", ())
+    told = "No classifier learned: there is nothing to compare."
+    assert judged.tell(bare, is_first=True).answer == told
+    assert judged.tell(bare).answer == ""
+
+
 def test_scales_have_their_own_accuracy():
     content = {
         "name": "x", "base": {"data": "digits"}, "ood": ["rotated"], "accuracy": 0.9,

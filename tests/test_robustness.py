@@ -685,7 +685,23 @@ def test_claims_name_the_detectors_that_they_leave_aside():
     }
     finding = by_seed(values, sets=("near", "far"))
     assert finding.claims
-    assert all(c.text.startswith("Without best, which lacks values: ") for c in finding.claims)
+    told = " best lacks values and is not scored."
+    assert finding.claims[0].text.endswith(told) and finding.answer.endswith(told)
+
+
+def test_a_detector_that_lacks_one_set_is_not_said_to_be_left_out_of_all():
+    rng = np.random.default_rng(0)
+    spread = {"a": 0.01, "b": 0.03, "c": 0.03}
+    lines = [
+        {"detector": d, "ood": s, "seed": seed, "value": 0.9 + rng.normal(0, spread[d])}
+        for d in "abc" for s in ("near", "far") for seed in range(4)
+        if (d, s, seed) != ("a", "far", 2)
+    ]  # fmt: skip
+    finding = robustness_of(Results(pd.DataFrame(lines), ("seed",)))
+    first = finding.claims[0].text
+    assert "a on near" in first and first.endswith(
+        " a lacks values and is not scored where it does."
+    )
 
 
 def test_one_run_is_not_said_to_have_a_variance():

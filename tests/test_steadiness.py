@@ -48,7 +48,8 @@ def test_a_batch_is_asked_twice_and_in_halves(kind, found):
 
 def test_one_sample_cannot_show_a_batch():
     assert unsteadiness(Model("batch"), inputs(1)) == {}
-    assert unsteadiness(Model("random"), inputs(1)) != {}
+    # Dropout leaves one sample in ten as it was.
+    assert any(unsteadiness(Model("random"), inputs(1)) for _ in range(20))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -278,7 +278,7 @@ def test_a_lead_that_rests_on_an_assumed_kind_is_asked_about(tmp_path):
         assert f'{kind}=condition"' in str(question.value)
         answers[kind] = analyze(path, columns=f"{kind}=condition")[0].answer
     assert answers["condition"].startswith("Use new: ")
-    assert answers["re_evaluation"].startswith("Neither detector stands out: new has the better")
+    assert answers["re_evaluation"].startswith("new and old are not separable")
 
 
 def test_a_lead_that_holds_either_way_is_not_asked_about(tmp_path):

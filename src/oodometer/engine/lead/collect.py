@@ -275,13 +275,15 @@ def conclude(study: Study, table_key: str, table: ScoreTable, store: Store) -> O
     ]
     learning = judge_learning(table, keep=study.keep_unlearned, expected=study.accuracy)
     judged = code_version("protocols/common/learned", apart_from=("errors", "finding"))
-    for name in study.protocols:
+    for place, name in enumerate(study.protocols):
         module = score_protocol(name).__module__.removeprefix("oodometer.").replace(".", "/")
         code = [code_version(module, apart_from=("errors",)), judged]
-        key = digest("finding", name, code, study.ours, table_key, caveats, learning.caveats)
+        told = [*learning.caveats, learning.warning * (not place)]
+        key = digest("finding", name, code, study.ours, table_key, caveats, told)
         finding = _load_finding(key, store)
         if finding is None:
-            finding = learning.tell(_apply(name, learning.table, study.ours))
+            finding = _apply(name, learning.table, study.ours)
+            finding = learning.tell(finding, is_first=not place)
             finding = replace(finding, caveats=(*finding.caveats, *caveats))
             about = {"study": study.name, "protocol": name, "seed": _PROTOCOL_SEED}
             about |= {"parents": [table_key]}

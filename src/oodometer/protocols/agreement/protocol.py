@@ -42,18 +42,23 @@ def metric_agreement(tables: Sequence[Results]) -> Finding:
     means = {field.metric: _means(field, common) for field in fields}
     main, *others = means
     found = [_agreement(fields[0], field, common) for field in fields[1:]]
-    claims = themed("changes", (claim for one in found for claim in _claims(one, common)))
+    firsts = themed("changes", (claim for one in found for claim in _first_claims(one, common)))
+    orders = themed("changes", (claim for one in found for claim in _order_claims(one, common)))
     return Finding(
         protocol="metric_agreement",
         title="Do the metrics agree on the order of detectors?",
         question=f"Would {listing(others)} have named the same best detector as {main}?",
-        claims=folded(claims, count(len(fields[0].names), fields[0].case)),
+        claims=(
+            *folded(firsts, count(len(fields[0].names), fields[0].case)),
+            *folded(orders, count(len(common), "detector")),
+        ),
         tables=(_table(fields, common),),
         series=(_map(fields, common),),
         caveats=(
-            "Means over all that every detector has. Who is first holds, or flips, if the leads by "
-            f"both metrics are significant ({several(fields[0].case)}, multiple comparisons with "
-            "the best); Kendall's tau measures how far the whole orders agree in this table.",
+            "Means over all that every detector has. That the metrics agree, or disagree, on who "
+            "is first is certain if the leads by both are significant "
+            f"({several(fields[0].case)}, multiple comparisons with the best); Kendall's tau "
+            "measures how far the whole orders agree in this table.",
         ),
         facts=(("metrics", str(len(means))), ("detectors", str(len(common)))),
         answer=_answer([one for one in found if one.standings]),
@@ -125,11 +130,11 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str]) -> _Agreemen
     return _Agreement(main, other, means, tuple(standings))
 
 
-def _claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
+def _first_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
+    """Whether two metrics rank the same detector first, where somebody is."""
     main, other = found.main, found.other
-    orders = _orders(main.metric, other.metric, found.means)
     if not found.standings:
-        return [orders]
+        return []
     best, rival = (standing.first for standing in found.standings)
     text = (
         f"{main.metric} and {other.metric} both rank {best} first"
@@ -138,20 +143,22 @@ def _claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
     )
     # What the metrics say about this table is plain; whether other cases would agree is not.
     sure = [metric for metric, lead in found.leads.items() if lead]
-    leads = "the leads are significant"
-    if len(sure) == 1:
-        leads = f"only the lead by {sure[0]} is significant"
-    elif not sure:
-        leads = "the leads are not significant"
-    doubt = f", but {leads} {main.scope}" if found.verdict == "undecided" else ""
+    leads = "but the leads are not significant"
+    if len(main.names) == 1:
+        leads = "but a single value of each detector cannot say how certain that is"
+    elif sure:
+        leads = f"but only the lead by {sure[0]} is significant"
+    doubt = f", {leads} {main.scope}" if found.verdict == "undecided" else ""
+    doubt = f", {leads}" if doubt and len(main.names) == 1 else doubt
     first = Claim(
         f"{text}{doubt}.",
         found.verdict,
-        f"{count(len(detectors), 'detector')}; {leads}",
-        leaves_open=f"whether {main.metric} ({best}) and {other.metric} ({rival}) rank the same "
-        "detector first",
+        f"{count(len(detectors), 'detector')}, {count(len(main.names), main.case)}"
+        + "; the leads are significant" * all(found.leads.values()),
+        leaves_open=f"whether {other.metric} ranks the same detector first as {main.metric} (here "
+        + ("it does)" if best == rival else f"{rival}, not {best})"),
     )
-    return [first] if len(detectors) < FEWEST_DETECTORS else [first, orders]
+    return [first]
 
 
 def _answer(found: Sequence[_Agreement]) -> str:
@@ -168,7 +175,16 @@ def _answer(found: Sequence[_Agreement]) -> str:
         return f"Which detector is best depends on the metric: {text}."
     if verdicts == {"holds"}:
         return f"The metrics agree: {text}, significantly {main.scope}."
+    if len(main.names) == 1:
+        return f"{text}, but a single value of each detector cannot say how certain that is."
     return f"{text}, but not all of these leads are significant {main.scope}."
+
+
+def _order_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
+    """The same of all detectors; of two, who is first says all."""
+    if found.standings and len(detectors) < FEWEST_DETECTORS:
+        return []
+    return [_orders(found.main.metric, found.other.metric, found.means)]
 
 
 def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
@@ -184,10 +200,13 @@ def _orders(main: str, other: str, means: Mapping[str, Floats]) -> Claim:
     if not is_significant:
         many = count(len(means[main]), "detector")
         text = f"{many} do not show whether {main} and {other} order detectors in the same way."
+    value, low, high = (f"{end:.2f}".replace("-", "−") for end in (tau.value, tau.low, tau.high))
     return Claim(
         text,
         "holds" if is_significant else "undecided",
-        f"Kendall's tau {tau.value:.2f} [{tau.low:.2f}, {tau.high:.2f}] between the orders",
+        f"Kendall's tau {value} [{low}, {high}] between the orders",
+        leaves_open=f"whether {main} and {other} order detectors in the same way (here Kendall's "
+        f"tau is {value})",
     )
 
 

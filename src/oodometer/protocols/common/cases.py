@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
-from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of
+from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of, set_word
 from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.training_runs import TrainingRuns, without_repeats
 from oodometer.protocols.common.words import several
@@ -159,7 +159,9 @@ class Cases:
             return " and ".join(names(self.factors, "part"))
         if self.are_conditions:
             return _condition_word(names(self.factors, "condition"))
-        return self.unit if self.unit != "outlier set" else self.set_word
+        if self.unit == "outlier set" and not any(pair.ood for pair in self.cells.pairs):
+            return "data set"
+        return self.unit
 
     @property
     def preposition(self) -> str:
@@ -171,7 +173,7 @@ class Cases:
     @property
     def set_word(self) -> str:
         """The word for a set: data sets of which each was trained on have no outlier sets."""
-        return "outlier set" if any(pair.ood for pair in self.cells.pairs) else "data set"
+        return set_word(self.cells.pairs)
 
     @property
     def scope(self) -> str:
@@ -231,7 +233,7 @@ def _all_scopes(results: Results) -> tuple[Cases, ...]:
 
 def _scopes(results: Results, detectors: Sequence[str] | None) -> tuple[Cases, ...]:
     everything = cells_of(results)
-    kept = _compared(everything) if detectors is None else list(detectors)
+    kept = comparable(everything) if detectors is None else list(detectors)
     whole = everything.of(kept).complete()
     if not kept or not whole.values.size:
         factors = results.factor_names
@@ -285,7 +287,7 @@ def _best_first(field: Cases) -> Cases:
     return replace(field, cells=field.cells.of(ranked))
 
 
-def _compared(cells: Cells) -> list[str]:
+def comparable(cells: Cells) -> list[str]:
     """Choose the detectors to compare: those with half of the cells, or with a far larger block.
 
     A leaderboard may hold one training run on which all detectors were measured and many on which

@@ -35,6 +35,20 @@ class Pair(NamedTuple):
         return " / ".join(filter(None, self)) or "the data set"
 
 
+def set_word(pairs: Iterable[Pair]) -> str:
+    """What readers call one of these pairs: an outlier set of several data sets counts for each.
+
+    >>> set_word([Pair("cifar10", "svhn")]), set_word([Pair("iris", ""), Pair("wine", "")])
+    ('outlier set', 'data set')
+    >>> set_word([Pair("cifar10", "svhn"), Pair("cifar100", "svhn")])
+    'ID/OOD pair'
+    """
+    known = list(pairs)
+    if not any(pair.ood for pair in known):
+        return "data set"
+    return "ID/OOD pair" if len({pair.id for pair in known}) > 1 else "outlier set"
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Every value of a results table: a cell is one run on one pair of sets; gaps are NaN."""

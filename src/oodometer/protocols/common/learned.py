@@ -118,11 +118,20 @@ class Learning:
     table: ScoreTable | None  # None: no classifier learned
     caveats: tuple[str, ...]
     left_out: tuple[str, ...]
+    warning: str = ""  # what the answer of a page must not leave out
 
-    def tell(self, finding: Finding) -> Finding:
-        """Put its caveats before all others, and name what was left out."""
+    def tell(self, finding: Finding, *, is_first: bool = False) -> Finding:
+        """Put its caveats before all others, and name what was left out.
+
+        The answer of the first finding of a page ends with the warning: a recommendation that rests
+        on classifiers that guess is not worth following, and nobody looks for that in caveats.
+        """
+        answer = finding.answer
+        if is_first:
+            answer = " ".join(part for part in (answer, self.warning) if part)
         return replace(
             finding,
+            answer=answer,
             caveats=(*self.caveats, *finding.caveats),
             missing=(*finding.missing, *self.left_out),
         )
@@ -136,27 +145,34 @@ def judge_learning(table: ScoreTable, *, keep: bool = False, expected: float = 0
     found = unlearned(table)
     failed = {run for part in found for run in part.runs}
     remain = keep or not found or failed < set(table.runs)
-    caveats = (*_tell_unlearned(table, found, keep=keep), *_tell_low(table, failed, expected))
-    if keep or not found:
+    fact = _unlearned_of_all(table, found, keep=keep)
+    caveats = (*_tell_unlearned(fact, found), *_tell_low(table, failed, expected))
+    if not found:
         return Learning(table, caveats, ())
+    if keep:
+        return Learning(table, caveats, (), f"But {fact}: what detectors do then says little.")
     left_out = tuple(f"run {run}: left out, its classifier did not learn" for run in sorted(failed))
     if remain:
-        return Learning(without(table, failed), caveats, left_out)
+        return Learning(without(table, failed), caveats, left_out, f"{fact}.")
     # No protocol sees the table, so that none says what else is missing.
-    return Learning(None, caveats, (*missing_lines(table.missing, len(table.runs)), *left_out))
+    missing = (*missing_lines(table.missing, len(table.runs)), *left_out)
+    return Learning(None, caveats, missing, "No classifier learned: there is nothing to compare.")
 
 
-def _tell_unlearned(
-    table: ScoreTable, found: Sequence[Unlearned], *, keep: bool
-) -> tuple[str, ...]:
+def _unlearned_of_all(table: ScoreTable, found: Sequence[Unlearned], *, keep: bool) -> str:
+    """How many classifiers did not learn, and what becomes of them."""
+    fate = "" if keep else " and is left out" if len(found) == 1 else " and are left out"
+    whole = len(_training_runs(table))
+    many = "the classifier" if whole == 1 else f"{len(found)} of {whole} classifiers"
+    return f"{many} did not learn{fate}"
+
+
+def _tell_unlearned(fact: str, found: Sequence[Unlearned]) -> tuple[str, ...]:
     if not found:
         return ()
-    whole = len(_training_runs(table))
     named = [str(part) for part in found[:_NAMED]]
     more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
-    fate = "" if keep else " and is left out" if len(found) == 1 else " and are left out"
-    many = f"{len(found)} of {count(whole, 'classifier')}"
-    return (f"{many} did not learn{fate}: {listing([*named, *more])}.",)
+    return (f"{fact[0].upper()}{fact[1:]}: {listing([*named, *more])}.",)
 
 
 def _tell_low(table: ScoreTable, failed: Collection[str], expected: float) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from oodometer.finding import Verdict
-from oodometer.scores import Missing
+from oodometer.scores import Missing, ScoreTable
 from oodometer.stats.comparison import Difference
 
 LEVEL = 0.95  # of every interval
@@ -195,6 +195,11 @@ def missing_lines(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:
         for part, labels in sorted(where.items(), key=lambda item: bool(item[0].detector))
     )
     return (*lines, *not_applicable(missing, runs))
+
+
+def known_data(table: ScoreTable) -> list[tuple[str, str]]:
+    """The fact which data are in-distribution, unless all that is known is that they are."""
+    return [] if table.id == "id" else [("in-distribution data", table.id)]
 
 
 def not_applicable(missing: Sequence[Missing], runs: int) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oodometer.protocols.common.comparisons import NO_REPEATS
-from oodometer.protocols.common.words import count
+from oodometer.protocols.common.words import count, listing
 from oodometer.protocols.instability.claims import FactorEffect, Move, OrderChange, on_mean
 
 _FACTORS = 3  # that the answer speaks of; the claims are about all
@@ -14,6 +14,9 @@ _STEADY = 0.5  # the accuracy is steadier than a detector if it moves by less th
 
 def answer(effects: Sequence[FactorEffect]) -> str:
     """Say what changes the order, then what may, then how far detectors are moved."""
+    if not any(effect.move.farthest for effect in effects):
+        varied = listing([f"another {effect.factor}" for effect in effects], "or")
+        return f"{varied[0].upper()}{varied[1:]} moves no detector here."
     told = sorted(effects, key=lambda effect: _importance(effect.order))[:_FACTORS]
     sentences = [_order(effect) for effect in told]
     move = max((effect.move for effect in effects), key=lambda move: move.farthest)
@@ -34,9 +37,9 @@ def _order(effect: FactorEffect) -> str:
         text = f"Another {factor} changes the best detector{order.where}"
         return f"{text}; {pairs} change places." if order.pairs > 1 else f"{text}."
     if order.winners:
-        why = "is not significant" if len(order.parts) == 1 else "is not significant on any of them"
-        why = "may be chance: there are too few repeated runs" if doubt == NO_REPEATS else why
-        return f"With another {factor} another detector is best{order.where}, which {why}."
+        why = "but not significantly" + " on any of them" * (len(order.parts) > 1)
+        why = "which may be chance: there are too few repeated runs" if doubt == NO_REPEATS else why
+        return f"The best detector changes with the {factor}{order.where}, {why}."
     best = f"leaves {order.best} the best" if order.best else "leaves the best detector the best"
     text = f"Another {factor} {best}{on_mean(order.parts)}"
     if verdict == "undecided":
@@ -54,8 +57,8 @@ def _moved(move: Move) -> list[str]:
         own = move.part.largest_move(move.part.accuracy)
         is_steady = move.part.is_share and own < _STEADY * move.farthest
         text += (
-            f", but the accuracy only by {move.accuracy}"
+            f", but the accuracy by only {move.accuracy}"
             if is_steady
-            else (f", and the accuracy by {move.accuracy}")
+            else f", and the accuracy by {move.accuracy}"
         )
     return [f"{text}."]

@@ -18,11 +18,13 @@ from oodometer.protocols.common.words import (
     in_all,
     listing,
     never_otherwise,
+    points,
 )
 from oodometer.protocols.instability.comparisons import is_decided, winner_flips
 from oodometer.protocols.instability.spreads import Spread
 
 NO_LEAD = ", but not every lead is significant"
+ONE_BY_ONE = ", taken one by one"  # the mean over them, of which the ranking speaks, may be steady
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +105,7 @@ class OrderChange:
         if len(self.parts) == 1:
             return on_mean(self.parts)
         sets = in_all(len(self.winners), len(self.parts), self.parts[0].set_word, preposition="on")
-        return f" {sets}"
+        return f" {sets}{ONE_BY_ONE}"
 
     def _unchanged(self, *, any_two: bool) -> tuple[Verdict, str]:
         """Judge that the best detector, or the order of any two, never changes, with the doubt.
@@ -189,7 +191,7 @@ class Move:
         """How far the accuracy moves, where it is known."""
         if self.part.accuracy is None:
             return ""
-        return f"{100 * self.part.largest_move(self.part.accuracy):.1f}"
+        return points(self.part.largest_move(self.part.accuracy))
 
 
 def farthest(parts: Sequence[Spread]) -> Move:
@@ -233,10 +235,10 @@ def _claim_winner(order: OrderChange) -> Claim:
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
     )
-    where = f" on {len(order.winners)} of {len(parts)} {parts[0].set_word}s"
-    where = on_mean(parts) if len(parts) == 1 else where
-    text = f"Changing only the {factor} changes the best detector{where}{doubt}."
-    leaves_open = f"whether the {factor} changes the best detector (here{where or ' it does'})"
+    text = f"Changing only the {factor} changes the best detector{order.where}{doubt}."
+    here = f"here{order.where.removesuffix(ONE_BY_ONE) or ' it does'}"
+    where = f" on a single {parts[0].set_word}" if len(parts) > 1 else ""
+    leaves_open = f"whether the {factor} changes the best detector{where} ({here})"
     return Claim(text, verdict, evidence, leaves_open=leaves_open)
 
 

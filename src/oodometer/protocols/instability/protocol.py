@@ -107,7 +107,7 @@ def instability_of(
         ),
         missing=(
             *missing_lines(table.missing, runs),
-            *(f"{name}: more than half of its values are missing; left out" for name in left_out),
+            *(f"{name}: too many of its values are missing; left out" for name in left_out),
         ),
         facts=tuple((factor, _count_levels(parts)) for factor, parts in moved.items()),
         answer=answer(effects),

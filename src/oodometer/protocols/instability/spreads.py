@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Factor, Kind, names
 from oodometer.metrics import METRICS, Estimate
-from oodometer.protocols.common.cases import retrained
+from oodometer.protocols.common.cases import comparable, retrained
 from oodometer.protocols.common.cells import (
-    ENOUGH,
     Cells,
     Pair,
     cells_of,
     require_metric_values,
+    set_word,
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.outer_units import OuterUnits
@@ -239,19 +239,18 @@ class Spread:
 def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
     """Cells of the compared detectors, who is left out, and how many cells some detector lacks.
 
-    Percentages become fractions; what is no share stays in its unit. A detector that lacks half of
-    the values is left out, because only runs that all detectors share are compared.
+    Percentages become fractions; what is no share stays in its unit. Detectors with many gaps are
+    left out, by the rule of the ranking: only runs that all detectors share are compared.
     """
     require_metric_values(table)
     cells = cells_of(table).over_parts()
     if table.is_share and float(np.nanmax(np.abs(cells.values))) > 1.0:
         cells = replace(cells, values=cells.values / 100.0)
-    shares = cells.present.mean(axis=1)
-    kept = [name for name, share in zip(cells.detectors, shares, strict=True) if share >= ENOUGH]
+    kept = comparable(cells)
     if len(kept) < 2:
         raise UserError(
-            "Instability compares detectors on the same runs, and no two of them have half of all "
-            f"values; the detectors are {', '.join(cells.detectors)}."
+            "Instability compares detectors on the same runs, and no two of them have enough "
+            f"values in common; the detectors are {', '.join(cells.detectors)}."
         )
     left_out = tuple(name for name in cells.detectors if name not in kept)
     cells = cells.of(kept)
@@ -305,7 +304,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         factor=factor,
         kind=results.kind(factor),
         set=cells.sets[pair],
-        set_word="outlier set" if any(own.ood for own in cells.pairs) else "data set",
+        set_word=set_word(cells.pairs),
         metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
         higher_is_better=results.higher_is_better,
         is_share=results.is_share,

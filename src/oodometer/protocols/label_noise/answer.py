@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from oodometer.protocols.common.comparisons import Comparison, judge
+from oodometer.protocols.common.comparisons import Comparison, flip_claims, judge
 from oodometer.protocols.common.differences import significant
 from oodometer.protocols.common.words import (
     SHOWN,
@@ -16,12 +16,13 @@ from oodometer.protocols.common.words import (
     points,
 )
 from oodometer.protocols.label_noise.cases import NoiseCases
+from oodometer.protocols.label_noise.words import any_of_kinds, by_median, kinds_of_noise, labels
 from oodometer.stats.comparison import Difference
 
 
 def say_noise(cases: NoiseCases, losses: Mapping[str, float], mean: Difference, many: int) -> str:
     """What several kinds of noise cost on average, and whom least."""
-    kinds = f"over {count(len(cases.noisy), 'kind')} of noise"
+    kinds = f"over {kinds_of_noise(cases)}"
     cost = "cost" if mean.value >= 0 else "gain"
     if mean.p_value >= SIGNIFICANT:
         return (
@@ -49,18 +50,19 @@ def say_drop(cases: NoiseCases, found: Mapping[tuple[str, str], Difference]) -> 
     if not worse and not better:
         runs = len(cases.at(most, level))
         return (
-            f"Whether {level} labels cost anything is not settled by {count(runs, 'pair')} of "
-            f"{cases.case}s: {here}."
+            f"Whether {labels(cases, level)} cost anything is not settled by "
+            f"{count(runs, 'pair')} of {cases.case}s: {here}."
         )
     parts = [
-        f"{in_all(len(own), len(losses), 'detector', preposition=word)}"
-        for own, word in ((worse, "lower the AUROC of"), (better, "raise that of"))
+        f"the AUROC {in_all(len(own), len(losses), 'detector', preposition='of')} is significantly "
+        f"{way}"
+        for own, way in ((worse, "lower"), (better, "higher"))
         if own
     ]
-    return f"{level} labels significantly {listing(parts)}; {here}."
+    return f"With {labels(cases, level)}, {listing(parts)}; {here}."
 
 
-def say_winner(comparisons: Sequence[Comparison]) -> str:
+def say_winner(cases: NoiseCases, comparisons: Sequence[Comparison]) -> str:
     """Whether another detector is best with other labels."""
     verdict = judge(comparisons)
     where: dict[str, list[str]] = {}
@@ -70,14 +72,12 @@ def say_winner(comparisons: Sequence[Comparison]) -> str:
     if verdict == "holds":
         return f"{best} is the best whatever the labels."
     if verdict == "flips":
-        parts = [f"{name} with {listing(levels[:SHOWN])}" for name, levels in where.items()]
-        return f"Which detector is best depends on the labels: {'; '.join(parts[:SHOWN])}."
+        (claim,) = flip_claims({cases.noise: comparisons})
+        return by_median(cases, claim.text)
     unsure = sum(bool(comparison.tied) for comparison in comparisons)
-    kinds = f"with {unsure} of {len(comparisons)} kinds of labels"
-    if unsure == len(comparisons):
-        kinds = "with any kind of labels"
+    kinds = f"with {any_of_kinds(cases, unsure, len(comparisons))}"
     if len(where) == 1:
         return f"{best} stays first whatever the labels, but its lead is not significant {kinds}."
     named = listing(list(where)) if len(where) < SHOWN else f"{len(where)} detectors"
-    turns = f"In median AUROC, {named} take turns as the best"
+    turns = f"{named} take turns as the best{' by median AUROC' * (cases.sets > 1)}"
     return f"{turns}, but the leads are not significant {kinds}."

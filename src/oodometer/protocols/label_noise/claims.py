@@ -9,7 +9,13 @@ from itertools import combinations
 import numpy as np
 
 from oodometer.finding import Claim, Theme, themed
-from oodometer.protocols.common.comparisons import Comparison, compare_all, judge, number_of_pairs
+from oodometer.protocols.common.comparisons import (
+    Comparison,
+    compare_all,
+    flip_claims,
+    judge,
+    number_of_pairs,
+)
 from oodometer.protocols.common.differences import (
     Paired,
     one_way,
@@ -34,6 +40,7 @@ from oodometer.protocols.common.words import (
     number,
     points,
     points_and_p,
+    share_of,
 )
 from oodometer.protocols.label_noise.answer import say_drop, say_noise, say_winner
 from oodometer.protocols.label_noise.cases import NoiseCases, mean_pairs
@@ -45,6 +52,13 @@ from oodometer.protocols.label_noise.choices import (
 )
 from oodometer.protocols.label_noise.errors import ask_accuracy, ask_errors, ask_failure
 from oodometer.protocols.label_noise.labels import Labels
+from oodometer.protocols.label_noise.words import (
+    any_of_kinds,
+    area,
+    by_median,
+    kinds_of_noise,
+)
+from oodometer.protocols.label_noise.words import labels as labels_of
 from oodometer.stats.comparison import Difference
 from oodometer.stats.order import THRESHOLD
 from oodometer.stats.pairwise import difference as difference_of
@@ -111,8 +125,8 @@ def _tell_noise(
     most, least = (pick(losses, key=lambda n: sign * losses[n]) for pick in (max, min))
     here = in_all(len(moved), len(losses), "detector", preposition="of")
     text = (
-        f"Over {len(cases.noisy)} kinds of noise, noisy labels {'lower' if sign > 0 else 'raise'} "
-        f"the median AUROC by {points(abs(mean.value))}, mean over detectors"
+        f"Over {kinds_of_noise(cases)}, noisy labels {'lower' if sign > 0 else 'raise'} "
+        f"the {area(cases)} by {points(abs(mean.value))}, mean over detectors"
     )
     sure = mean.p_value < SIGNIFICANT
     text += "" if sure else ", which is not significant"
@@ -163,21 +177,34 @@ def _tell_drop(
     for level, losses in by_level.items():
         worse, better = significant(losses)
         most = max(losses, key=lambda name: losses[name].value)
-        gained = f" and higher for {len(better)}" if better else ""
+        first, way = (better, "higher") if better and not worse else (worse, "lower")
+        many = f"{share_of(len(first), len(losses), 'detector')}{_if_few(first, losses)}"
+        both = f" and higher for {len(better)}{_if_few(better, losses)}" if better and worse else ""
         dominated = sum(orders.get((level, name), 1.0) < THRESHOLD for name in losses)
+        largest = _largest_loss(most, losses[most].value)
+        sure = {*worse, *better}
+        unsure = ", not significantly" if sure and most not in sure else ""
+        # The evidence is about those that the claim is about, those farthest from no effect first.
+        shown = sorted(worse or better or [most], key=lambda name: -abs(losses[name].value))
+        told = "; ".join(f"{name}: {points_and_p(losses[name])}" for name in shown[:2])
         claims.append(
             Claim(
-                f"With {level} labels, the median AUROC is significantly lower than with clean "
-                f"ones for {len(worse)} of {count(len(losses), 'detector')}{gained}; here "
-                f"{_largest_loss(most, losses[most].value)}.",
+                f"With {labels_of(cases, level)}, the {area(cases)} is significantly {way} than "
+                f"with clean labels for {many}{both}; here {largest}{unsure}.",
                 one_way(worse, better),
-                f"{most}: {points_and_p(losses[most])}; clean is almost stochastically better for "
-                f"{dominated} (ASO below {THRESHOLD})",
-                leaves_open=f"what {level} labels cost (here "
-                f"{_largest_loss(most, losses[most].value)})",
+                f"{told}; clean is almost stochastically better for {dominated} (ASO below "
+                f"{THRESHOLD})",
+                leaves_open=f"what {labels_of(cases, level)} cost (here {largest})",
             )
         )
     return claims
+
+
+def _if_few(names: Sequence[str], all_: Mapping[str, Difference]) -> str:
+    """Name them in brackets, unless there are many, or all."""
+    if not names or len(names) > SHOWN or len(names) == len(all_):
+        return ""
+    return f" ({listing(names)})"
 
 
 def _largest_loss(detector: str, loss: float) -> str:
@@ -205,12 +232,14 @@ def _tell_drops(
     least = min(changed, key=lambda name: len(changed[name][0]))
     dominated = sum(order < THRESHOLD for order in orders.values())
     return Claim(
-        f"Noisy labels significantly lower the median AUROC in {worse} of {pairs} cases (of "
-        f"{count(len(by_level), 'kind')} of noise and "
+        f"Noisy labels significantly lower the {area(cases)} in {worse} of {pairs} cases (of "
+        f"{kinds_of_noise(cases)} and "
         f"{count(len(by_level[level]), 'detector')}) and raise it in {better}; here "
-        f"{_largest_loss(detector, by_level[level][detector].value)} with {level} labels.",
+        f"{_largest_loss(detector, by_level[level][detector].value)} with "
+        f"{labels_of(cases, level)}.",
         one_way(worse, better),
-        f"paired {cases.case}s, Holm over all cases; least often with {least} labels, for "
+        f"paired {cases.case}s, Holm over all cases; least often with "
+        f"{labels_of(cases, least)}, for "
         f"{len(changed[least][0])} of {len(by_level[least])}; clean is almost stochastically "
         f"better in {dominated} (ASO below {THRESHOLD})",
     )
@@ -294,24 +323,29 @@ def _ask_winner(cases: NoiseCases, families: int, rng: np.random.Generator) -> l
             )
         return compared(cases.versus(other, first, level), many, rng)
 
-    return about_comparisons(compare_all(places, compare), _tell_winner, say_winner)
+    return about_comparisons(
+        compare_all(places, compare),
+        lambda comparisons: _tell_winner(cases, comparisons),
+        lambda comparisons: say_winner(cases, comparisons),
+    )
 
 
-def _tell_winner(comparisons: Sequence[Comparison]) -> list[Claim]:
+def _tell_winner(cases: NoiseCases, comparisons: Sequence[Comparison]) -> list[Claim]:
     verdict = judge(comparisons)
+    if verdict == "flips":
+        found = flip_claims({cases.noise: comparisons})
+        return [replace(claim, text=by_median(cases, claim.text)) for claim in found]
     evidence = "; ".join(
         f"{c.context}: {c.first} {number(-c.values[c.first])}" for c in comparisons[:8]
     )
     firsts = list(dict.fromkeys(comparison.first for comparison in comparisons))
     named = listing(firsts[:5])
-    text = f"The best detector depends on the labels: {named}"
-    if len(firsts) == 1:
-        text = f"{firsts[0]} has the highest median AUROC whatever the labels"
-    elif verdict == "undecided":
-        text = f"With other labels another detector has the highest median AUROC: {named}"
+    text = f"{firsts[0]} has the highest {area(cases)} whatever the labels"
+    if len(firsts) > 1:
+        text = f"With other labels another detector has the highest {area(cases)}: {named}"
     if verdict == "undecided":
         unsure = sum(bool(comparison.tied) for comparison in comparisons)
-        kinds = f"{unsure} of {len(comparisons)} kinds of labels"
+        kinds = any_of_kinds(cases, unsure, len(comparisons))
         text += f", but the lead is not significant with {kinds}"
     leaves_open = f"which detector is the best with which labels (here {named})"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]

@@ -20,6 +20,7 @@ from oodometer.protocols.common.families import Asked, about_comparisons, about_
 from oodometer.protocols.common.words import LEVEL, count, number, p_equals, points_and_p
 from oodometer.protocols.label_noise.cases import NoiseCases
 from oodometer.protocols.label_noise.choices import compared
+from oodometer.protocols.label_noise.words import area
 from oodometer.stats.agreement import Correlation, spearman, tau_b
 from oodometer.stats.comparison import Difference, adjusted
 from oodometer.stats.paired import t_test
@@ -68,7 +69,7 @@ def _tell_errors(cases: NoiseCases, found: Mapping[str, Difference]) -> list[Cla
     least = min(found, key=lambda name: found[name].value)
     return [
         Claim(
-            f"Outliers are separated from correctly classified samples (median AUROC {correct}) "
+            f"Outliers are separated from correctly classified samples ({area(cases)} {correct}) "
             f"significantly better than from misclassified ones ({incorrect}) by {len(better)} of "
             f"{count(len(found), 'detector')}{opposite}.",
             verdict,
@@ -197,7 +198,7 @@ def _tell_accuracy(cases: NoiseCases, found: Mapping[str, Difference]) -> list[C
             f"On more accurate classifiers, {len(more)} of {count(len(found), 'detector')} detect "
             f"outliers significantly better{opposite}.",
             one_way(more, less),
-            f"Spearman's correlation of accuracy and median AUROC over {over}; strongest: "
+            f"Spearman's correlation of accuracy and {area(cases)} over {over}; strongest: "
             f"{strongest}, {value:.2f} [{low:.2f}, {high:.2f}], adjusted {p_equals(p_value)}",
             leaves_open="whether detectors work better on more accurate classifiers",
         )

@@ -8,8 +8,11 @@ import numpy as np
 
 from oodometer.finding import Series, Table, Value
 from oodometer.protocols.common.views import interval_series, mean_share
+from oodometer.protocols.common.words import count
 from oodometer.protocols.label_noise.cases import NoiseCases, known
+from oodometer.protocols.label_noise.labels import are_rates
 from oodometer.protocols.label_noise.questions import QUESTIONS
+from oodometer.protocols.label_noise.words import area, kind_of_labels, over_sets
 from oodometer.stats.order import THRESHOLD
 
 
@@ -30,13 +33,14 @@ def boxes(cases: NoiseCases) -> Series:
     counts = [int(str(point["values"])) for point in points]
     low, high = min(counts), max(counts)
     held = f"{low} values" if low == high else f"{low} to {high} values"
+    medians = f", medians over {cases.sets} outlier sets" if cases.sets > 1 else ""
     return Series(
         "boxes",
         "noise-boxes",
         "AUROC by type and rate of the label noise",
         f"Each box holds the values of all {len(cases.detectors)} detectors in all training runs "
-        f"with these labels ({held}), medians over {cases.sets} outlier sets: quartiles as box, "
-        "the median as line across it, the lowest and highest value at the ends.",
+        f"with these labels ({held}){medians}: quartiles as box, the median "
+        "as line across it, the lowest and highest value at the ends.",
         "AUROC",
         tuple(points),
     )
@@ -54,7 +58,8 @@ def _by_type(cases: NoiseCases) -> list[str]:
 def _with_rate(cases: NoiseCases, level: str) -> str:
     """Name a level, with the rate where a column tells it and its name does not."""
     rate = cases.rates.get(level)
-    return level if rate is None or level == cases.clean else f"{level} ({100 * rate:.1f}%)"
+    is_said = level == cases.clean or are_rates(cases.noise, cases.levels)
+    return level if rate is None or is_said else f"{level} ({100 * rate:.1f}%)"
 
 
 def order_map(order: Table | None) -> list[Series]:
@@ -88,9 +93,10 @@ def curves(cases: NoiseCases) -> Series:
     }
     return interval_series(
         "noise",
-        "Median AUROC by labels",
-        f"Median over {cases.sets} outlier sets, mean over runs with 95% confidence interval, for "
-        f"{len(cases.detectors)} detectors and {len(cases.levels)} kinds of labels.",
+        f"{area(cases, begins=True)} by labels",
+        f"{over_sets(cases)} over runs with 95% confidence interval, for "
+        f"{count(len(cases.detectors), 'detector')} and "
+        f"{count(len(cases.levels), *kind_of_labels(cases))}.",
         "AUROC",
         [
             (d, level, mean_share(own.a, own.units))

@@ -11,6 +11,7 @@ from oodometer.errors import UserError, unknown
 from oodometer.factors import LABELS, first_titled
 from oodometer.results import NOT_GIVEN, Results
 
+_NUMBER = re.compile(r"\d*\.?\d+%?")
 _CLEAN = re.compile(r"none|clean|0(\.0*)?%?|no noise")
 # In this order: "asymm" holds "symm". Names of studies here, and of the published files.
 _KINDS = {
@@ -57,6 +58,23 @@ def noise_factor(factors: Sequence[str], wanted: str | None = None) -> str:
     return named
 
 
+def are_rates(factor: str, levels: Sequence[str]) -> bool:
+    """Whether levels are noise rates, and not names of labels: 0 and 1 may be numbers of labels.
+
+    >>> are_rates("label_noise", ["0", "0.2"]), are_rates("label_noise", ["0", "1"])
+    (True, False)
+    """
+    if not all(_NUMBER.fullmatch(level) for level in levels):
+        return False
+    return "rate" in factor.casefold() or any(set(level) & {".", "%"} for level in levels)
+
+
+def _rate(level: str) -> float:
+    """A share, also of a percentage."""
+    value = float(level.removesuffix("%"))
+    return value / 100 if level.endswith("%") or value > 1 else value
+
+
 def with_given_labels(table: Results, factor: str) -> Results | None:
     """Leave out rows that do not say which labels the run was trained on: they may be clean."""
     levels = table.frame[factor]
@@ -66,7 +84,10 @@ def with_given_labels(table: Results, factor: str) -> Results | None:
 
 def noise_rates(main: Results, factor: str) -> dict[str, float]:
     """Noise rate of each level, where a column tells one that does not vary within it."""
-    if "noise_rate" not in main.frame.columns or factor == "noise_rate":
+    levels: list[str] = main.frame[factor].astype(str).unique().tolist()
+    if are_rates(factor, levels):
+        return {level: _rate(level) for level in levels}
+    if "noise_rate" not in main.frame.columns:
         return {}
     known = main.frame.assign(level=main.frame[factor].astype(str)).groupby("level")["noise_rate"]
     return {

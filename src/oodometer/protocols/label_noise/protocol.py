@@ -33,6 +33,7 @@ from oodometer.protocols.label_noise.views import (
     setting_orders,
     setting_table,
 )
+from oodometer.protocols.label_noise.words import kind_of_labels
 from oodometer.results import Results
 from oodometer.scores import ScoreTable
 from oodometer.stats.order import THRESHOLD
@@ -93,7 +94,7 @@ def label_noise_of(
         caveats=_caveats(cases),
         missing=missing_lines(tables["auroc"].missing, runs or len(cases.runs)),
         facts=(
-            ("kinds of labels", str(len(cases.levels))),
+            (kind_of_labels(cases)[1], str(len(cases.levels))),
             ("training runs", str(len(cases.training_runs))),
             ("detectors", str(len(cases.detectors))),
             ("outlier sets", str(cases.sets)),
@@ -123,9 +124,13 @@ def _unmoved_claims(unmoved: Sequence[str], cases: NoiseCases) -> list[Claim]:
 
 
 def _caveats(cases: NoiseCases) -> tuple[str, ...]:
-    caveats = [
-        "Each run is represented by its median over the outlier sets, unless a table says mean; "
-        "the best case is the best run.",
+    caveats = ["The best case is the best run."]
+    if cases.sets > 1:
+        caveats = [
+            "Each run is represented by its median over the outlier sets, unless a table says "
+            "mean; the best case is the best run."
+        ]
+    caveats += [
         "Almost stochastic order (ASO) is corrected for the number of comparisons by Bonferroni's "
         f"rule, with a threshold of {THRESHOLD}; it asks whether nearly all training runs are "
         "better, not whether the mean is. Claims are based on paired tests.",

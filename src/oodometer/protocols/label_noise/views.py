@@ -15,6 +15,7 @@ from oodometer.protocols.label_noise.cases import MEAN, NoiseCases, known
 from oodometer.protocols.label_noise.choices import Choice
 from oodometer.protocols.label_noise.errors import FEWEST_FOR_CORRELATION, correlation
 from oodometer.protocols.label_noise.questions import QUESTIONS
+from oodometer.protocols.label_noise.words import area, kinds_of_noise, over_sets
 from oodometer.stats.agreement import spearman
 from oodometer.stats.order import THRESHOLD, aso, aso_matrix
 
@@ -31,7 +32,8 @@ def median_tables(cases: NoiseCases) -> list[Table]:
         _by_level(
             cases,
             name,
-            f"{what} AUROC over outlier sets, mean over runs",
+            f"{what} AUROC over outlier sets, mean over runs" if cases.sets > 1
+            else "AUROC, mean over runs",
             {d: {level: _mean(cases.at(d, level, column)) for level in cases.levels}
              for d in cases.detectors},
             "Rows in the order of their mean.",
@@ -47,7 +49,8 @@ def best_case_tables(cases: NoiseCases) -> list[Table]:
         _by_level(
             cases,
             name,
-            f"Best case: highest {what} AUROC over outlier sets of any run",
+            f"Best case: highest {what} AUROC over outlier sets of any run" if cases.sets > 1
+            else "Best case: highest AUROC of any run",
             {d: {level: _highest(cases.run_values(d, level, column)) for level in cases.levels}
              for d in cases.detectors},
             "The best choice of network, seed and checkpoint. Rows in the order of their sum.",
@@ -114,8 +117,8 @@ def kind_table(cases: NoiseCases) -> Table:
         "Type and rate of the noise",
         tuple(columns),
         tuple(rows),
-        "AUROC: median over outlier sets, mean over runs and detectors. Loss: clean − noisy in "
-        f"paired {cases.case}s, with 95% confidence interval where there are two. The rate is "
+        f"AUROC: {over_sets(cases).lower()} over runs and detectors. Loss: clean − noisy in paired "
+        f"{cases.case}s, with its 95% confidence interval if there are at least two. The rate is "
         "shown where it is known.",
     )
 
@@ -132,12 +135,12 @@ def loss_table(cases: NoiseCases) -> Table | None:
     rows.sort(key=lambda row: -_value(row[3]))
     return Table(
         "losses",
-        f"Median AUROC with clean and with noisy labels, mean over {len(cases.noisy)} kinds of "
-        "noise",
+        f"{area(cases, begins=True)} with clean and with noisy labels, mean over "
+        f"{kinds_of_noise(cases)}",
         ("detector", "clean", "noisy", "loss"),
         tuple(rows),
-        f"Loss: clean − noisy in paired {cases.case}s, with 95% confidence interval where there "
-        "are two.",
+        f"Loss: clean − noisy in paired {cases.case}s, with its 95% confidence interval if there "
+        "are at least two.",
     )
 
 
@@ -162,12 +165,16 @@ def question_table(cases: NoiseCases) -> Table:
     }
     rows: list[tuple[TableCell, ...]] = list(zip(cases.detectors, *columns.values(), strict=True))
     rows.sort(key=lambda row: -(row[1] if isinstance(row[1], float) else 0.0))
+    notes = [
+        "Medians over outlier sets." if cases.sets > 1 else "",
+        "The last question is failure detection." if "failure_auroc" in cases.questions else "",
+    ]
     return Table(
         "questions",
-        "Four questions to every detector: AUROC, mean over runs",
+        "What is told from what: AUROC, mean over runs",
         ("detector", *columns),
         tuple(rows),
-        "Medians over outlier sets. The last question is failure detection.",
+        " ".join(note for note in notes if note),
     )
 
 
@@ -296,13 +303,12 @@ def choice_table(cases: NoiseCases, choice: Choice) -> Table:
         rows = [(row[0], *row[2:]) for row in rows]
     return Table(
         f"choice-{choice.factor}",
-        f"Median AUROC with {choice.factor} {choice.one} − with {choice.other}",
+        f"{area(cases, begins=True)} with {choice.factor} {choice.one} − with {choice.other}",
         tuple(columns),
         tuple(rows),
-        f"Paired {cases.case}s, with 95% confidence intervals where there are two; p-values of "
-        "noisy labels, "
-        "adjusted by Holm's method for these detectors only. 0 without an interval: the scores are "
-        "the same.",
+        f"Paired {cases.case}s, with 95% confidence intervals if there are at least two; "
+        "p-values of noisy labels, adjusted by Holm's method for these detectors only. 0 without "
+        "an interval: the scores are the same.",
     )
 
 

@@ -107,8 +107,8 @@ def choice(standing: Standing, tried: str) -> str:
                 f"Use {leader}: {standing.scope}, significantly ahead of {every} that are compared."
             )
         return f"Use {leader}: significantly ahead of {every} {standing.scope}."
-    if len(tied) == others:
-        return _nobody(standing, others, tried)
+    if not standing.behind:
+        return _nobody_stands_out(standing, tried)
     if len(tied) < SHOWN:
         return f"Use {listing([leader, *tied], 'or')}: not separable with {tried}."
     near = listing([*tied[: SHOWN - 1], f"{len(tied) - SHOWN + 1} more"])
@@ -118,18 +118,22 @@ def choice(standing: Standing, tried: str) -> str:
     )
 
 
-def _nobody(standing: Standing, others: int, tried: str) -> str:
-    """Say that the leader is separable from nobody: to recommend all would recommend none."""
-    if others == 1:
-        other = standing.detectors[1]
-        return (
-            f"Neither detector stands out: {standing.leader} has the better mean, but is not "
-            f"separable from {other} with {tried}."
-        )
+def _nobody_stands_out(standing: Standing, tried: str) -> str:
+    """Everybody may be the best: to recommend all of them would recommend nothing."""
+    leader, tied = standing.leader, standing.tied
     whole = "" if standing.subject.is_whole else " that are compared"
+    equal = [name for name, own in standing.means.items() if own == standing.means[leader]]
+    if len(equal) == len(standing.detectors):
+        every = "Both" if len(equal) == 2 else f"All {len(equal)}"
+        return f"{every} detectors{whole} have the same mean: there is nothing to choose by."
+    if len(standing.detectors) == 2:
+        return (
+            f"{leader} and {tied[0]} are not separable with {tried}: {leader} has the better mean "
+            "here."
+        )
     return (
-        f"No detector stands out: {standing.leader} has the best mean, but {tried} separate it "
-        f"from none of the {others} others{whole}."
+        f"No detector stands out: {leader} has the best mean, but {tried} separate it from none of "
+        f"the {len(tied)} others{whole}."
     )
 
 

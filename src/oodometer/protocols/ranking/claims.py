@@ -161,6 +161,7 @@ def _why(contest: Contest) -> str:
     rows = [contest.detectors.index(name) for name in (main.leader, main.tied[0])]
     gaps = contest.subject.sign * (contest.values[rows[0]] - contest.values[rows[1]])
     low, high = (_size(float(end), main) for end in (gaps.min(), gaps.max()))
+    low = low.removesuffix(" points")
     return (
         f"; the lead is decided {sure[0].scope}, but it varies: over {main.tied[0]} it is {low} to "
         f"{high} in single {several(contest.case)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oodometer.factors import names
-from oodometer.protocols.common.cases import Cases
+from oodometer.protocols.common.cases import Cases, scopes_of
 from oodometer.protocols.common.differences import FEW_RUNS, FEWEST_FOR_T, TWO_CASES, UNSEEN
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.sources import trained_once_caveats
@@ -13,6 +13,7 @@ from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
     count,
+    known_data,
     listing,
     missing_lines,
     not_applicable,
@@ -83,7 +84,7 @@ def score_facts(field: ScoreCases, ours: str) -> tuple[tuple[str, str], ...]:
     sizes = {len(row.scores) for row in table.rows if row.dataset == table.id}
     wanted = len(TrainingRuns.of(table.runs, table.factors))
     facts = [
-        ("in-distribution data", table.id),
+        *known_data(table),
         ("test samples", " / ".join(map(str, sorted(sizes)))),
         ("training runs", _of(len(field.training_runs), wanted)),
         ("detectors", _of(len(field.detectors), len(field.represented))),
@@ -128,10 +129,12 @@ def _about_cases(field: Cases) -> list[str]:
     if not field.are_runs and len(field.names) == 1:
         return ["There is one number per detector: nothing can be said about chance."]
     if field.unit == "data set":
+        retrained = any(scope.are_runs for scope in scopes_of(field.results))
+        rest = ", unless a claim says so" if retrained else ""
         return [
             "Each data set is one case: a detector's value is its mean over all that was measured "
             "on it, level by level. Conclusions are about other data sets like these, not about "
-            "retraining."
+            f"retraining{rest}."
         ]
     if not field.are_runs:
         return [
@@ -194,8 +197,13 @@ def _about_gaps(field: Cases) -> list[str]:
         others = f", and {more} more" if more > 0 else ""
         caveats.append(f"Left out, because too many cells are missing: {named}{others}.")
     if field.incomplete:
+        # Without runs to tell apart, a cell is a set.
+        varied = listing([f"of {field.set_word}", *field.results.factor_names])
+        word = ("combination", "combinations") if field.results.factor_names else (field.set_word,)
+        of = f" {varied}" if field.results.factor_names else ""
+        were = "was" if field.incomplete == 1 else "were"
         caveats.append(
-            f"{count(field.incomplete, 'cell')} (run and outlier set) that some compared detector "
-            "lacks were left out for all."
+            f"{count(field.incomplete, *word)}{of} that some compared detector lacks {were} left "
+            "out for all."
         )
     return caveats

@@ -314,6 +314,6 @@ def _of_one(field: Cases) -> str:
         return ""
     if "spread" in field.results.frame.columns:
         return ", by the stated means"
-    if len(field.cells.ids) > 1 and field.set_word == "outlier set":
+    if len(field.cells.ids) > 1 and field.case == "outlier set":
         return f", with one run on each of {len(field.cells.ids)} data sets"
     return " in this single run"

@@ -6,12 +6,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from oodometer.errors import UserError
 from oodometer.factors import names
 from oodometer.finding import Claim, Finding, Table, TableCell
 from oodometer.protocols.common.cases import cases_of
+from oodometer.protocols.common.cells import Pair, set_word
 from oodometer.protocols.common.differences import FEWEST_FOR_T, has_shares
 from oodometer.protocols.common.views import span
 from oodometer.protocols.common.words import count, in_all, listing
@@ -208,16 +210,20 @@ def spread_claims(table: Results) -> list[Claim]:
         return _standing(table, {name: _summary(part, runs) for name, part in stated.items()})
 
     best = standing(2).leader
+    others = "all others" if len(stated) == len(table.detectors) else "all others that state one"
     numbers = range(2, MOST_RUNS + 1)
     place = bisect_left(numbers, True, key=lambda runs: standing(runs).board.is_decided)
     text = (
-        f"By the stated spreads, {best} is significantly ahead of all detectors that state one if "
-        f"each mean is over {numbers[place]} runs or more."
+        f"After retraining, {best} would be significantly ahead of {others} if each mean ± "
+        f"standard deviation is over {numbers[place]} runs or more."
         if place < len(numbers)
-        else f"By the stated spreads, {best} is not significantly ahead of all detectors that "
-        f"state one, even if each mean is over {MOST_RUNS:,} runs."
+        else f"After retraining, {best} would not be significantly ahead of {others} even if each "
+        f"mean ± standard deviation is over {MOST_RUNS:,} runs."
     )
-    hint = "the number of runs is not stated; --runs N states it and adds the test (Welch's t)"
+    hint = (
+        "by the stated standard deviations; how many runs they are over is not stated: --runs N "
+        "says so and adds the test (Welch's t)"
+    )
     return [Claim(text, "undecided", hint)]
 
 
@@ -229,7 +235,8 @@ def _with_sets(table: Results) -> pd.DataFrame:
 
 def _set_word(table: Results) -> str:
     """What the cells of a table are of: data sets with models of their own, or outlier sets."""
-    return "outlier set" if any(table.frame["ood"]) else "data set"
+    frame = table.frame.assign(id=table.frame["id"] if "id" in table.frame.columns else "")
+    return set_word(starmap(Pair, frame[["id", "ood"]].drop_duplicates().to_numpy().tolist()))
 
 
 class _Stated(NamedTuple):

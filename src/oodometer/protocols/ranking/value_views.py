@@ -47,7 +47,9 @@ def mean_table(field: Cases, contest: Contest) -> Table:
     return Table(
         "means",
         f"{field.metric}, mean over {count(len(field.names), field.case)}, with 95% confidence "
-        "intervals",
+        "intervals"
+        if len(field.names) > 1
+        else f"{field.metric} of each detector",
         ("detector", "mean", "standard deviation", "range"),
         tuple(rows),
         f"{_direction(field)} Intervals are for the mean over further {several(field.case)} like "
@@ -64,8 +66,13 @@ def set_table(field: Cases) -> Table | None:
     """Mean of every detector on every outlier set."""
     if len(field.sets) < 2:
         return None
-    most = max(values.shape[1] for values in field.sets.values())
-    runs = one_of(field) if most == 1 else count(most, field.case)
+    counts = [values.shape[1] for values in field.sets.values()]
+    runs = one_of(field)
+    if max(counts) > 1:
+        many = dict.fromkeys((min(counts), max(counts)))
+        word = field.case if field.are_runs else "run"
+        runs = f"{' to '.join(map(str, many))} {several(word)}"
+        runs += "" if field.are_runs else f" on each {field.set_word}"
     over = f" Over {runs}; the claims say which differences are significant."
     means = {name: [float(row.mean()) for row in values] for name, values in field.sets.items()}
     columns: tuple[str, ...] = ("detector", *field.sets)

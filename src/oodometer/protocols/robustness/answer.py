@@ -11,9 +11,9 @@ from oodometer.protocols.robustness.claims import (
     common,
     doubt,
     firsts,
+    not_scored,
     on_all,
     who_where,
-    without,
 )
 from oodometer.protocols.robustness.scored import ScoredMetric
 from oodometer.protocols.robustness.views import metric_label
@@ -23,9 +23,10 @@ def answer(metric: ScoredMetric, comparisons: Sequence[Comparison], means: BestM
     """Say who varies least, how certain that is, and whether it is the best on average."""
     if not comparisons or means is None:  # nothing to compare
         return ""
-    return (
-        f"{without(metric)}{_least(metric, comparisons)}{_on_average(metric, comparisons, means)}"
-    )
+    if all(len(one.winners) == len(one.order) for one in comparisons):
+        return f"All detectors vary equally over {metric.factor}.{not_scored(metric)}"
+    average = _on_average(metric, comparisons, means)
+    return f"{_least(metric, comparisons)}{average}{not_scored(metric)}"
 
 
 def _least(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
@@ -46,7 +47,7 @@ def _least(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
             )
         return f"No detector varies {over} on every set: {named} take turns{unsure}."
     text = f"{listing(winners)} {'varies' if len(winners) == 1 else 'vary'} {over} "
-    text += f"{on_all(comparisons)}{doubt(comparisons, verdict)}"
+    text += f"{on_all(metric, comparisons)}{doubt(comparisons, verdict)}"
     if verdict == "holds":
         text += ", significantly less than every other detector"
     return f"{text}."
@@ -59,7 +60,8 @@ def _on_average(metric: ScoredMetric, comparisons: Sequence[Comparison], means: 
     label = metric_label(metric)
     here = "" if means.verdict != "undecided" else " here"  # the ranking says how certain means are
     if not means.elsewhere:
-        return f" It also has the best mean {label}{here}."
+        it = "It" if len(common(comparisons)) == 1 else "One of them"
+        return f" {it} also has the best mean {label}{here}."
     better = list(dict.fromkeys(best for best, *_ in means.elsewhere.values()))
     named = listing(better) if len(better) < SHOWN else f"One of {len(better)} others"
     where = ""

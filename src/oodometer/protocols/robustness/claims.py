@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from oodometer.finding import Claim, Verdict, folded, themed
-from oodometer.protocols.common.cells import Pair
+from oodometer.protocols.common.cells import Pair, set_word
 from oodometer.protocols.common.comparisons import Comparison, judge
 from oodometer.protocols.common.words import (
     SHOWN,
@@ -46,22 +46,23 @@ def claims(
             [*_claim_winners(metric), *_claim_levels(metric), *_claim_metrics(metrics)],
         ),
     ]
-    prefix = without(metric)
     tried = count(len(metric.levels), "level")
-    return [
-        replace(claim, text=f"{prefix}{claim.text}")
-        for claim in folded(found, f"{tried} of {metric.factor}")
-    ]
+    first, *others = folded(found, f"{tried} of {metric.factor}")
+    return [replace(first, text=f"{first.text}{not_scored(metric)}"), *others]
 
 
-def without(metric: ScoredMetric) -> str:
+def not_scored(metric: ScoredMetric) -> str:
     """Name the detectors with gaps, of which nothing is said where they are."""
-    gone = [n for n in metric.detectors if any(metric.lacking(pair, n) for pair in metric.pairs)]
-    if not gone:
+    lacks = {n: [bool(metric.lacking(p, n)) for p in metric.pairs] for n in metric.detectors}
+    somewhere = [name for name, own in lacks.items() if any(own)]
+    if not somewhere:
         return ""
-    named = listing(gone) if len(gone) <= SHOWN else count(len(gone), "detector")
-    lack = "lacks" if len(gone) == 1 else "lack"
-    return f"Without {named}, which {lack} values: "
+    named = listing(somewhere) if len(somewhere) <= SHOWN else count(len(somewhere), "detector")
+    one = len(somewhere) == 1
+    text = f" {named} {'lacks' if one else 'lack'} values and {'is' if one else 'are'} not scored"
+    if all(all(lacks[name]) for name in somewhere):
+        return f"{text}."
+    return f"{text} where {'it does' if one else 'they do'}."
 
 
 def by_pair(metric: ScoredMetric) -> list[Comparison]:
@@ -81,11 +82,11 @@ def _claim_detectors(metric: ScoredMetric, comparisons: Sequence[Comparison]) ->
     winners = common(comparisons)
     if winners:
         text = f"{listing(winners)} {'varies' if len(winners) == 1 else 'vary'} least over "
-        text += f"{metric.factor} by {metric_label(metric)} {on_all(comparisons)}"
+        text += f"{metric.factor} by {metric_label(metric)} {on_all(metric, comparisons)}"
     else:
         text = f"Which detector varies least over {metric.factor} by {metric_label(metric)} "
         text += "depends on the" if judge(comparisons) == "flips" else "is not the same on each"
-        text += f" outlier set: {who_where(comparisons)}"
+        text += f" {set_word(metric.pairs)}: {who_where(comparisons)}"
     verdict = judge(comparisons)
     return Claim(text + doubt(comparisons, verdict) + ".", verdict, _spelled(comparisons))
 
@@ -100,11 +101,11 @@ def common(comparisons: Sequence[Comparison]) -> list[str]:
     return [name for name in comparisons[0].winners if all(name in c.winners for c in comparisons)]
 
 
-def on_all(comparisons: Sequence[Comparison]) -> str:
+def on_all(metric: ScoredMetric, comparisons: Sequence[Comparison]) -> str:
     """Say on which sets these are."""
     if len(comparisons) == 1:
         return f"on {comparisons[0].context}"
-    return in_all(len(comparisons), len(comparisons), "outlier set", preposition="on")
+    return in_all(len(comparisons), len(comparisons), set_word(metric.pairs), preposition="on")
 
 
 def who_where(comparisons: Sequence[Comparison], near: str = "on") -> str:
@@ -122,27 +123,30 @@ def doubt(comparisons: Sequence[Comparison], verdict: Verdict, near: str = "on")
     unsure = sum(bool(comparison.tied) for comparison in comparisons)
     if not unsure:
         return ", but it is not significantly ahead of those that win elsewhere"
-    where = f" ({near} {unsure} of {len(comparisons)})" if len(comparisons) > 1 else ""
-    if len(firsts(comparisons)) > 1:
-        return f", but these differences are not significant{where}"
+    where = f" ({near} {unsure} of {len(comparisons)})" if unsure < len(comparisons) else ""
     winners = common(comparisons)
+    if not winners:
+        return f", but these differences are not significant{where}"
     tied = list(
         dict.fromkeys(n for comparison in comparisons for n in comparison.tied if n not in winners)
     )
     if not tied:
         return ", with equal scores"
     names = listing(tied) if len(tied) < SHOWN else f"{len(tied)} others"
-    return f", but does not differ significantly from {names}{where}"
+    if len(tied) >= SHOWN and len(tied) == len(comparisons[0].order) - len(winners):
+        names = f"any of the {len(tied)} others"
+    do = "does" if len(winners) == 1 else "do"
+    return f", but {do} not differ significantly from {names}{where}"
 
 
 def _spelled(comparisons: Sequence[Comparison]) -> str:
     texts = []
     for comparison in comparisons[:SHOWN]:
-        text = (
-            f"{comparison.context}: {comparison.first} ({comparison.values[comparison.first]:.4g})"
-        )
-        if len(comparison.order) > 1:
-            following = comparison.order[1]
+        least = comparison.values[comparison.first]
+        text = f"{comparison.context}: {listing(comparison.winners)} ({least:.4g})"
+        others = [name for name in comparison.order if name not in comparison.winners]
+        if others:
+            following = others[0]
             text += f", next {following}, {times_and_p(comparison.leads[following])}"
         texts.append(text)
     return "; ".join(texts) + ("; …" if len(comparisons) > SHOWN else "")
@@ -201,8 +205,9 @@ def _claim_best_mean(
     metric: ScoredMetric, comparisons: Sequence[Comparison], found: BestMean
 ) -> Claim:
     """Is the detector that varies least also the best on average?"""
-    first_in = {comparison.context: comparison.first for comparison in comparisons}
-    does, where = _on_sets(found.agree, found.places, "also has", "does not have")
+    first_in = {comparison.context: comparison.winners for comparison in comparisons}
+    word = set_word(metric.pairs)
+    does, where = _on_sets(found.agree, found.places, word, "also has", "does not have")
     text = (
         f"The detector that varies least {does} the best mean {metric_label(metric)}, weighted as "
         f"in the score, {where}"
@@ -210,19 +215,21 @@ def _claim_best_mean(
     if found.verdict == "undecided":
         text += ", but at least one of the two leads is not significant"
     texts = [
-        f"{place}: {first_in[place]} varies least with mean {own:.4g}, {best} has the best mean, "
-        f"{mean:.4g}"
+        f"{place}: {listing(first_in[place])} {'varies' if len(first_in[place]) == 1 else 'vary'} "
+        f"least with mean {own:.4g}, {best} has the best mean, {mean:.4g}"
         for place, (best, own, mean) in found.elsewhere.items()
     ]
     evidence = "; ".join(texts[:SHOWN]) or "the same detector each time"
     return Claim(f"{text}.", found.verdict, evidence)
 
 
-def _on_sets(part: int, places: Sequence[str], does: str, does_not: str) -> tuple[str, str]:
-    """A verb and on how many outlier sets, or on which if there is one."""
+def _on_sets(
+    part: int, places: Sequence[str], word: str, does: str, does_not: str
+) -> tuple[str, str]:
+    """A verb and on how many sets, or on which if there is one."""
     if len(places) == 1:
         return (does if part else does_not), f"on {places[0]}"
-    return does, in_all(part, len(places), "outlier set", preposition="on")
+    return does, in_all(part, len(places), word, preposition="on")
 
 
 def _placed(
@@ -253,7 +260,7 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
         verdict = "flips"
     elif set(verdicts) == {"holds"}:
         verdict = "holds"
-    does, where = _on_sets(changing, places, "changes", "does not change")
+    does, where = _on_sets(changing, places, set_word(metric.pairs), "changes", "does not change")
     text = f"The detector with the best mean {label} {does} with the {metric.factor} {where}"
     if verdict == "undecided":
         text += (
@@ -263,7 +270,9 @@ def _claim_winners(metric: ScoredMetric) -> list[Claim]:
         )
     evidence = "; ".join(texts[:SHOWN]) or "the same detector under every level"
     here = where.removeprefix("on ")
-    leaves_open = f"whether the best detector changes with the {metric.factor} (here on {here})"
+    single = f"whether the best detector on a single {set_word(metric.pairs)} changes"
+    leaves_open = f"{single if len(places) > 1 else 'whether the best detector changes'} with the "
+    leaves_open += f"{metric.factor} (here on {here})"
     return [Claim(f"{text}.", verdict, evidence, leaves_open=leaves_open)]
 
 
@@ -323,7 +332,7 @@ def _claim_metrics(metrics: Sequence[ScoredMetric]) -> list[Claim]:
     elif set(verdicts) == {"holds"}:
         verdict = "holds"
     every = "Both" if len(named) == 2 else f"All {len(named)}"
-    does, where = _on_sets(same, list(by_place), "agree", "disagree")
+    does, where = _on_sets(same, list(by_place), set_word(metric.pairs), "agree", "disagree")
     text = f"{every} metrics {does} which detector varies least over {metric.factor} {where}"
     if verdict == "undecided":
         text += ", with leads that are not significant"

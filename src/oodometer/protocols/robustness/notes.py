@@ -118,8 +118,8 @@ def facts(metric: ScoredMetric) -> tuple[tuple[str, str], ...]:
         ("runs per level", "–".join(map(str, dict.fromkeys((per_level[0], per_level[-1]))))),
         ("detectors", str(len(metric.detectors))),
         *((("outlier sets", str(len(outliers))),) if outliers else ()),
-        ("moments in", unit(metric)),
-        ("epsilon", metric.epsilon),
+        ("means and variances in", unit(metric)),
+        *((("epsilon", "as published"),) if metric.epsilon == "published" else ()),
     ]
     named = ", ".join(id_sets) if len(id_sets) <= SHOWN else str(len(id_sets))
     return ((("in-distribution data", named),) if id_sets else ()) + tuple(lines)

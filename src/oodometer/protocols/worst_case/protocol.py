@@ -17,6 +17,7 @@ from oodometer.protocols.common.sources import left_out_claims
 from oodometer.protocols.common.words import (
     SIGNIFICANT,
     count,
+    known_data,
     listing,
     missing_lines,
     number,
@@ -74,7 +75,7 @@ def worst_case(table: ScoreTable, rng: np.random.Generator) -> Finding:
         caveats=tuple(caveats),
         missing=missing_lines(table.missing, len(table.runs)),
         facts=(
-            ("in-distribution data", table.id),
+            *known_data(table),
             ("searches", str(sum(len(part.found) for part in searched))),
             ("training runs", str(runs)),
         ),
@@ -94,16 +95,20 @@ def _left_out(table: ScoreTable, searched: Sequence[Searched]) -> Iterator[str]:
             if (info.role, info.of, info.by) == ("search", part.outliers, part.variation)
         }
         if lacking := sorted(against - set(part.found)):
-            yield f"Not compared under {part.name}, because scores are missing: {listing(lacking)}."
+            named = listing(lacking)
+            yield f"Not compared in the {part.name}, because scores are missing: {named}."
 
 
 def _answer(searched: Sequence[Searched]) -> str:
     """Say what the searches cost the weakest detector, and which one keeps the most."""
     losses = {(part, name): part.losses[name].value for part in searched for name in part.found}
+    # What was no better than chance before has little to lose.
+    worth = {place: own for place, own in losses.items() if place[0].clean(place[1]).low > _CHANCE}
+    losses = worth or losses
     part, most = max(losses, key=lambda place: losses[place])
     loss = (
         f"{most} falls from an AUROC of {number(part.clean(most).value)} to "
-        f"{number(part.worst(most).value)} under {part.name}."
+        f"{number(part.worst(most).value)} in the {part.name}."
     )
     common = [name for name in part.detectors if all(name in other.found for other in searched)]
     if len(common) < 2:
@@ -125,12 +130,12 @@ def _keeps_most(searched: Sequence[Searched], names: Sequence[str]) -> str:
     part = lowest[best]
     if part.worst(best).low <= _CHANCE:
         return (
-            f"No detector is significantly better than chance in all {len(searched)} searches; "
-            f"{best} keeps the most, {number(part.worst(best).value)} under {part.name}."
+            f"No detector stays significantly better than chance in all {len(searched)} searches; "
+            f"{best} keeps the most, {number(part.worst(best).value)} in the {part.name}."
         )
     return (
         f"{best} keeps the most in its worst of {len(searched)} searches: "
-        f"{number(part.worst(best).value)} under {part.name}."
+        f"{number(part.worst(best).value)} in the {part.name}."
     )
 
 
@@ -150,8 +155,8 @@ def _claims(part: Searched) -> list[Claim]:
     if below:
         claims.append(
             Claim(
-                f"{listing(below)} rank{'s' if len(below) == 1 else ''} what was found among "
-                f"{part.name} as less out-of-distribution than known data.",
+                f"{listing(below)} rank{'s' if len(below) == 1 else ''} what the {part.name} "
+                "found as less out-of-distribution than known data.",
                 "holds",
                 "; ".join(f"{name}: AUROC {number(part.worst(name).value)}" for name in below),
             )
@@ -176,7 +181,7 @@ def _leader_claims(part: Searched) -> list[Claim]:
     leads = "" if clean == worst else f", which leads on clean {part.outliers}"
     text = (
         f"On these {len(part.runs)} models with other test samples, {worst} is significantly ahead "
-        f"under {part.name} of {behind}{leads}."
+        f"in the {part.name} of {behind}{leads}."
     )
     evidence = f"{worst} − {behind}: {points_and_p(here)}"
     return [claim, Claim(text, "holds" if clean == worst else "flips", evidence)]
@@ -192,14 +197,14 @@ def _leader_claim(part: Searched, clean: str, worst: str, behind: str) -> Claim:
     decided = lead.p_value < SIGNIFICANT
     value = number(part.worst(worst).value)
     if clean == worst:
-        text = f"{clean} leads on clean {part.outliers} and under {part.name} ({value})"
+        text = f"{clean} leads on clean {part.outliers} and in the {part.name} ({value})"
         return Claim(
             f"{text}." if decided else f"{text}, but is not separable from {behind} there.",
             "holds" if decided else "undecided",
             evidence,
         )
     text = (
-        f"{clean} leads on clean {part.outliers}, but under {part.name} "
+        f"{clean} leads on clean {part.outliers}, but in the {part.name} "
         f"{worst} has the highest AUROC ({value})"
     )
     return Claim(
@@ -224,7 +229,7 @@ def _loss_claim(part: Searched) -> Claim:
     )
     if not lost:
         return Claim(
-            f"The search among {part.name} lowers the AUROC of no detector significantly.",
+            f"The {part.name} lowers the AUROC of no detector significantly.",
             "undecided",
             evidence,
         )
@@ -237,9 +242,7 @@ def _loss_claim(part: Searched) -> Claim:
         else f"{len(lost)} of {count(len(part.detectors), 'detector')}"
     )
     spared = f", but not that of {listing(kept)}" if kept and len(kept) < 4 else ""
-    return Claim(
-        f"The search among {part.name} lowers the AUROC of {who}{spared}.", "holds", evidence
-    )
+    return Claim(f"The {part.name} lowers the AUROC of {who}{spared}.", "holds", evidence)
 
 
 def _loss(part: Searched, name: str) -> str:

@@ -63,8 +63,8 @@ class Searched:
 
     @property
     def name(self) -> str:
-        """What was searched, for titles."""
-        return f"{self.variation} of {self.outliers}"
+        """What was searched, for titles and behind "the"."""
+        return f"{self.variation} search on {self.outliers}"
 
     @cached_property
     def detectors(self) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def _claim(survival: Survival) -> Claim:
         if part.fewer and len(survival.names) < SHOWN
         else (f"of {len(survival.names)} retrained detectors" if part.fewer else "of detectors")
     )
-    what = f"The order {which} under {part.name}"
+    what = f"The order {which} in the {part.name}"
     if survival.flips:
         named = _named(survival.flips)
         text = f"{what} does not survive retraining: each is better in some run: {named}."

@@ -1,0 +1,151 @@
+"""Pages as readers see them: two sentences of one page do not disagree, and say what they mean."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.analysis import analyze
+
+P_VALUE = re.compile(r"adjusted p ([=<]) ([\d.e-]+)")
+
+
+def table(rng, *, detectors="abcdef", sets=("near", "far"), gap=0.02, noise=0.004, **factors):
+    """A long table: detectors in the order of their names; `factors` give levels by name."""
+    names = list(factors)
+    levels = pd.MultiIndex.from_product([list(detectors), sets, *factors.values()])
+    frame = pd.DataFrame(levels.to_list(), columns=["detector", "ood", *names])
+    place = frame["detector"].map(list(detectors).index)
+    return frame.assign(auroc=0.9 - gap * place + rng.normal(0, noise, len(frame)))
+
+
+def by_protocol(frame, **options):
+    return {finding.protocol: finding for finding in analyze(frame, **options)}
+
+
+# ---- label noise ---------------------------------------------------------------------------------
+
+
+def noisy(rng, cost, rates=(0, 0.1, 0.4), **options):
+    """Each detector loses `cost(its name, rate)`."""
+    frame = table(rng, noise_rate=rates, seed=range(4), **options)
+    lost = [cost(d, float(r)) for d, r in zip(frame["detector"], frame["noise_rate"], strict=True)]
+    return frame.assign(auroc=frame["auroc"] - lost)
+
+
+def test_what_noise_significantly_costs_is_told_with_the_detectors_that_lose():
+    """The detector that loses most may vary too much: its p-value proves nothing of others."""
+    rng = np.random.default_rng(1)
+    frame = noisy(rng, lambda name, rate: 0.1 * rate * (name == "c"))
+    wild = (frame["detector"] == "e") & (frame["noise_rate"] > 0)
+    frame.loc[wild, "auroc"] -= np.where(frame.loc[wild, "seed"] % 2, 0.2, 0.0)
+    told = [c for c in by_protocol(frame)["label_noise"].claims if "significantly lower" in c.text]
+    (claim,) = [c for c in told if c.verdict == "holds"]
+    assert "labels at noise_rate 0.4," in claim.text and "for 1 of 6 detectors (c);" in claim.text
+    assert "here e loses most" in claim.text and claim.text.endswith("points, not significantly.")
+    assert claim.evidence.startswith("c: +")
+    assert all(float(found[2]) < 0.05 for found in P_VALUE.finditer(claim.evidence))
+
+
+def test_a_best_detector_that_depends_on_the_labels_is_told_with_both_leads():
+    frame = noisy(np.random.default_rng(0), lambda name, rate: 0.3 * rate * (name == "a"))
+    found = by_protocol(frame)
+    (claim,) = [c for c in found["label_noise"].claims if c.verdict == "flips"]
+    told = "By median AUROC, which detector is best depends on the noise_rate: a with 0; b with "
+    assert claim.text.startswith(told) and told in found["label_noise"].answer
+    assert "for a against b" in claim.evidence and "for b against a" in claim.evidence
+    assert all(float(found[2]) < 0.05 for found in P_VALUE.finditer(claim.evidence))
+
+
+def test_rates_are_no_kinds_and_one_set_has_no_median():
+    cost = lambda name, rate: 0.2 * rate  # noqa: E731
+    several = by_protocol(noisy(np.random.default_rng(0), cost))["label_noise"]
+    assert "on average over 2 noise rates" in several.answer
+    kinds = next(t for t in several.tables if t.name == "kinds")
+    assert [row[2] for row in kinds.rows] == ["0.0%", "10.0%", "40.0%"]
+    one = by_protocol(noisy(np.random.default_rng(0), cost, sets=("far",)))["label_noise"]
+    words = [one.answer, *one.caveats]
+    words += [c.text + c.evidence + c.leaves_open for c in one.claims]
+    words += [t.title + t.note for t in one.tables] + [s.title + s.description for s in one.series]
+    # A box has a median of its values, and that is all.
+    assert not [w for w in words if re.search("median", w, re.I) and "quartiles" not in w]
+    assert not [w for w in words if "1 outlier sets" in w]
+
+
+# ---- one page, one set of words ------------------------------------------------------------------
+
+
+def words_of(finding):
+    """All sentences of a finding."""
+    claims = [text for c in finding.claims for text in (c.text, c.evidence)]
+    shown = [text for t in finding.tables for text in (t.title, t.note)]
+    drawn = [text for s in finding.series for text in (s.title, s.description)]
+    return [finding.answer, *claims, *finding.caveats, *shown, *drawn]
+
+
+def test_outlier_sets_of_two_data_sets_are_not_counted_twice():
+    """The reading says two outlier sets: no sentence may speak of four."""
+    frame = table(np.random.default_rng(0), id=["cifar10", "cifar100"], seed=range(4))
+    findings = analyze(frame)
+    assert dict(findings[0].reading)["outlier sets"].startswith("2 (")
+    told = [text for finding in findings for text in words_of(finding)]
+    assert not [text for text in told if re.search(r"\b4 outlier sets", text)]
+    assert [text for text in told if "4 ID/OOD pairs" in text]
+
+
+def test_all_findings_leave_out_the_same_detector_and_keep_the_same_sets():
+    frame = table(np.random.default_rng(0), sets=("a1", "a2", "a3", "a4"), seed=range(4))
+    best_but_rare = (frame["detector"] == "a") & frame["ood"].isin(["a1", "a2"])
+    found = by_protocol(frame[~best_but_rare])
+    ranked = [row[0] for row in found["ranking"].tables[0].rows]
+    moved = {
+        row[0] for t in found["instability"].tables if t.name[:6] == "spread" for row in t.rows
+    }
+    assert "a" not in ranked and moved == set(ranked)
+    assert sum(t.name.startswith("spread-seed") for t in found["instability"].tables) == 4
+
+
+def test_if_everybody_can_be_the_best_nobody_is_recommended():
+    rng = np.random.default_rng(3)
+    for detectors in ("abc", "abcd", "abcdef"):
+        answer = analyze(table(rng, detectors=detectors, gap=0.0, seed=range(3)))[0].answer
+        assert answer.startswith("No detector stands out: ") and "Use " not in answer
+    two = analyze(table(rng, detectors="ab", gap=0.0, noise=0.05, seed=range(3)))[0].answer
+    assert re.match("(a and b|b and a) are not separable with 3 runs: [ab] has the better", two)
+
+
+def test_equal_values_have_no_best():
+    frame = table(np.random.default_rng(0), gap=0.0, noise=0.0, seed=range(3))
+    ranking, robustness, instability = analyze(frame)
+    assert ranking.answer == "All 6 detectors have the same mean: there is nothing to choose by."
+    assert robustness.answer == "All detectors vary equally over seed."
+    assert instability.answer == "Another seed moves no detector here."
+
+
+def test_what_counts_as_a_run_and_as_a_data_set_is_not_mixed_up():
+    """Values of one set are means over its runs; a gap without runs is a set, not a cell."""
+    rng = np.random.default_rng(0)
+    frame = table(rng, sets=("",), id=[f"set{n}" for n in range(6)], seed=range(3))
+    (ranking, *_) = analyze(frame.drop(columns="ood"))
+    note = next(t.note for t in ranking.tables if t.name == "sets")
+    assert "Over 3 runs on each data set;" in note
+    retrained = [c.text for c in ranking.claims if c.text.startswith("After retraining")]
+    (about,) = [c for c in ranking.caveats if c.startswith("Each data set is one case")]
+    assert retrained and about.endswith("not about retraining, unless a claim says so.")
+    single = frame[frame["seed"] == 0].drop(columns=["ood", "seed"])
+    holed = single[~((single["detector"] == "b") & (single["id"] == "set1"))]
+    (gaps,) = [c for c in analyze(holed)[0].caveats if "some compared detector lacks" in c]
+    assert gaps == "1 data set that some compared detector lacks was left out for all."
+
+
+@pytest.mark.parametrize("other", ["fpr95", "aupr_out"])
+def test_a_single_value_of_each_detector_is_not_said_to_be_tested(other):
+    frame = pd.DataFrame({"method": list("abcd"), "auroc": [0.9, 0.8, 0.7, 0.6]})
+    sign = -1 if other == "fpr95" else 1
+    ranking, agreement = analyze(frame.assign(**{other: 0.5 + sign * (frame["auroc"] - 0.7)}))
+    assert ranking.tables[0].title == "AUROC of each detector"
+    told = [text for text in words_of(agreement) if "a single value of each detector" in text]
+    assert len(told) == 2 and not [t for t in words_of(agreement)[:-3] if "like these" in t]
