@@ -189,7 +189,10 @@ def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
 
 
 def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
-    """Return the titles of both parts; known detectors or models are called so, and data, too."""
+    """Return the titles of both parts; known detectors or models are called so, and data, too.
+
+    Networks beside lines of something else may be compared, or be where that was compared.
+    """
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
     known = [_are(names, _is_compared) and not _are(names, is_data) for names in sides]
     data = [_are(names, is_data) for names in sides]
@@ -197,9 +200,16 @@ def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tupl
         known = [data == [False, True], data == [True, False]]
     if known[0] == known[1]:
         return _TITLES
-    sets = sides[0 if known[1] else 1]
+    compared, sets = (sides if known[0] else sides[::-1])
     title = _title_of_sets(sets, frame, labels) if any(data) else _TITLES[0 if known[1] else 1]
-    return ("method", title) if known[0] else (title, "method")
+    networks = _are(compared, is_model) and not _are(compared, is_detector)
+    name = "network" if networks and any(_varies(frame, c) for c in labels) else "method"
+    return (name, title) if known[0] else (title, name)
+
+
+def _varies(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column names something else for each line, or for several."""
+    return len(frame[column].unique()) > 1
 
 
 def _title_of_sets(sets: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> str:

@@ -48,6 +48,9 @@ _ONLY_OOD = frozenset(
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
 _METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
+# Titles of models that name variants of others, their makers, or anything, as well.
+_UNSURE = frozenset({"variant", "ablation", "name", "strategy", "technique", "kernel", "featureset",
+                     "framework", "frameworkname", "system"})  # fmt: skip
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -198,11 +201,47 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
         raise which_column(frame, known, roles)
     found = next(iter(known), None)
+    if found is not None:
+        _require_no_rivals(frame, found, free, roles)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
             return None
         roles.factors.remove(found)
     return found
+
+
+def _require_no_rivals(
+    frame: pd.DataFrame, named: str, free: Sequence[str], roles: Roles
+) -> None:
+    """Ask what is compared, where another column may name it that was crossed with the models.
+
+    Beside models, such is a column that is called so, too: model and classifier. Networks are
+    often a condition: there it is any column of names before theirs that is no known factor.
+    """
+    models = {title for title in MODEL_TITLES if title not in _UNSURE}
+    is_network = plain(named) in ARCHITECTURE_TITLES
+    if not is_network and plain(named) not in models:
+        return
+    other = {*TITLES, *LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES, *WEAK_SET_TITLES}
+    before = {*frame.columns[: list(frame.columns).index(named)]} if is_network else set()
+    rivals = [
+        c
+        for c in free
+        if c != named
+        and (plain(c) in models or (c in before and plain(c) not in other))
+        and not mentions_setting(c)
+        and not c.endswith(SECTION)
+        and not _is_about_data(frame, c)
+        and _are_crossed(frame, named, c)
+    ]
+    if rivals:
+        raise which_column(frame, [c for c in free if c in (named, *rivals)], roles)
+
+
+def _are_crossed(frame: pd.DataFrame, first: str, second: str) -> bool:
+    """Whether names of either column come with several of the other."""
+    pairs = frame[[first, second]].drop_duplicates()
+    return not (pairs[first].is_unique or pairs[second].is_unique)
 
 
 def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:

@@ -64,8 +64,11 @@ _GENERAL = (
      Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
     (r"hits?(?:_at)?_?1", Measure("Hits@1")),
-    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?", Measure("accuracy")),
-    (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)",
+    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
+     r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
+     Measure("accuracy")),
+    (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
+     r"|f1(?:值|分数|スコア|점수|스코어)",
      Measure("F1")),
     (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
     (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
@@ -88,8 +91,10 @@ _GENERAL = (
     (r"psnr", Measure("PSNR", is_share=False)),
     (r"(?:si_?)?sdri?", Measure("SDR", is_share=False)),
     (r"ssim", Measure("SSIM", is_share=False)),
-    (r"precision(?:_?(?:at_)?\d+)?|ppv", Measure("precision")),
-    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate", Measure("recall")),
+    (r"precision(?:_?(?:at_)?\d+)?|ppv|\w*(?:精确率|精準率|查准率|適合率|정밀도)|précision|präzision"
+     r"|precisión|precisão", Measure("precision")),
+    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate|\w*(?:召回率|查全率|再現率|재현율)|rappel",
+     Measure("recall")),
     (r"specificity", Measure("specificity")),
     (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
      r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),

@@ -36,10 +36,12 @@ MODEL_TITLES = (
     "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
     "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset",
-    "modelo", "modèle", "modell", "模型", "モデル", "모델",
+    "modelo", "modèle", "modell", "模型", "モデル", "모델", "分类器", "分類器", "분류기",
+    "classificador", "klassifikator", "classifieur", "算法", "アルゴリズム", "알고리즘",
 )  # fmt: skip
 ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
+    "网络", "主干网络", "骨干网络", "架构", "配置", "구성",
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
