@@ -14,7 +14,7 @@ from oodometer.factors import Factor, by_title, plain, within_runs
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
-from oodometer.tables.found import Found
+from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
@@ -29,7 +29,7 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.refusals import require_results
+from oodometer.tables.guessing.refusals import NothingComparedError, require_results
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
@@ -88,6 +88,14 @@ def read_results(
         raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
     notes: list[str] = []
     table, stem = _table(given, notes)
+    try:
+        return _read(table, stem, columns, runs, notes)
+    except NothingComparedError as problem:
+        raise UserError(f"{problem}{beside(table.found)}") from None
+
+
+def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
+    """Read one table: first what its columns are, then its lines."""
     frame, titles = tidied(table.frame)
     frame = with_id_sets(unfolded(frame, notes, table.about), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
@@ -106,8 +114,8 @@ def read_results(
     require_agreeing_arrows(roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
-    if source == _TEXT and not chosen:
-        require_metric_of_text(default, roles, table.about)
+    if source == _TEXT and not roles.main and ALL not in chosen:
+        require_metric_of_text(frame, default, roles, table.about)
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"

@@ -143,6 +143,10 @@ _REMARKS = re.compile(
 )
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
+_PER_UNIT = re.compile(  # AUROC/MB is no AUROC
+    r"(?i)\s*(?:/|\bper\b)\s*(?:[kmgt]i?b|[mg]?flops?|m?params?|parameters?|watts?|joules?|dollars?|\$"
+    r"|gpu[ -]?hours?|seconds?|sec|ms)\b\.?"
+)
 # Words of prose that name a metric, and more often something else.
 _OTHER_SENSE = re.compile(
     r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
@@ -175,6 +179,8 @@ def metric_named(title: str) -> str | None:
     if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
     text = _joined(title)
+    if _PER_UNIT.search(title):
+        return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
     for known in _KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name

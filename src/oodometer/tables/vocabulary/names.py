@@ -53,7 +53,9 @@ DATA_WORDS = frozenset(
     {"sample", "samples", "data", "dataset", "class", "classes", "image", "images", "subject",
      "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
-     "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks"}
+     "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks",
+     "day", "weekday", "month", "season", "hour", "gender", "sex", "age", "ethnicity", "race",
+     "subgroup", "subpopulation", "region"}
 )  # fmt: skip
 # Words of titles that say nothing about a model.
 INCIDENTAL = frozenset(
@@ -174,7 +176,6 @@ AVERAGES = frozenset(
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
-_GROUPS = frozenset({"near", "far", "nearood", "farood"})  # of outlier sets
 _MU = re.compile(r"\$?(?:\\mu|μ)(?![A-Za-z])")  # as papers write a mean; not μJ
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
@@ -234,15 +235,6 @@ def is_average(title: str) -> bool:
         return True
     signs = title.strip() in ("Ø", "∅") or _MU.match(title)
     return bool(_AVERAGE.fullmatch(plain(title)) or signs)
-
-
-def is_group(title: str) -> bool:
-    """Whether a title names outliers of some distance, which are a mean only beside their sets.
-
-    >>> is_group("Near-OOD"), is_group("Average")
-    (True, False)
-    """
-    return plain(title) in _GROUPS
 
 
 def names_costs(title: str) -> bool:
