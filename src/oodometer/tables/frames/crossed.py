@@ -33,7 +33,9 @@ _TITLES = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
 _SIGNS = (" ", "_", "/", "|")  # between two names of a title
-_NUMBERED = re.compile(r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+")  # seed 42, which is known as it is
+_NUMBERED = re.compile(
+    r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+"
+)  # seed 42, which is known as it is
 _OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _Pairs = list[tuple[str, str]]
