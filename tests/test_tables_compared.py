@@ -152,7 +152,7 @@ def test_a_percent_sign_may_stand_before_the_number(tmp_path):
 
 def test_a_text_that_names_one_metric_is_doubted_where_signs_differ(tmp_path):
     head = ["Method", "Synthetic", "Gaussians", "CIFAR-100", "Omniglot"]
-    rows = [["A", -1.47, -1.32, 0.92, 0.81], ["B", -2.0, -1.95, 0.56, 0.61]]
+    rows = [["A", -1.47, -1.32, 0.92, 0.81], ["B", -2.04, -1.95, 0.56, 0.61]]
     text = page(head, *rows, above="Likelihood per sample, and the adjusted Rand index (ARI).")
     asked(tmp_path, text, "ignore=Synthetic, ignore=Gaussians", "higher=*")
 
