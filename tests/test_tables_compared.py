@@ -3,6 +3,8 @@
 import pytest
 from page_reading import asked, read
 
+from oodometer.errors import UserError
+
 
 def page(head, *rows, above=""):
     lines = [head, ["---"] * len(head), *rows]
@@ -189,3 +191,42 @@ def test_names_in_the_middle_of_their_groups(tmp_path):
     frame = found.results[0].frame
     lowest = frame.groupby("id", sort=False)["value"].min().to_dict()
     assert lowest == pytest.approx({"CIFAR-10": 0.941, "CIFAR-100": 0.751})
+
+
+def test_two_numbers_in_a_cell_may_be_named_by_an_option(tmp_path):
+    head = ["Method", "Loss", "ETTh1", "ETTh2", "Avg."]
+    rows = [["A", "L1", ".344/.368", ".257/.312", ".300/.340"],
+            ["B", "L2", ".353/.378", ".256/.310", ".305/.344"]]  # fmt: skip
+    text = page(head, *rows)
+    assert "hold two numbers" in asked(tmp_path, text, "FPR95/AUROC=*")
+    found = read(tmp_path, text, columns="MSE/MAE=*")
+    main, other = found.results
+    assert (main.metric, other.metric) == ("MSE", "MAE") and not main.higher_is_better
+    assert main.frame["value"].tolist() == [0.344, 0.353, 0.257, 0.256]
+    with pytest.raises(UserError, match="'Foo' is not a known metric"):
+        read(tmp_path, text, columns="MSE/Foo=*")
+    with pytest.raises(UserError, match="no column holds cells of two numbers"):
+        read(tmp_path, page(["Method", "MSE"], ["A", 0.3], ["B", 0.4]), columns="MSE/MAE=*")
+
+
+def test_detection_at_a_low_rate_of_false_alarms_is_not_their_rate(tmp_path):
+    found = read(tmp_path, page(["Detector", "AUROC", "TPR@1%FPR"], ["A", 0.995, 0.944],
+                                ["B", 0.960, 0.811]))  # fmt: skip
+    assert [result.metric for result in found.results] == ["auroc"]
+
+
+def test_a_metric_that_no_method_changes_does_not_decide(tmp_path):
+    rows = [["net", "plain", 0.187, 0.731], ["net", "scaled", 0.089, 0.731],
+            ["tree", "plain", 0.143, 0.814], ["tree", "scaled", 0.029, 0.814]]  # fmt: skip
+    found = read(tmp_path, page(["Model", "Method", "ECE", "Accuracy"], *rows))
+    assert found.results[0].metric == "calibration error"
+    assert any("accuracy does not differ" in note for note in found.notes)
+
+
+def test_a_drop_beside_each_model_is_not_compared(tmp_path):
+    head = ["corruption", "views", "PRM", "drop", "NDA", "drop"]
+    rows = [[c, n, 0.976 - n / 90, -0.0048, 0.9808 - n / 80, 0.002] for c in ("fog", "snow")
+            for n in (1, 2)]  # fmt: skip
+    text = page(head, *rows, above="Accuracy")
+    asked(tmp_path, text, "detector=*")
+    assert levels(read(tmp_path, text, columns="detector=*"), "detector") == ["PRM", "NDA"]

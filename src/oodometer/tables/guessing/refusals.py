@@ -81,10 +81,10 @@ def _may_be_set(texts: pd.Series[str], column: str) -> bool:
     return (is_setting(column) or whole) and plain(column) not in _COUNTS
 
 
-def _why_two(cell: str) -> str:
+def _why_two(cell: str, roles: Roles) -> str:
     return (
-        f"Cells such as '{cell}' hold two numbers: say in the titles what they are, such as 'SVHN "
-        "(FPR95/AUROC)'."
+        f"Cells such as '{cell}' hold two numbers: say what they are, in the titles, such as 'SVHN "
+        f"(FPR95/AUROC)', or for all of them, such as {roles.option(**{'FPR95/AUROC': ALL})}."
     )
 
 
@@ -108,7 +108,7 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
         )
     pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
     if len(pairs) > len(frame):
-        return _why_two(pairs[0])
+        return _why_two(pairs[0], roles)
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
         if wrong:
@@ -117,7 +117,7 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
                 f"such as '{wrong[0]}'."
             )
     if pairs:
-        return _why_two(pairs[0])
+        return _why_two(pairs[0], roles)
     other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
     if other:
         return (

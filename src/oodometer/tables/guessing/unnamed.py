@@ -102,6 +102,7 @@ def require_metric_of_text(
     columns = [c for c, (m, _) in roles.measured.items() if m == metric]
     _require_one_sign(frame, metric, columns, roles)
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    named |= bool(roles.chosen)  # the user has looked at the columns
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
         return
     shown = ", ".join(map(repr, columns))

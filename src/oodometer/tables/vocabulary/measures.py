@@ -34,6 +34,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 _NOT_READ = Measure("")  # known, but neither of detection nor comparable
 _DETECTION = (
     (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", _NOT_READ),  # other points of the curve
+    (r"(?:tpr|tar|recall)_?(?:at_?)?(?:\d+_)?\d+_?f[pa]r", _NOT_READ),
     (r"^(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", _NOT_READ),
     (r"failure_?(?:detection_?)?auroc|auroc_?failure", Measure("failure_auroc")),
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", Measure("incorrect_auroc")),
