@@ -210,7 +210,7 @@ def test_numbers_beyond_their_range_by_rounding_only(tmp_path):
     ("text", "words"),
     [
         ("method,ood,1-AUROC\nMSP,a,9\nKNN,a,8\n", "'1-AUROC' holds another kind of metric"),
-        ("Method,SVHN\nMSP,91.2 / 40\nKNN,92 / 30\n", "hold two numbers: say in the titles"),
+        ("Method,SVHN\nMSP,91.2 / 40\nKNN,92 / 30\n", "hold two numbers: say what they are"),
         ("<html><table></table></html>", "is a web page"),
         (b"\x80\x04\x95\x01\x02\x03,a\n", "not a text table"),
         ("method,ood,auroc\nMSP,a,.9\nKNN,a,1.02\nViM,a,.7\n", "holds 0.7 and 1.02: neither"),

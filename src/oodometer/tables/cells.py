@@ -47,7 +47,7 @@ _NUMBER = r"[+\-−]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+\-−]?\d+)?"
 _PLUS_MINUS = r"(?:±|\+/-|\+-|\\pm|_\s*\\pm|&plusmn;|\^\s*\\pm)"
 _SCRIPT = re.compile(r"(?<=\d)\$?[_^]\{?\s*(\d*\.\d+)\s*\}?\$?$")  # 91.2$_{0.3}$
 _CELL = re.compile(
-    rf"^(?P<value>{_NUMBER})\s*(?P<sign>%|percent\b|pct\b)?"
+    rf"^(?P<first>%\s?)?(?P<value>{_NUMBER})\s*(?P<sign>%|percent\b|pct\b)?"
     rf"(?:\s*(?:_?\s*(?:{_PLUS_MINUS}|std\.?|sd)\s*(?P<spread>{_NUMBER})|"
     rf"\(\s*(?:{_PLUS_MINUS}|(?:std|sd|σ)\b\.?\s*[:=]?)?\s*(?P<bracket>{_NUMBER})\s*%?\s*\)))?"
     rf"\s*(?P<end>%|percent\b|pct\b)?$",
@@ -101,6 +101,8 @@ def read_cell(text: str) -> Cell | None:
 
     >>> read_cell("91,2 %")
     Cell(value=91.2, spread=None, percent=True, remark='')
+    >>> read_cell("%91,2").percent  # as in Turkish
+    True
     >>> read_cell(r"$\mathbf{91.2}_{\pm 0.3}$")
     Cell(value=91.2, spread=0.3, percent=False, remark='')
     >>> read_cell("91.2 (+1.3)")
@@ -141,7 +143,7 @@ def _read(text: str) -> Cell | None:
     return Cell(
         _number(found["value"]),
         None if spread is None else abs(_number(spread)),
-        bool(found["sign"] or found["end"]),
+        bool(found["first"] or found["sign"] or found["end"]),
         remark[0].strip() if remark and remark.start() else "",
     )
 

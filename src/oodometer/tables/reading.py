@@ -14,7 +14,7 @@ from oodometer.factors import Factor, by_title, plain, within_runs
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
-from oodometer.tables.found import Found
+from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
@@ -29,8 +29,8 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.refusals import require_results
-from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, with_joined
+from oodometer.tables.guessing.refusals import NothingComparedError, require_results
+from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
 from oodometer.tables.lines.kinds import assumed_kinds
@@ -88,15 +88,24 @@ def read_results(
         raise UserError(f"runs must be at least 2, got {runs}: one run has no standard deviation.")
     notes: list[str] = []
     table, stem = _table(given, notes)
+    try:
+        return _read(table, stem, columns, runs, notes)
+    except NothingComparedError as problem:
+        raise UserError(f"{problem}{beside(table.found)}") from None
+
+
+def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
+    """Read one table: first what its columns are, then its lines."""
     frame, titles = tidied(table.frame)
-    frame = with_id_sets(unfolded(frame, notes, table.about), notes)
+    pairs, roles_said = parted_pairs(columns)
+    frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
         source = "names of the files"
-    frame = with_joined(columns, frame, titles)
-    chosen = parse_columns(columns, frame, titles)
+    frame = with_joined(roles_said, frame, titles)
+    chosen = parse_columns(roles_said, frame, titles)
     frame = on_test_data(_without_empty_rows(frame, notes), chosen, columns, notes)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
@@ -106,8 +115,8 @@ def read_results(
     require_agreeing_arrows(roles)
     frame = with_whole_names(frame, roles, notes)
     settle_metric(frame, roles, notes)
-    if source == _TEXT and not chosen:
-        require_metric_of_text(default, roles, table.about)
+    if source == _TEXT and not roles.main and ALL not in chosen:
+        require_metric_of_text(frame, default, roles, table.about)
     unnamed = roles.metric is None and not any(map(metric_named, roles.measured))
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
@@ -157,7 +166,10 @@ def _ordered(
         if metric in ordered[1:]:
             notes.append(f"{metric} decides, as {where} says; else {ordered[0]} would")
             return sorted(ordered, key=lambda other: other != metric)
-    ordered.sort(key=lambda metric: results[metric].frame["value"].nunique() < 2)  # tells nothing
+    same = [metric for metric in ordered if _is_same_for_all(results[metric])]
+    if same and same[0] == ordered[0] and len(same) < len(ordered):
+        notes.append(f"{same[0]} does not differ between detectors: another metric decides")
+    ordered.sort(key=same.__contains__)
     counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}
     first, most = ordered[0], max(counts.values())
     if counts[first] < most:
@@ -182,6 +194,18 @@ def _ordered(
             f"with {options}."
         )
     return ordered
+
+
+def _is_same_for_all(results: Results) -> bool:
+    """Whether a metric has one value wherever several detectors were measured: it tells nothing.
+
+    Such is the accuracy of a classifier before and after calibration.
+    """
+    frame = results.frame
+    cell = [c for c in ("id", "ood") if c in frame.columns] + [f.name for f in results.factors]
+    counts = frame.groupby(cell, dropna=False)[["detector", "value"]].nunique()
+    shared = counts[counts["detector"] > 1]
+    return frame["value"].nunique() < 2 or bool(len(shared) and (shared["value"] < 2).all())
 
 
 def _put_frequent_first(

@@ -35,6 +35,7 @@ _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
 _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
 _SHOWN = 5  # names of a JSON object that an error lists
+_DELIMITERS = (",", ";", "\t", "|")  # of files that are nothing but a table
 _LONGEST_LINE = 1 << 24  # characters, on average: no table has such
 
 
@@ -85,7 +86,8 @@ def _of_text(text: str, file: Path, wanted: str) -> Table:
         try:
             return _framed(read_grid(text, f"'{file}'"))
         except UserError:
-            tables = text_tables(text) if "\n\n" in text.strip() else []
+            copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
+            tables = text_tables(text) if copied else []
             tables = tables or stacked_tables(text)
             if not tables:
                 raise

@@ -13,12 +13,14 @@ from oodometer.tables.vocabulary.measures import metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     DETECTOR_TITLES,
     ID_TITLES,
+    INSIDE,
     MODEL_TITLES,
     OOD_TITLES,
     SET_TITLES,
     is_average,
     is_detector,
     is_model,
+    is_qualifier,
     is_statistic,
     mentions_setting,
     names_costs,
@@ -31,6 +33,10 @@ _TITLES = ("header", "subheader")  # of the columns that the two lines become
 _FEWEST = 4  # columns of results
 _MOST = 200
 _SIGNS = (" ", "_", "/", "|")  # between two names of a title
+_NUMBERED = re.compile(
+    r"[^\W\d]{2,}(?:\s[^\W\d]+)*[\s#=\-]*\d+"
+)  # seed 42, which is known as it is
+_OUTSIDE = frozenset({"ood", "outofdomain", "outofdistribution"})
 _VALUE = "value"  # title of the numbers, where titles name no metric
 _Pairs = list[tuple[str, str]]
 
@@ -38,8 +44,9 @@ _Pairs = list[tuple[str, str]]
 def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Return a line per number where titles such as "Easy A, Easy B, Hard A, Hard B" are crossed.
 
-    Pairs of known data sets are ID sets with their outliers. Others are parted only where no
-    column names what is compared: then one of the two parts does.
+    Pairs of known data sets are ID sets with their outliers. Others are parted where no column
+    names what is compared, so that one of the two parts does, and where one part names data sets:
+    two data sets under three conditions are not six.
     """
     numeric = [c for c in map(str, frame.columns) if _may_measure(frame, c)]
     labels = [c for c in map(str, frame.columns) if c not in numeric]
@@ -52,10 +59,9 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     if sets is not None and not _names_sets(labels):
         names = _names_of_sets(sets)
         return _lines(frame, numeric, dict(zip(results, sets, strict=True)), names, notes)
-    if any(_names_compared(frame, c) for c in labels):
-        return frame
     parts = _crossed(whats)
-    if parts is None:
+    compared = any(_names_compared(frame, c) for c in labels)
+    if parts is None or (compared and (_names_sets(labels) or not _are_of_sets(parts))):
         return frame
     names = _names_of(parts, frame, labels)
     return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
@@ -108,6 +114,22 @@ def _metric_title(column: str) -> str:
     metric = metric_named(column)
     percent = " (%)" if "%" in column and "95%" not in column else ""
     return f"{metric}{percent}" if metric else _VALUE
+
+
+def _are_of_sets(parts: _Pairs) -> bool:
+    """Whether one part names known data sets, and the other something else: no run, no mean."""
+    sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
+    for sets, others in (sides, sides[::-1]):
+        apart = not any(_is_known_beside_sets(other) for other in others)
+        if all(map(is_data, sets)) and apart:
+            return True
+    return False
+
+
+def _is_known_beside_sets(name: str) -> bool:
+    """Whether a name beside a data set is read as it is: another set, a mean, a run or a form."""
+    form = is_qualifier(name) or is_statistic(name) or plain(name) in INSIDE | _OUTSIDE
+    return is_data(name) or is_average(name) or form or bool(_NUMBERED.fullmatch(name))
 
 
 def _pairs_of_sets(whats: Sequence[str]) -> _Pairs | None:
@@ -189,7 +211,10 @@ def _are(names: Sequence[str], test: Callable[[str], bool]) -> bool:
 
 
 def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tuple[str, str]:
-    """Return the titles of both parts; known detectors or models are called so, and data, too."""
+    """Return the titles of both parts; known detectors or models are called so, and data, too.
+
+    Networks beside lines of something else may be compared, or be where that was compared.
+    """
     sides = [[*dict.fromkeys(names)] for names in zip(*parts, strict=True)]
     known = [_are(names, _is_compared) and not _are(names, is_data) for names in sides]
     data = [_are(names, is_data) for names in sides]
@@ -197,9 +222,19 @@ def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tupl
         known = [data == [False, True], data == [True, False]]
     if known[0] == known[1]:
         return _TITLES
-    sets = sides[0 if known[1] else 1]
+    if any(_names_compared(frame, c) for c in labels):
+        sets = _title_of_sets(sides[data.index(True)], frame, labels)
+        return (sets, _TITLES[1]) if data[0] else (_TITLES[0], sets)
+    compared, sets = sides if known[0] else sides[::-1]
     title = _title_of_sets(sets, frame, labels) if any(data) else _TITLES[0 if known[1] else 1]
-    return ("method", title) if known[0] else (title, "method")
+    networks = _are(compared, is_model) and not _are(compared, is_detector)
+    name = "network" if networks and any(_varies(frame, c) for c in labels) else "method"
+    return (name, title) if known[0] else (title, name)
+
+
+def _varies(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column names something else for each line, or for several."""
+    return len(frame[column].unique()) > 1
 
 
 def _title_of_sets(sets: Sequence[str], frame: pd.DataFrame, labels: Sequence[str]) -> str:

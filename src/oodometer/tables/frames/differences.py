@@ -39,6 +39,15 @@ def is_difference(title: str) -> bool:
     return bool(_SIGN.search(title)) or (bool(words & _WORDS) and said)
 
 
+def words_of_difference(title: str) -> set[str]:
+    """Return the words of a title that are those for differences.
+
+    >>> words_of_difference("MSP drop"), words_of_difference("drop-path")
+    ({'drop'}, {'drop'})
+    """
+    return {plain(word) for word in re.split(r"[\W_]+", title)} & _WORDS
+
+
 def without_differences(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Leave out rows of gains over others, and those in which pandas describes the other rows."""
     return _without_gains(_without_description(frame, notes), notes)

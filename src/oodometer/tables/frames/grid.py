@@ -84,6 +84,7 @@ def grid_of(rows: Rows, where: str, about: str = "") -> Grid:
         raise UserError(f"{where} has a header and no lines below it.")
     titles = _numbered_labels(with_carried(titles), numeric)
     _require_different(titles, where)
+    _carry_around(titles, body, numeric, notes)
     _carry_down(titles, body, numeric, notes)
     return Grid(titles, [padded(row, len(titles)) for row in body], notes, about)
 
@@ -112,6 +113,34 @@ def _carry_down(
         rows[:] = filled
         names = ", ".join(titles[c] for c in sorted(gaps))
         notes.append(f"empty cells were filled from the row above, as for merged cells: {names}")
+
+
+def _carry_around(
+    titles: Sequence[str], rows: Rows, numeric: Collection[int], notes: list[str]
+) -> None:
+    """Fill a column of names from the middle of their groups, as papers write merged cells.
+
+    A group begins where a name of another column comes again; each must have one name.
+    """
+    labels = [c for c in range(len(titles)) if c not in numeric and all(len(r) > c for r in rows)]
+    for column in [c for c in labels if rows and not rows[0][c] and any(row[c] for row in rows)]:
+        others = [c for c in labels if c != column]
+        groups: list[list[int]] = []
+        seen: set[tuple[str, ...]] = set()
+        for number, row in enumerate(rows):
+            names = tuple(row[c] for c in others)
+            if not groups or names in seen:
+                groups.append([])
+                seen = set()
+            seen.add(names)
+            groups[-1].append(number)
+        named = [[rows[n][column] for n in group if rows[n][column]] for group in groups]
+        if len(groups) < 2 or any(len(names) != 1 for names in named):
+            continue
+        for group, (name,) in zip(groups, named, strict=True):
+            for number in group:
+                rows[number] = [*rows[number][:column], name, *rows[number][column + 1 :]]
+        notes.append(f"names were filled into the empty cells around them: {titles[column]}")
 
 
 def _empty_lines(rows: Rows, column: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
@@ -30,6 +30,8 @@ _CITED = re.compile(r"\s*\[\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\]$")  # MSP [16]
 _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
+_SHORT_SEED = re.compile(r"(|.*[^\W_][\s_/.\-]+)s(\d+)")  # CIFAR-10 s42
+_SEEDS_FROM = 10  # a number from which on it is hardly that of a split or a severity
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 
 
@@ -76,7 +78,27 @@ def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
         title: name if name and times[name] == 1 else bare[title] or title
         for title, name in short.items()
     }
+    new = _with_seeds(new)
     return new if len(set(new.values())) == len(new) else {title: title for title in new}
+
+
+def _with_seeds(titles: Mapping[str, str]) -> dict[str, str]:
+    """Write seeds in full where the same ones, such as s42, stand below all names.
+
+    From s1 on they may be splits or severities as well.
+
+    >>> _with_seeds({"a": "Method", "b": "A s0", "c": "A s1", "d": "B s0", "e": "B s1"})["e"]
+    'B seed 1'
+    """
+    found = {old: match for old, name in titles.items() if (match := _SHORT_SEED.fullmatch(name))}
+    numbers: dict[str, set[int]] = {}
+    for match in found.values():
+        numbers.setdefault(match[1], set()).add(int(match[2]))
+    seeds = set().union(*numbers.values())
+    alike = len(seeds) > 1 and all(own == seeds for own in numbers.values())
+    if not alike or (0 not in seeds and max(seeds) < _SEEDS_FROM):
+        return dict(titles)
+    return {**titles, **{old: f"{match[1]}seed {match[2]}" for old, match in found.items()}}
 
 
 def _without_remark(title: str) -> str:

@@ -6,8 +6,10 @@ import csv
 import re
 from typing import TYPE_CHECKING
 
+from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
+from oodometer.tables.guessing.roles import ALL
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -35,12 +37,15 @@ _PROSE = 8  # spaces: a sentence with "vs" in it
 _ARROW = r"^\s*(\S.*?)\s*(?:→|->|⇒|\bvs\b\.?)\s*(\S.*?)\s*$"
 
 
-def unfolded(frame: pd.DataFrame, notes: list[str], about: str = "") -> pd.DataFrame:
+def unfolded(
+    frame: pd.DataFrame, notes: list[str], about: str = "", pairs: str = ""
+) -> pd.DataFrame:
     """Return a table in which every cell holds one number or name, or a mean with its spread.
 
-    `about` is the text around the table, which may say what pairs of numbers are.
+    `about` is the text around the table, which may say what pairs of numbers are, unless the user
+    says it: `pairs`, such as FPR95/AUROC.
     """
-    frame = _with_metrics(_split_searches(frame, notes), about)
+    frame = _with_metrics(_split_searches(frame, notes), about, pairs)
     frame = _split_pairs(_with_spreads(frame, notes), notes)
     frame = _split_keys(_split_tuples(frame, notes), notes)
     return _join_statistics(_name_by_marks(_split_arrows(frame, notes), notes), notes)
@@ -65,14 +70,18 @@ def _split_searches(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _with_metrics(frame: pd.DataFrame, about: str) -> pd.DataFrame:
-    """Add to the titles of pairs of numbers what the text above calls them: AUROC / FPR95."""
-    said = next((m for m in _PAIR.finditer(about) if _are_metrics("/".join(m.groups()))), None)
-    if said is None or any(metric_named(title) is not None for title in map(str, frame.columns)):
+def _with_metrics(frame: pd.DataFrame, about: str, pairs: str) -> pd.DataFrame:
+    """Add to the titles of pairs of numbers what the text above, or the user, calls them."""
+    found = (m for m in _PAIR.finditer(about) if _are_metrics("/".join(m.groups())))
+    said = pairs or next((f"{match[1]}/{match[2]}" for match in found), "")
+    named = any(metric_named(title) is not None for title in map(str, frame.columns))
+    if not said or (named and not pairs):
         return frame
-    pairs = [c for c in frame.columns if numeric_share(frame[c], pairs=True) > 0.5]
-    pairs = [c for c in pairs if numeric_share(frame[c]) < 0.5]
-    return frame.rename(columns={c: f"{c} {said[1]}/{said[2]}" for c in pairs})
+    two = [c for c in frame.columns if numeric_share(frame[c], pairs=True) > 0.5]
+    two = [c for c in two if numeric_share(frame[c]) < 0.5]
+    if not two and pairs:
+        raise UserError(f"--columns {pairs}={ALL}: no column holds cells of two numbers.")
+    return frame.rename(columns={c: f"{c} {said}" for c in two})
 
 
 def _with_spreads(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

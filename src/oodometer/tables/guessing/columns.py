@@ -46,9 +46,12 @@ from oodometer.tables.vocabulary.names import (
     OTHER_STATISTICS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
+    SET_TITLES,
     SPREADS,
     SUMMARIES,
+    is_average,
     is_detector,
+    is_model,
     is_surely_detector,
     mentions_setting,
     names_costs,
@@ -130,10 +133,15 @@ def _part_corruptions(frame: pd.DataFrame, roles: Roles) -> None:
 
 
 def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) -> None:
-    """Ask what numbers of a known detector are beside one whose title names a metric."""
+    """Ask what numbers of a known detector or data set are beside one with a metric as title."""
     bare = [c for c in numeric if _are_decimals(frame[c])]
     titled = list(roles.measured)
-    if not titled or roles.detector or roles.chosen or not without_metric(titled[0]):
+    if not titled or roles.chosen or not without_metric(titled[0]):
+        return
+    if roles.detector is not None:
+        sets = [c for c in bare if not is_average(c)]
+        if mostly(sets, is_data):
+            raise _what_are_others(titled, sets, roles)
         return
     several = len(titled) > 1
     if several and not mostly(wide_names(roles), is_detector):
@@ -141,10 +149,16 @@ def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) ->
     known = is_detector if several else is_surely_detector
     if not any(known(words[-1]) for c in bare if (words := c.split())):
         return
+    raise _what_are_others(titled, bare, roles)
+
+
+def _what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
+    """Ask what numbers are beside those whose titles name a metric."""
     metric = roles.measured[titled[0]][0]
-    same = roles.option(**{metric: f", {metric}=".join([*titled, *bare])})
+    role = metric.replace(" ", "_")
+    same = roles.option(**{role: f", {role}=".join([*titled, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
-    raise UserError(
+    return UserError(
         f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
         f"too, use {same}; else {other}."
     )
@@ -174,10 +188,14 @@ def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
             roles.kinds.update((column, kind) for kind in KINDS if kind == role)
     times = Counter(metric for metric, _ in roles.measured.values())
     roles.measured = {
-        column: (metric, (without_metric(column) or column) if times[metric] > 1 else "")
+        column: (metric, _what_of(column) if times[metric] > 1 else "")
         for column, (metric, _) in roles.measured.items()
     }
     return roles
+
+
+def _what_of(column: str) -> str:
+    return (without_metric(column) if metric_named(column) is not None else column) or column
 
 
 def _metric_of_unnamed(role: str | None, default: str | None) -> str:
@@ -326,12 +344,21 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
+    if title in SET_TITLES and _name_models(texts.unique()):
+        named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
+        return None if roles.detector is not None or named_elsewhere else "detector"
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None
     return None if role == "ood" and not _is_first(title, titles) else role
+
+
+def _name_models(names: Sequence[str]) -> bool:
+    """Whether names are those of models and detectors, and none is that of a data set."""
+    models = mostly(list(names), lambda name: is_model(name) or is_detector(name))
+    return len(names) > 1 and models and not any(map(is_data, names))
 
 
 def _are_decimals(texts: pd.Series[str]) -> bool:

@@ -9,12 +9,25 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap
-from oodometer.tables.guessing.likeness import are_data, are_runs, mostly, share, wide_names
+from oodometer.tables.guessing.likeness import (
+    are_data,
+    are_runs,
+    is_about_data,
+    mostly,
+    share,
+    wide_names,
+)
 from oodometer.tables.guessing.questions import (
     models_or_data,
+    or_lower,
     unnamed_option,
     which_axis,
     which_column,
+)
+from oodometer.tables.guessing.rivals import (
+    require_no_detectors,
+    require_no_methods,
+    require_no_rivals,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
@@ -22,7 +35,6 @@ from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_s
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
-    DATA_WORDS,
     INCIDENTAL,
     MODEL_TITLES,
     OOD_TITLES,
@@ -47,7 +59,6 @@ _ONLY_OOD = frozenset(
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
-_METHODS = frozenset({"method", "methods", "detector", "detectors"})  # Calibration Method
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -79,7 +90,7 @@ def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | N
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)
     if not roles.measured or mostly(wide, is_detector) or mostly(wide, is_model):
-        _require_no_detectors(frame, free, roles)
+        require_no_detectors(frame, free, roles)
         return None
     return _unknown_detectors(frame, free, roles)
 
@@ -88,10 +99,10 @@ def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -
     """Return the column that can only name what is compared, where no name is known, or ask."""
     wide = wide_names(roles)
     named = _by_model_title(frame, free, roles)
-    _require_no_methods(frame, free, named, roles)
+    require_no_methods(frame, free, named, roles)
     if (are_data(wide) or roles.wide) and len(free) == 1 and share(frame[free[0]], is_data) < 0.5:
         return named or free[0]  # whatever its title, such as "ID / OOD data set"
-    about = [column for column in free if _is_about_data(frame, column)]
+    about = [column for column in free if is_about_data(frame, column)]
     free = _without_setting([column for column in free if column not in about], wide)
     if named is not None or not free:
         roles.are_titles = named is None and not about and _only_titles(wide, roles)
@@ -109,22 +120,6 @@ def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
     """Leave out the only column if it is a setting: its lines may all be of one model."""
     is_setting = len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS)
     return [] if is_setting and not wide else free
-
-
-def _require_no_methods(
-    frame: pd.DataFrame, free: Sequence[str], named: str | None, roles: Roles
-) -> None:
-    """Ask what is compared, where one column names models and another methods."""
-    methods = [c for c in free if c != named and plain(c.split()[-1]) in _METHODS]
-    if named is not None and methods:
-        raise which_column(frame, [named, *methods], roles)
-
-
-def _require_no_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
-    """Ask what is compared, where titles name models and a column some known detector."""
-    sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
-    if sure and roles.measured and not mostly(wide_names(roles), is_detector):
-        raise which_column(frame, sure, roles)
 
 
 def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
@@ -177,14 +172,14 @@ def _is_compared(name: str) -> bool:
 def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column of names beside columns that are numbered: runs of each."""
     named = _by_model_title(frame, free, roles)
-    free = [column for column in free if not _is_about_data(frame, column)]
+    free = [column for column in free if not is_about_data(frame, column)]
     if named is not None or not free or roles.ood or roles.id:
         return named or next(iter(free), None)
     unnamed = unnamed_option(roles)
     raise UserError(
         f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
-        f"{roles.option(detector=free[0], **unnamed)}; if it names the data sets of one model, "
-        "there is nothing to compare."
+        f"{roles.option(detector=free[0], **unnamed)}{or_lower(roles)}; if it names the data sets "
+        "of one model, there is nothing to compare."
     )
 
 
@@ -198,6 +193,8 @@ def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> s
     if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
         raise which_column(frame, known, roles)
     found = next(iter(known), None)
+    if found is not None:
+        require_no_rivals(frame, found, free, roles)
     if found in roles.factors:
         if all(text.isdigit() for text in frame[found].unique()):
             return None
@@ -257,7 +254,7 @@ def _sets_beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles)
     title = plain(column := free[0])
     if title in {*TITLES, *LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES} or mentions_setting(column):
         return
-    named = _is_about_data(frame, column) or title in WEAK_SET_TITLES or _is_untitled(column)
+    named = is_about_data(frame, column) or title in WEAK_SET_TITLES or _is_untitled(column)
     if not named and not any(map(is_data, frame[column].unique())):
         raise UserError(
             f"Does '{column}' name data sets ({roles.option(id=column)}) or conditions "
@@ -277,7 +274,7 @@ def _about_data(
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
     untitled = [column for column in free if _is_untitled(column)]
-    about = [column for column in free if is_wide and _is_about_data(frame, column)]
+    about = [column for column in free if is_wide and is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
 
 
@@ -364,11 +361,6 @@ def _is_untitled(column: str) -> bool:
 
 def _words(title: str) -> set[str]:
     return {plain(word) for word in re.split(r"[\W_]+", title)}
-
-
-def _is_about_data(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a column says of which data the numbers are, by its title or by known names."""
-    return not _words(column).isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5
 
 
 def are_detectors(roles: Roles) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from oodometer.factors import plain
 from oodometer.tables.cells import value_of
-from oodometer.tables.frames.differences import are_gains, is_difference
+from oodometer.tables.frames.differences import are_gains, is_difference, words_of_difference
 from oodometer.tables.lines.summaries import are_results
 from oodometer.tables.vocabulary.measures import metric_named, without_metric
 
@@ -30,6 +30,8 @@ def holds_differences(
     """
     if not asked and are_gains(frame[column].tolist()):
         return True
+    if words_of_difference(column) and _stands_beside(column, columns):
+        return True
     if not is_difference(column):
         return False
     metric = metric_named(column)
@@ -38,6 +40,13 @@ def holds_differences(
     if metric is None or len(named) < 2 or not _may_be_name(without_metric(column)):
         return True
     return not is_one_of(frame, column, named)
+
+
+def _stands_beside(column: str, columns: Sequence[str]) -> bool:
+    """Whether a title is that of another column with a word for differences: MSP, MSP drop."""
+    said = words_of_difference(column)
+    rest = [w for w in re.split(r"[\W_]+", column) if w and plain(w) not in said]
+    return bool(rest) and plain("".join(rest)) in {plain(c) for c in columns if c != column}
 
 
 def is_one_of(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:

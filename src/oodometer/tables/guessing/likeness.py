@@ -11,7 +11,7 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Cell, is_gap
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.names import REPEAT_WORD, is_detector, is_model
+from oodometer.tables.vocabulary.names import DATA_WORDS, REPEAT_WORD, is_detector, is_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,3 +94,9 @@ def are_levels(cells: Sequence[Cell]) -> bool:
         and 1 < len(times) <= len(cells) / 2
         and len(set(times.values())) == 1
     )
+
+
+def is_about_data(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column says of which data the numbers are, by its title or by known names."""
+    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    return not words.isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5

@@ -24,7 +24,9 @@ def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> User
         counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
         shown.append(ALL)
     options = " or ".join(roles.option(detector=c, **unnamed_option(roles)) for c in shown)
-    return UserError(f"Which column names the detectors or models: {counts}? Use {options}.")
+    return UserError(
+        f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}."
+    )
 
 
 def which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
@@ -37,7 +39,7 @@ def which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:
         options[1] = roles.option(id=column, **unnamed)
     return UserError(
         f"Which are the detectors or models: the rows ({rows}, …) or the columns ({titles}, …)? "
-        f"Use {' or '.join(options)}."
+        f"Use {' or '.join(options)}{or_lower(roles)}."
     )
 
 
@@ -47,10 +49,16 @@ def unnamed_option(roles: Roles) -> dict[str, str]:
     return {"higher": ALL} if open_question and UNNAMED not in roles.own else {}
 
 
+def or_lower(roles: Roles) -> str:
+    """Say what to write instead of `higher=*` in the options of a question."""
+    said = f", with lower={ALL} instead of higher={ALL} if lower is better"
+    return said if unnamed_option(roles) else ""
+
+
 def models_or_data(names: Sequence[str], column: str, roles: Roles) -> UserError:
     """Ask whether names of which some are those of data sets are compared."""
+    option = roles.option(detector=column, **unnamed_option(roles))
     return UserError(
-        f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models "
-        f"({roles.option(detector=column, **unnamed_option(roles))}), or data sets of one model, "
-        "so that there is nothing to compare?"
+        f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models ({option}{or_lower(roles)}), "
+        "or data sets of one model, so that there is nothing to compare?"
     )

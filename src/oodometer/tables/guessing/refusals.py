@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import are_checkpoints
+from oodometer.factors import are_checkpoints, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
+_COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
+
+
+class NothingComparedError(UserError):
+    """A table has no results, or nothing that is compared: another one of the page may have."""
 
 
 def require_results(roles: Roles, frame: pd.DataFrame) -> None:
     """Raise if no column holds results, or none names the detector."""
     if not roles.measured:
-        raise UserError(_why_no_results(roles, frame))
+        raise NothingComparedError(_why_no_results(roles, frame))
     used = {*roles.measured, *roles.ignored, *roles.spreads.values()}
     for column in [c for c in frame.columns if c not in used and metric_named(c)]:
         pairs = [text for text in frame[column] if _PAIR.fullmatch(text)]
@@ -36,7 +41,7 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
                 f"column of its own, or leave it out with {roles.option(ignore=column)}."
             )
     if roles.detector is None and not are_detectors(roles):
-        raise UserError(_why_no_detector(roles, frame))
+        raise NothingComparedError(_why_no_detector(roles, frame))
 
 
 def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
@@ -46,7 +51,7 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
     words = [c for c in free if numeric_share(frame[c]) <= 0.5]
-    settings = [c for c in free if c not in words and is_setting(c)]
+    settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
     free = [*words, *settings] or [c for c in free if not is_statistic(c) and not is_test(c)]
     titles = [what for _, what in roles.measured.values() if what]
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
@@ -62,10 +67,24 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
         )
     data = [c for c in (roles.ood, roles.id) if c in free]
     of_data = f", and '{data[0]}' says of which data the numbers are" if data else ""
+    free.sort(key=lambda column: column in data)
     options = " or ".join(roles.option(detector=column) for column in free[:_SHOWN])
     return (
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
         f"compare; else say which column tells what is compared, with {options}."
+    )
+
+
+def _may_be_set(texts: pd.Series[str], column: str) -> bool:
+    """Whether numbers are levels of a setting: by the title, or whole and each several times."""
+    whole = all(text.isdigit() for text in texts) and 2 * texts.nunique() <= len(texts)
+    return (is_setting(column) or whole) and plain(column) not in _COUNTS
+
+
+def _why_two(cell: str, roles: Roles) -> str:
+    return (
+        f"Cells such as '{cell}' hold two numbers: say what they are, in the titles, such as 'SVHN "
+        f"(FPR95/AUROC)', or for all of them, such as {roles.option(**{'FPR95/AUROC': ALL})}."
     )
 
 
@@ -87,6 +106,9 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
             f"Column '{differences[0]}' holds differences to other numbers: give a table with the "
             "numbers themselves."
         )
+    pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
+    if len(pairs) > len(frame):
+        return _why_two(pairs[0], roles)
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
         if wrong:
@@ -94,12 +116,8 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
                 f"Column '{column}' should contain results, but most of its cells are not numbers, "
                 f"such as '{wrong[0]}'."
             )
-    pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
     if pairs:
-        return (
-            f"Cells such as '{pairs[0]}' hold two numbers: say in the titles what they are, such "
-            "as 'SVHN (FPR95/AUROC)'."
-        )
+        return _why_two(pairs[0], roles)
     other = [c for c, why in roles.ignored.items() if why == OTHER_METRIC]
     if other:
         return (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oodometer.errors import UserError, nearest, unknown
 from oodometer.factors import Kind
-from oodometer.tables.vocabulary.measures import MEASURES, Measure, measure_called
+from oodometer.tables.vocabulary.measures import MEASURES, Measure, measure_called, metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,8 @@ COLUMNS = "\0columns"  # instead of a column: the titles of those with results
 UNNAMED = "value"  # what a metric is called that nothing names
 MEAN_OF_OTHERS = "a mean of other columns"  # why a column is not used
 OTHER_STATISTIC = "another statistic"
-_PARTS = re.compile(r",(?=\s*\w+\s*=)|,\s*$")  # titles may hold commas
+_PARTS = re.compile(r",(?=\s*[\w/]+\s*=)|,\s*$")  # titles may hold commas
+_PAIRS = re.compile(r"\w+(?:/\w+)+\s*=\s*\*")  # MSE/MAE=*
 
 
 @dataclass
@@ -103,6 +104,26 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise UserError(f"--columns names two columns as {role}.")
         chosen[column] = role if measure is None else measure.name
     return chosen
+
+
+def parted_pairs(text: str) -> tuple[str, str]:
+    """Part what the user says of cells with two numbers from the roles of columns.
+
+    >>> parted_pairs("detector=Method, FPR95/AUROC=*"), parted_pairs("higher=*")
+    (('FPR95/AUROC', 'detector=Method'), ('', 'higher=*'))
+    """
+    parts = [part.strip() for part in _PARTS.split(text)]
+    named = [part for part in parts if _PAIRS.fullmatch(part)]
+    if not named:
+        return "", text
+    pairs = named[0].partition("=")[0].strip()
+    for name in pairs.split("/"):
+        if metric_named(name) is None:
+            raise UserError(
+                f"--columns {named[0]}: '{name}' is not a known metric, such as auroc, fpr95, "
+                "accuracy, mse."
+            )
+    return pairs, ", ".join(part for part in parts if part and part not in named)
 
 
 def _unknown_role(role: str, allowed: Sequence[str]) -> UserError:

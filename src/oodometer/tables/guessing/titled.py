@@ -13,6 +13,7 @@ from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
 from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
@@ -31,7 +32,6 @@ from oodometer.tables.vocabulary.names import (
     SUMMARIES,
     is_average,
     is_detector,
-    is_group,
     is_qualifier,
 )
 
@@ -253,7 +253,10 @@ def _name_cutoffs(roles: Roles) -> None:
     for column, (metric, what) in roles.measured.items():
         cut = _CUTOFF.search(column)
         bare = not what and times[metric, what] > 1  # pass@1, pass@8
-        if metric in GENERAL and cut is not None and (what == cut[1] or bare):
+        of_first = metric == "accuracy" and cut is not None and cut[1] == "1"
+        if of_first:  # among one guess: accuracy itself, which people mean by it
+            roles.measured[column] = (metric, what.removesuffix("1").rstrip())
+        elif metric in GENERAL and cut is not None and (what == cut[1] or bare):
             name = f"@{cut[1]} {metric}"
             roles.own[name] = MEASURES[metric]._replace(name=name)
             roles.measured[column] = (name, "")

@@ -75,7 +75,24 @@ def _ends(title: str) -> list[str]:
     return [" ".join(part) for n in cuts for part in (words[n:], words[: n + 1])]
 
 
-def require_metric_of_text(metric: str | None, roles: Roles, about: str) -> None:
+def _require_one_sign(
+    frame: pd.DataFrame, metric: str | None, columns: Sequence[str], roles: Roles
+) -> None:
+    """Ask where some columns hold negative numbers only, and others none: unlike quantities."""
+    values = {c: [cell.value for cell in map(read_cell, frame[c]) if cell] for c in columns}
+    below = [c for c, own in values.items() if own and max(own) < 0]
+    if below and any(own and min(own) >= 0 for own in values.values()):
+        ignored = ", ignore=".join(below)
+        raise UserError(
+            f"The text above the table says {metric}, but all numbers in '{below[0]}' are "
+            f"negative: use {roles.option(ignore=ignored)} if they are something else, or "
+            f"{roles.option(higher=ALL)} if all are alike."
+        )
+
+
+def require_metric_of_text(
+    frame: pd.DataFrame, metric: str | None, roles: Roles, about: str
+) -> None:
     """Ask where the text around a table names a metric, but the titles of its columns another.
 
     A text that says which is better (FPR95 ↓) is about the numbers below it.
@@ -83,7 +100,9 @@ def require_metric_of_text(metric: str | None, roles: Roles, about: str) -> None
     if len(set(_ARROWS.findall(about))) == 1:
         return
     columns = [c for c, (m, _) in roles.measured.items() if m == metric]
+    _require_one_sign(frame, metric, columns, roles)
     named = any(is_known(c) or MEAN_AND_SPREAD.search(c) or plain(c) in _GENERIC for c in columns)
+    named |= bool(roles.chosen)  # the user has looked at the columns
     if metric is None or not 0 < len(columns) < _SHOWN or named or any(map(metric_named, columns)):
         return
     shown = ", ".join(map(repr, columns))

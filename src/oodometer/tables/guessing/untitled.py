@@ -26,6 +26,7 @@ from oodometer.tables.guessing.roles import (
 )
 from oodometer.tables.lines.summaries import are_like
 from oodometer.tables.vocabulary.data_names import is_data, is_set
+from oodometer.tables.vocabulary.groups import sure_means
 from oodometer.tables.vocabulary.names import (
     ID_TITLES,
     MEANS,
@@ -38,7 +39,6 @@ from oodometer.tables.vocabulary.names import (
     SUMMARIES,
     is_average,
     is_detector,
-    is_group,
     is_model,
     is_setting,
     mentions_setting,
@@ -59,7 +59,6 @@ _OF_SCORES = frozenset(
 )
 _OTHER_QUANTITY = "another quantity"
 _SHOWN = 4  # columns that a question names
-_FEWEST_SETS = 2  # beside which near and far outliers are means
 _FEWEST_RUNS = 3  # whose mean and spread are known by their numbers
 _VALUES = frozenset({"value", "values", "score", "scores", "result", "results"})
 _Cells = Mapping[str, Sequence[Cell]]  # column -> its numbers
@@ -115,9 +114,8 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     if len(measured) - len(reported) > 2:
         roles.ignored |= dict.fromkeys(reported, "as others report it")
         measured = [c for c in measured if c not in reported]
-    means = {column for column in measured if is_average(column)}
-    if len(measured) - len(means) < _FEWEST_SETS:
-        means = {column for column in means if not is_group(column)}
+    means = [column for column in measured if is_average(column)]
+    means = sure_means(means, len(measured) - len(means))
     if len(means) == len(measured):
         return measured
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
@@ -142,8 +140,11 @@ def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str
     """Leave out what is the mean or the spread of runs beside it, whatever it is called."""
     others = [c for c in measured if not are_runs([c, c])]
     runs = [c for c in measured if c not in others]
-    if len(runs) < _FEWEST_RUNS or not others:
+    if len(runs) < 2 or not others:
         return measured
+    roles.ignored |= dict.fromkeys(others, "not one of the runs beside it")
+    if len(runs) < _FEWEST_RUNS:
+        return runs
     table = np.array([[value_of(text) for text in frame[c]] for c in runs])
     statistics = {MEAN_OF_OTHERS: [table.mean(axis=0)], OTHER_STATISTIC: [
         table.std(axis=0), table.std(axis=0, ddof=1), np.ptp(table, axis=0)
@@ -153,7 +154,7 @@ def _of_runs(measured: list[str], frame: pd.DataFrame, roles: Roles) -> list[str
         for why, known in statistics.items():
             if any(np.allclose(own, numbers, rtol=0.02, equal_nan=True) for numbers in known):
                 roles.ignored[column] = why
-    return [column for column in measured if column not in roles.ignored]
+    return runs
 
 
 def _numbers(texts: pd.Series[str]) -> list[Cell]:
@@ -253,7 +254,7 @@ def _on_test_data(measured: list[str], roles: Roles) -> list[str]:
     titles = {plain(column) for column in measured}
     train = [c for c in measured if _TRAINING.search(c)]
     tested = [plain(_TRAINING.sub(" test ", c)) in titles for c in train]
-    if len(train) < _FEWEST_SETS or not all(tested):
+    if len(train) < 2 or not all(tested):
         return measured
     roles.ignored |= dict.fromkeys(train, "on training data")
     return [column for column in measured if column not in train]
@@ -331,7 +332,7 @@ def _whole_numbers(cells: _Cells, sizes: Sequence[float], measured: int) -> set[
     lowest = min(sizes, default=10.0)
     alike = {c for c in cells if lowest > 1 and _lowest(cells[c]) >= 0.5 * lowest}
     named = {c for c in cells if is_data(c) or is_detector(c)}
-    if measured >= _FEWEST_SETS:  # 1.000 among fractions, or 100 among percentages
+    if measured > 1:  # 1.000 among fractions, or 100 among percentages
         named |= {c for c in cells if are_partly_whole(cells[c], 1 if max(sizes) <= 1 else 100)}
     if not measured and not named and len(alike) < 2:
         return set()

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from oodometer.factors import by_title, plain
 from oodometer.tables.vocabulary.data_names import is_set
-from oodometer.tables.vocabulary.names import SUMMARIES, is_average, is_detector, is_group, is_model
+from oodometer.tables.vocabulary.groups import sure_means
+from oodometer.tables.vocabulary.names import MEANS, SUMMARIES, is_average, is_detector, is_model
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 3  # lines that must agree, and others that an unnamed mean must be of
-_FEWEST_SETS = 2  # of which groups of them can be means
 _RARE = 0.001  # chance that an ordinary line is the mean of the others, below which it is none
 _NEAR = 0.5  # of the largest number: how far above all others a result may be
 _MOST_PAIRED = 60  # lines of which each two may have been subtracted
+_OVER_ALL = frozenset({"overall", "total", "aggregate", "aggregated"})  # nobody is called so
 _SIGNS = ("Δ", "δ", "Σ", "∑")  # nobody calls a detector so
 _VARIANTS = ("+", "w/", "↳", "└")  # what a variant of the detector above is called: "↳ mean"
 Array = NDArray[np.float64]
@@ -45,9 +46,7 @@ def without_summaries(
         if len(names) < 2:
             continue
         by_name = [n for n in names if _is_named_summary(n, axis, long)]
-        sets = len([*filter(None, names)]) - len(by_name)
-        if sets < _FEWEST_SETS:  # near and far, beside one other at most
-            by_name = [n for n in by_name if not is_group(n)]
+        by_name = sure_means(by_name, len([*filter(None, names)]) - len(by_name))
         if len(by_name) == len(names):
             continue
         long = _left_out(long, axis, by_name, "summaries of other rows or columns", notes)
@@ -90,8 +89,18 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     low, high = np.nanmin(others, axis=0), np.nanmax(others, axis=0)
     half = _rounding(own) / 2
     beyond = (own < low - half) | (own > high + half)
+    if not beyond.any() and _is_over_groups(name, names):
+        return False  # weighted, or over some of the others
     with_all_parts = plain(name) == "all" and bool(beyond.any())  # the whole of an ablation
     return with_all_parts or (len(own) >= _FEWEST and bool(far.all()))
+
+
+def _is_over_groups(name: str, names: NDArray[np.object_]) -> bool:
+    """Whether a line is called overall, or one of several averages: weekday avg, weekend avg."""
+    words = str(name).split()
+    alike = [n for n in map(str, names) if plain(n.split()[-1] if n.split() else "") in MEANS]
+    several = len(words) > 1 and plain(words[-1]) in MEANS and len(alike) > 1
+    return plain(name) in _OVER_ALL or several
 
 
 def are_results(own: Array, others: Array) -> bool:

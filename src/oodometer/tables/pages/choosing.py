@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from oodometer.errors import UserError
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.found import Found
+from oodometer.tables.found import UNNAMED, Found
 from oodometer.tables.frames.grid import Grid, grid_of
 from oodometer.tables.frames.titles import undressed
 from oodometer.tables.pages.joining import join
@@ -48,8 +48,8 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
     if len(groups) > 1:
         raise UserError(_question(left, groups, file))
     grid = join([(c.table, c.grid) for c in left if c.grid is not None])
-    if grid is None:
-        raise UserError(_question(left, groups, file))
+    if grid is None or (not wanted and _share_nothing(left)):
+        raise UserError(_question(left, groups, file, joins=grid is not None))
     read = {c.found.number for c in left}
     return grid, tuple(_judged(c, read, bool(wanted)) for c in candidates)
 
@@ -68,6 +68,17 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
     return [c for c in left if c in named or c in also] or left
 
 
+def _share_nothing(candidates: Sequence[Candidate]) -> bool:
+    """Whether tables with the same columns name different things in each: of different data, maybe.
+
+    Numbers do not tell whether all of these may be compared with each other.
+    """
+    names = [_first_names(candidate) for candidate in candidates]
+    if len(names) < 2 or numeric_share(name for own in names for name in own) > 0:
+        return False
+    return sum(map(len, names)) == len(set().union(*names))
+
+
 def _first_names(candidate: Candidate) -> set[str]:
     """Return the names in the first column."""
     rows = candidate.grid.rows if candidate.grid else []
@@ -82,7 +93,7 @@ def _judged(candidate: Candidate, read: set[int], chosen: bool) -> Found:
         return replace(found, why_not=candidate.problem.rstrip("."))
     if not _has_numbers(candidate.grid):
         return replace(found, why_not="no column of numbers")
-    return replace(found, why_not="not chosen" if chosen else "no metric is named")
+    return replace(found, why_not="not chosen" if chosen else UNNAMED)
 
 
 def _candidate(table: PageTable, place: int, name: str) -> Candidate:
@@ -192,10 +203,16 @@ def _listed(candidates: Sequence[Candidate]) -> str:
 
 
 def _question(
-    candidates: Sequence[Candidate], groups: Sequence[Sequence[Candidate]], file: str
+    candidates: Sequence[Candidate],
+    groups: Sequence[Sequence[Candidate]],
+    file: str,
+    *,
+    joins: bool = False,
 ) -> str:
+    """Ask which tables are meant; `joins` if all can be read as one."""
     first = candidates[0].found.number
-    alike = next((group for group in groups if len(group) > 1 and len(groups) > 1), None)
+    several = len(groups) > 1 or joins
+    alike = next((group for group in groups if len(group) > 1 and several), None)
     more = ""
     if alike:
         numbers = ",".join(str(c.found.number) for c in alike)

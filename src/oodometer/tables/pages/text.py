@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from oodometer.factors import plain
 from oodometer.tables.cells import Rows, holds_numbers, is_gap, read_cell
+from oodometer.tables.frames.headers import KNOWN_TITLES
 from oodometer.tables.pages.markdown import CAPTIONED, heading_of
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
 from oodometer.tables.vocabulary.measures import metric_named
@@ -141,7 +143,7 @@ def _cut(
         return None
     if any(_holds_several(cell) for n in whole for cell in cells[n][1:]):
         return None  # columns that stand close together: a cut here would shift all titles
-    header = _header_above(cells[:first], lines, width) if split is _by_spaces else []
+    header = _header_above(cells[: first + 1], lines, width) if split is _by_spaces else []
     return _Block(first - len(header), last, len(whole), [*header, *inside])
 
 
@@ -151,26 +153,34 @@ def _holds_several(cell: str) -> bool:
     return len(words) > 1 and all(read_cell(word) is not None for word in words)
 
 
-def _header_above(above: Rows, lines: Sequence[str], width: int) -> Rows:
-    """Return lines above that have fewer cells, spread over as many columns each."""
+def _header_above(cells: Rows, lines: Sequence[str], width: int) -> Rows:
+    """Return lines above the last of these that have fewer cells, spread over as many columns."""
     header: Rows = []
+    above = cells[:-1]
     for row, line in zip(
         reversed(above[-_MOST_HEADER:]), reversed(lines[: len(above)]), strict=False
     ):
         if not 1 < len(row) < width or CAPTIONED.match(line):
             break
-        header.insert(0, _spread(row, width))
+        header.insert(0, _spread(row, width, header[0] if header else cells[-1]))
     return header
 
 
-def _spread(row: Sequence[str], width: int) -> list[str]:
-    """Put titles above columns: one each, or each above as many of the results."""
+def _spread(row: Sequence[str], width: int, below: Sequence[str] = ()) -> list[str]:
+    """Put titles above columns: one each, or each above as many of the results.
+
+    The first may be that of the names. Titles that come again `below` stand once below each.
+    """
+    found = []
     for names in (1, 0):
         titles = row[names:]
         if titles and (width - 1) % len(titles) == 0:
             each = (width - 1) // len(titles)
-            return [*(row[:names] or [""]), *(title for title in titles for _ in range(each))]
-    return [*[""] * (width - len(row)), *row]
+            spread = [*(row[:names] or [""]), *(title for title in titles for _ in range(each))]
+            found.append(spread)
+    pairs = [{*zip(spread[1:], below[1:], strict=False)} for spread in found]
+    told = [spread for spread, own in zip(found, pairs, strict=True) if len(own) == width - 1]
+    return next(iter(told or found), [*[""] * (width - len(row)), *row])
 
 
 def _has_results(rows: Rows) -> bool:
@@ -216,8 +226,13 @@ def _header_of_words(above: Rows, width: int) -> Rows:
         return []
     header = [_titles(above[main], width + 1), *([" ".join(row)] for row in above[main + 1 :])]
     groups = above[main - 1] if main else []
-    if 1 < len(groups) < width and width % len(groups) == 0:
-        header.insert(0, _spread(["", *groups], width + 1))
+    if 1 < len(groups) <= width and 0 in (width % len(groups), width % (len(groups) - 1)):
+        spread = _spread(groups, width + 1, header[0])
+        if len({*zip(spread, header[0], strict=True)}) == width + 1:
+            header.insert(0, spread)
+            groups = above[main - 2] if main > 1 else []
+    if len(groups) == 1 and not header[0][0] and plain(groups[0]) in KNOWN_TITLES:
+        header[0][0] = groups[0]  # in a line of its own
     return header
 
 

@@ -34,6 +34,7 @@ def _words(pattern: str) -> re.Pattern[str]:
 _NOT_READ = Measure("")  # known, but neither of detection nor comparable
 _DETECTION = (
     (r"(?:fpr|tnr)(?:_?at)?_?(?:tpr_?)?(?:80|90|98|99)", _NOT_READ),  # other points of the curve
+    (r"(?:tpr|tar|recall)_?(?:at_?)?(?:\d+_)?\d+_?f[pa]r", _NOT_READ),
     (r"^(?:1|100)_(?:au_?roc|auc)|acc(?:uracy)?_?(?:at_?)?95_?tpr|autc", _NOT_READ),
     (r"failure_?(?:detection_?)?auroc|auroc_?failure", Measure("failure_auroc")),
     (r"incorrect_?(?:vs_?)?(?:ood_?)?auroc|auroc_?incorrect(?:_?ood)?", Measure("incorrect_auroc")),
@@ -64,8 +65,11 @@ _GENERAL = (
      Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
     (r"hits?(?:_at)?_?1", Measure("Hits@1")),
-    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?", Measure("accuracy")),
-    (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)",
+    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
+     r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
+     Measure("accuracy")),
+    (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"
+     r"|f1(?:值|分数|スコア|점수|스코어)",
      Measure("F1")),
     (r"m_?ap(?:_?\d+)*|mean_average_precision", Measure("mAP")),
     (r"m_?iou|(?:mean_)?iou|jaccard(?:_index)?", Measure("IoU")),
@@ -88,8 +92,10 @@ _GENERAL = (
     (r"psnr", Measure("PSNR", is_share=False)),
     (r"(?:si_?)?sdri?", Measure("SDR", is_share=False)),
     (r"ssim", Measure("SSIM", is_share=False)),
-    (r"precision(?:_?(?:at_)?\d+)?|ppv", Measure("precision")),
-    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate", Measure("recall")),
+    (r"precision(?:_?(?:at_)?\d+)?|ppv|\w*(?:精确率|精準率|查准率|適合率|정밀도)|précision|präzision"
+     r"|precisión|precisão", Measure("precision")),
+    (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate|\w*(?:召回率|查全率|再現率|재현율)|rappel",
+     Measure("recall")),
     (r"specificity", Measure("specificity")),
     (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
      r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
@@ -138,6 +144,10 @@ _REMARKS = re.compile(
 )
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
+_PER_UNIT = re.compile(  # AUROC/MB is no AUROC
+    r"(?i)\s*(?:/|\bper\b)\s*(?:[kmgt]i?b|[mg]?flops?|m?params?|parameters?|watts?|joules?|dollars?|\$"
+    r"|gpu[ -]?hours?|seconds?|sec|ms)\b\.?"
+)
 # Words of prose that name a metric, and more often something else.
 _OTHER_SENSE = re.compile(
     r"sensitivity(?!.*specificity)|(?:mixed|half|full|single|low)_precision|error_analysis"
@@ -170,6 +180,8 @@ def metric_named(title: str) -> str | None:
     if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
     text = _joined(title)
+    if _PER_UNIT.search(title):
+        return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
     for known in _KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name

@@ -36,10 +36,12 @@ MODEL_TITLES = (
     "models", "framework", "frameworkname",
     "algorithmname", "algorithms", "algo", "estimator", "learner", "system", "technique",
     "strategy", "approaches", "variant", "ablation", "kernel", "name", "featureset",
-    "modelo", "modèle", "modell", "模型", "モデル", "모델",
+    "modelo", "modèle", "modell", "模型", "モデル", "모델", "分类器", "分類器", "분류기",
+    "classificador", "klassifikator", "classifieur", "算法", "アルゴリズム", "알고리즘",
 )  # fmt: skip
 ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
+    "网络", "主干网络", "骨干网络", "架构", "配置", "구성",
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
@@ -51,7 +53,9 @@ DATA_WORDS = frozenset(
     {"sample", "samples", "data", "dataset", "class", "classes", "image", "images", "subject",
      "patient", "series", "file", "filename", "corruption", "domain", "category", "split", "group",
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
-     "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks"}
+     "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks",
+     "day", "weekday", "month", "season", "hour", "gender", "sex", "age", "ethnicity", "race",
+     "subgroup", "subpopulation", "region"}
 )  # fmt: skip
 # Words of titles that say nothing about a model.
 INCIDENTAL = frozenset(
@@ -172,7 +176,6 @@ AVERAGES = frozenset(
      "meanood", "avgood", "moyenne", "mittelwert", "durchschnitt", "media", "média", "promedio",
      "near", "far", "nearoodavg", "faroodavg", "fsnearood"}
 )  # fmt: skip
-_GROUPS = frozenset({"near", "far", "nearood", "farood"})  # of outlier sets
 _MU = re.compile(r"\$?(?:\\mu|μ)(?![A-Za-z])")  # as papers write a mean; not μJ
 _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"(?:avg|average|averaged|mean|ø|∅|mittel|mittelwert|durchschnitt|moyenne|promedio)"
@@ -232,15 +235,6 @@ def is_average(title: str) -> bool:
         return True
     signs = title.strip() in ("Ø", "∅") or _MU.match(title)
     return bool(_AVERAGE.fullmatch(plain(title)) or signs)
-
-
-def is_group(title: str) -> bool:
-    """Whether a title names outliers of some distance, which are a mean only beside their sets.
-
-    >>> is_group("Near-OOD"), is_group("Average")
-    (True, False)
-    """
-    return plain(title) in _GROUPS
 
 
 def names_costs(title: str) -> bool:
