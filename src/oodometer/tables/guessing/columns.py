@@ -46,6 +46,7 @@ from oodometer.tables.vocabulary.names import (
     OTHER_STATISTICS,
     REPEAT_TITLES,
     RUN_COUNT_TITLES,
+    SET_TITLES,
     SPREADS,
     SUMMARIES,
     is_detector,
@@ -326,6 +327,8 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
+    if title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title}):
+        return None  # perhaps what is compared: the features of a benchmark
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
