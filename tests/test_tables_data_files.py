@@ -99,7 +99,7 @@ def test_a_benchmark_beside_data_sets_may_be_what_is_compared() -> None:
     assert "'benchmark' (2 names)" in asked and "'scheme' (2 names)" in asked
     chosen = read_results(table, "detector=benchmark").results[0]
     assert (
-        set(_detectors(chosen)) == {"composition", "mixing"} and chosen.frame["id"].nunique() == 3
+        set(_detectors(chosen)) == {"composition", "mixing"} and chosen.frame["ood"].nunique() == 3
     )
 
 
