@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -124,3 +126,105 @@ def test_what_tuning_found_in_each_run_is_not_part_of_a_name() -> None:
     varied = pd.concat([_tuned([[value] * 5, [value] * 5]) for value in (1, 10)])
     varied = varied[(varied["model"] == "svm") | ~varied.duplicated()]
     assert len(_detectors(read_results(varied).results[0])) == 3
+
+
+_MEANS = {"msp": 0.85, "knn": 0.9, "vim": 0.93}
+
+
+def _runs(detector: str) -> list[float]:
+    return [round(_MEANS[detector] + step, 3) for step in (-0.01, 0.0, 0.013)]
+
+
+def _written(tmp_path: Path, content: object, name: str = "results.json") -> Path:
+    path = tmp_path / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _statistics(detector: str) -> dict[str, object]:
+    runs = _runs(detector)
+    return {"mean": float(np.mean(runs)), "std": float(np.std(runs)), "n": 3, "values": runs}
+
+
+def _lines(detector: str) -> list[dict[str, object]]:
+    return [{"seed": seed, "auroc": value} for seed, value in enumerate(_runs(detector))]
+
+
+def _mean(detector: str) -> float:
+    return float(np.mean(_runs(detector)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {d: {"auroc": _statistics(d)} for d in _MEANS},
+        {d: {"auroc": _runs(d), "auroc_mean": _mean(d), "auroc_std": 0.01} for d in _MEANS},
+        {d: {"runs": _lines(d), "mean": {"auroc": 0.9}, "std": {"auroc": 0.01}} for d in _MEANS},
+        {"seeds": [0, 1, 2],
+         "methods": {d: {"per_seed": _lines(d), "mean_auroc": _mean(d)} for d in _MEANS}},
+        [{"method": d, "auroc_runs": _runs(d), "auroc_mean": _mean(d)} for d in _MEANS],
+        {"per_seed": {str(n): {d: {"auroc": _runs(d)[n]} for d in _MEANS} for n in range(3)},
+         "mean": {d: {"auroc": _mean(d)} for d in _MEANS},
+         "std": {d: {"auroc": 0.01} for d in _MEANS}},
+    ],
+    ids=["statistics", "columns", "objects", "nested", "records", "by seed"],
+)  # fmt: skip
+def test_runs_are_read_where_their_means_stand_beside_them(tmp_path: Path, content: object) -> None:
+    found = read_results(_written(tmp_path, content)).results[0]
+    values = found.frame.groupby("detector")["value"].apply(sorted).to_dict()
+    assert values == {detector: pytest.approx(_runs(detector)) for detector in _MEANS}
+    assert [factor.kind for factor in found.factors] == ["repeat"]
+
+
+def test_a_history_of_training_is_no_set_of_runs(tmp_path: Path) -> None:
+    numbers = [0.5, 0.6, 0.7, 0.8]
+    content = {
+        m: {"accuracy": numbers, "val_accuracy": numbers[::-1], "loss": numbers} for m in "ab"
+    }
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert "'train_accuracy' and 'val_accuracy' are different metrics" in asked
+    found = read_results(path, re.findall(r'--columns "([^"]*)"', asked)[1]).results[0]
+    assert [factor.kind for factor in found.factors] == ["re_evaluation"]
+
+
+def test_a_table_of_a_json_file_is_picked_by_its_name(tmp_path: Path) -> None:
+    main = [{"method": d, "auroc": _MEANS[d]} for d in _MEANS]
+    content = {"main": main, "ablation": [{"k": k, "auroc": 0.9 + k / 100} for k in (1, 5, 10)]}
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert f"'{path}#main' or '{path}#ablation'" in asked
+    assert _detectors(read_results(f"{path}#main").results[0]) == list(_MEANS)
+    with pytest.raises(UserError, match="holds no 'other': it has 'main', 'ablation'"):
+        read_results(f"{path}#other")
+    deeper = _written(tmp_path, {"tables": content, "note": "x"}, "deeper.json")
+    assert len(read_results(f"{deeper}#tables/main").results[0].frame) == len(_MEANS)
+
+
+def test_what_tells_of_settings_and_training_is_no_line_of_its_own(tmp_path: Path) -> None:
+    content = {"meta": {"seed": 3}, "ablations": {name: {
+        "description": f"{name} at work", "config": {"layers": 2}, "training": {"final_loss": 0.2},
+        "evaluation": {"mean_return": value, "std_return": 20.5},
+    } for name, value in (("full", -373.5), ("short", -616.9))}}  # fmt: skip
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert (found.metric, found.higher_is_better) == ("return", True)
+    assert found.frame["value"].tolist() == [-373.5, -616.9] and len(found.frame) == 2
+
+
+def test_curves_beside_metrics_are_no_results(tmp_path: Path) -> None:
+    content = {"metrics": {m: {"brier_score": b} for m, b in (("rf", 0.16), ("xgb", 0.15))},
+               "calibration_curves": {m: {"prob_true": [0.1, 0.9], "prob_pred": [0.2, 0.8]}
+                                      for m in ("rf", "xgb")}}  # fmt: skip
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert found.metric == "Brier score" and _detectors(found) == ["rf", "xgb"]
+
+
+def test_names_of_a_level_without_title_are_shown_in_the_question(tmp_path: Path) -> None:
+    lines = {c: {"brier": 0.1 + 0.01 * len(c)} for c in ("raw", "platt", "isotonic")}
+    content = {d: {s: [{"seed": n, **lines} for n in range(2)] for s in ("random", "scaffold")}
+               for d in ("toxa", "toxb")}  # fmt: skip
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert "'column 3' (3 names: raw, platt, …)" in asked
+    found = read_results(path, "detector=column 3").results[0]
+    assert _detectors(found) == ["raw", "platt", "isotonic"] and len(found.frame) == 24
