@@ -226,5 +226,5 @@ def test_names_of_a_level_without_title_are_shown_in_the_question(tmp_path: Path
     path = _written(tmp_path, content)
     asked = _question(path)
     assert "'column 3' (3 names: raw, platt, …)" in asked
-    found = read_results(path, "detector=column 3").results[0]
+    found = read_results(path, "detector=column 3, condition=column 2").results[0]
     assert _detectors(found) == ["raw", "platt", "isotonic"] and len(found.frame) == 24

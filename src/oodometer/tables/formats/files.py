@@ -122,10 +122,12 @@ def _from_parquet(content: bytes, file: Path) -> pd.DataFrame:
 
 
 def _part_named(path: Path) -> tuple[Path, str]:
-    """Part results.xlsx#Sheet or page.md#3 into the file and what of it is wanted."""
-    name, sign, sheet = path.name.partition("#")
-    if sign and not path.exists() and path.with_name(name or "#").is_file():
-        return path.with_name(name), sheet
+    """Part results.xlsx#Sheet, page.md#3 or runs.json#tables/main into file and what is wanted."""
+    text = str(path)
+    signs = [place for place, letter in enumerate(text) if letter == "#"]
+    for place in [] if path.exists() else signs:
+        if (file := Path(text[:place] or "#")).is_file():
+            return file, text[place + 1 :]
     return path, ""
 
 
