@@ -29,7 +29,11 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.refusals import NothingComparedError, require_results
+from oodometer.tables.guessing.refusals import (
+    NothingComparedError,
+    require_no_samples,
+    require_results,
+)
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
@@ -107,6 +111,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = with_joined(roles_said, frame, titles)
     chosen = parse_columns(roles_said, frame, titles)
     frame = on_test_data(_without_empty_rows(frame, notes), chosen, columns, notes)
+    require_no_samples(frame, chosen)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
     require_results(roles, frame)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError, no_file
 from oodometer.files import most_unpacked, refuse_special
 from oodometer.tables.formats.json_lines import json_lines
+from oodometer.tables.formats.json_parts import picked, tables_in
 from oodometer.tables.formats.workbooks import is_workbook, workbook_grids
 from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
@@ -50,7 +51,7 @@ class Table:
 
 
 def read_file(path: Path) -> dict[str, Table]:
-    """Return the tables of a file; FILE#name picks a sheet of a workbook, FILE#3 a table of a page.
+    """Return the tables of a file; FILE#name picks a sheet or an object, FILE#3 a table of a page.
 
     There is one, called "", except in a workbook with several sheets of the same columns.
     """
@@ -71,7 +72,7 @@ def read_file(path: Path) -> dict[str, Table]:
         raise UserError(f"'{file}' has a line of more than {_LONGEST_LINE:,} characters.")
     start = text.lstrip()[:200].casefold()
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
-        return {"": Table(_from_json(text, file))}
+        return {"": Table(_from_json(text, file, wanted))}
     if start.startswith(("<!doctype html", "<html")) and not find_tables(text):
         raise UserError(f"'{file}' is a web page without a table.")
     return {"": _of_text(text, file, wanted)}
@@ -123,10 +124,12 @@ def _from_parquet(content: bytes, file: Path) -> pd.DataFrame:
 
 
 def _part_named(path: Path) -> tuple[Path, str]:
-    """Part results.xlsx#Sheet or page.md#3 into the file and what of it is wanted."""
-    name, sign, sheet = path.name.partition("#")
-    if sign and not path.exists() and path.with_name(name or "#").is_file():
-        return path.with_name(name), sheet
+    """Part results.xlsx#Sheet, page.md#3 or runs.json#tables/main into file and what is wanted."""
+    text = str(path)
+    signs = [place for place, letter in enumerate(text) if letter == "#"]
+    for place in [] if path.exists() else signs:
+        if (file := Path(text[:place] or "#")).is_file():
+            return file, text[place + 1 :]
     return path, ""
 
 
@@ -194,7 +197,7 @@ def _decoded(content: bytes, path: Path) -> str:
         return content.decode("cp1252", errors="replace")  # what spreadsheets write on Windows
 
 
-def _from_json(text: str, path: Path) -> pd.DataFrame:
+def _from_json(text: str, path: Path, wanted: str) -> pd.DataFrame:
     import pandas as pd
 
     lines = [line for line in text.splitlines() if line.strip()]
@@ -205,6 +208,7 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
             json.dumps(content, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as problem:
         raise UserError(f"'{path}' is not valid JSON: {problem}.") from None
+    content = picked(content, wanted, str(path))
     records = json_lines(content)
     if records is None:
         raise UserError(_why_no_table(content, path))
@@ -215,6 +219,10 @@ def _from_json(text: str, path: Path) -> pd.DataFrame:
 
 def _why_no_table(content: object, path: Path) -> str:
     """Say what a JSON file should hold, and what it has instead."""
+    tables = tables_in(content)
+    if len(tables) > 1:
+        shown = " or ".join(f"'{path}#{name}'" for name in tables[:_SHOWN])
+        return f"'{path}' holds {len(tables)} tables of different things: give one, as {shown}."
     names = [repr(str(name)) for name in content] if isinstance(content, dict) else []
     has = f"; it has {', '.join(names[:_SHOWN])}{', …' * (len(names) > _SHOWN)}" if names else ""
     return (

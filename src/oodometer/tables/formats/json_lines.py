@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 from typing import TypeGuard
 
-from oodometer.tables.formats.json_parts import is_detail, without_summaries
+from oodometer.factors import plain
+from oodometer.tables.formats.json_parts import is_detail, without_means, without_summaries
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import is_setting, is_surely_detector, names_costs
+from oodometer.tables.vocabulary.names import (
+    REPEAT_TITLES,
+    is_setting,
+    is_surely_detector,
+    names_costs,
+)
 
 _SETTINGS = ("config", "configuration", "params", "parameters", "args", "hparams", "settings",
              "hyperparameters", "options", "meta", "metadata")  # fmt: skip
 _WRAPPERS = ("metrics", "results", "scores", "values", "summary")  # of numbers, beside texts
+# Parts of what one run tells, each about something else.
+_PARTS = frozenset({*_SETTINGS, *_WRAPPERS, "training", "train", "evaluation", "eval", "timing"})
+_OF_EPOCHS = frozenset({"loss", "losses", "val", "epoch", "epochs", "history"})  # in titles
+_OF_RUNS = re.compile(
+    r"(?i)[\s_-]+(?:(?:per|by|all|over)[\s_-]+)?(?:runs?|seeds?|folds?|values|all)$"
+)
+_PER = re.compile(r"(?i)(?:per|by)[\s_-]+(\w+)")  # by_seed: what the names inside are
 _Value = str | int | float
 Json = object  # whatever `json.loads` gives
 Line = dict[str, Json]
@@ -27,6 +41,7 @@ def json_lines(content: Json) -> list[Line] | None:
     >>> json_lines({"auroc": {"0": 0.9, "1": 0.8}})
     [{'auroc': 0.9}, {'auroc': 0.8}]
     """
+    content = without_means(content)
     if isinstance(content, dict):
         content = without_summaries(content)
     return next((lines for shape in _SHAPES if (lines := shape(content)) is not None), None)
@@ -47,7 +62,20 @@ def _records(content: Json) -> list[Line] | None:
     inside = [_list_inside(entry) for entry in content]
     if content and all(inside) and len(set(inside)) == 1:
         return [line for entry in content for line in _lines_inside(entry, str(inside[0]))]
-    return [_flat(entry) for entry in content]
+    return [line for entry in content for line in _with_runs(_flat(entry))]
+
+
+def _with_runs(entry: Line) -> list[Line]:
+    """Return a line per run, where a record has a list of numbers for a metric: auroc_runs."""
+    lists = {n: v for n, v in entry.items() if isinstance(v, list) and v and metric_named(n)}
+    lengths = {len(values) for values in lists.values()}
+    numbers = all(_is_number(value) for values in lists.values() for value in values)
+    if len(lengths) != 1 or not numbers or _are_of_epochs(lists):
+        return [entry]
+    rest = {name: value for name, value in entry.items() if name not in lists}
+    titles = [_OF_RUNS.sub("", name) for name in lists]
+    runs = zip(*lists.values(), strict=True)
+    return [{**rest, "run": n, **dict(zip(titles, run, strict=True))} for n, run in enumerate(runs)]
 
 
 def _list_inside(entry: Line) -> str | None:
@@ -110,6 +138,8 @@ def _columns(content: Json) -> list[Line] | None:
         return None
     if len(columns) == 1 and _are_objects(columns[0]):
         return _records(columns[0])
+    if all(map(_holds_lines, columns)):
+        return None  # tables with as many lines each
     return [dict(zip(content, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -132,9 +162,19 @@ def _groups(content: Json) -> list[Line] | None:
         return None
     lines = {name: _records(value) or [] for name, value in groups.items()}
     first, *others = [set(line) for each in lines.values() for line in each]
-    if any(2 * len(first & keys) < len(first) for keys in others):
+    if any(2 * len(first & keys) < len(first) for keys in others) or not _are_alike(lines):
         return None  # tables of different things
     return [{"column 1": name, **line} for name, each in lines.items() for line in each]
+
+
+def _are_alike(groups: Mapping[str, list[Line]]) -> bool:
+    """Whether what names the lines of one group names those of all others, too."""
+    names = [
+        set.intersection(*({k for k, v in line.items() if isinstance(v, str)} for line in lines))
+        for lines in groups.values()
+    ]
+    keys = [set.union(*(set(line) for line in lines)) for lines in groups.values()]
+    return all(own <= known for own in names for known in keys)
 
 
 def _one_run(content: Json) -> list[Line] | None:
@@ -172,15 +212,22 @@ def _names_inside_names(content: Json) -> list[Line] | None:
     objects = _objects_in(content)
     if not objects:
         return None
+    level = ""
     while len(objects) == 1 and not _is_name(next(iter(objects))):
-        below = _objects_in(next(iter(objects.values())))
+        name, value = next(iter(objects.items()))
+        below = _objects_in(value)
         if below is None:
             break
         objects = below  # {"results": {...}} says no more than what is inside
+        level = said[1] if (said := _PER.fullmatch(name)) else level
     keys = dict.fromkeys(key for value in objects.values() for key in value)
     if all(map(str.isdigit, keys)):
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
-    return list(_nested(dict(objects), (), {})) or None
+    lines = [
+        {level if level and title == "column 1" else title: cell for title, cell in line.items()}
+        for line in _nested(dict(objects), (), {})
+    ]
+    return lines or None
 
 
 def _is_name(key: str) -> bool:
@@ -249,23 +296,65 @@ def _flat(entry: Line) -> Line:
 def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]:
     """One line per innermost object, which holds the columns; the names outside it are labels.
 
-    Texts beside inner objects, such as the name of a model, are `told` of all lines inside.
+    Texts and seeds beside inner objects, such as the name of a model, are `told` of all lines
+    inside.
     """
-    content = _without_details(content)
+    content = _merged(_without_details(content))
     inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    if inner:
-        told = told | {name: text for name, text in content.items() if isinstance(text, str)}
+    lines = {name: value for name, value in content.items() if _holds_lines(value)}
+    if inner or lines:
+        told = told | {name: value for name, value in content.items() if _is_told(name, value)}
         for name, value in inner.items():
             says_nothing = len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS
             yield from _nested(value, names if says_nothing else (*names, name), told)
+        for name, entries in (lines if not inner else {}).items():
+            below = names if len(lines) == 1 < len(names) + 1 and names else (*names, name)
+            for entry in entries:
+                yield from _nested(entry, below, told)
         return
     labels = {f"column {number}": name for number, name in enumerate(names, start=1)} | told
     lists = [value for value in content.values() if isinstance(value, list)]
     if len(lists) < len(content) or len({len(values) for values in lists}) != 1:
         yield {**labels, **content}
         return
+    number = "epoch" if _are_of_epochs(content) else "run"
+    titles = [f"train_{title}" if f"val_{title}" in content else title for title in content]
     for run, values in enumerate(zip(*lists, strict=True)):
-        yield {**labels, "run": run, **dict(zip(content, values, strict=True))}
+        yield {**labels, number: run, **dict(zip(titles, values, strict=True))}
+
+
+def _are_of_epochs(titles: Iterable[str]) -> bool:
+    """Whether lists are the history of one training: a loss, or results on validation data.
+
+    >>> _are_of_epochs(["loss", "val_loss", "acc"]), _are_of_epochs(["auroc", "fpr95"])
+    (True, False)
+    """
+    words = [set(re.split(r"[\W_]+", title.casefold())) for title in titles]
+    return any(said & _OF_EPOCHS for said in words)
+
+
+def _merged(content: Line) -> Line:
+    """Join objects that tell different things of one run: its settings, training, evaluation."""
+    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
+    keys = [key for value in inner.values() for key in value]
+    flat = not any(isinstance(entry, dict) for value in inner.values() for entry in value.values())
+    known = any(name.casefold() in _PARTS for name in inner)
+    if len(inner) < 2 or not flat or not known or len(set(keys)) < len(keys):
+        return content
+    rest = {name: value for name, value in content.items() if name not in inner}
+    for name, value in inner.items():
+        bare = name.casefold() in _SETTINGS
+        rest |= {key if bare else f"{name} {key}": entry for key, entry in value.items()}
+    return rest
+
+
+def _holds_lines(value: Json) -> TypeGuard[list[Line]]:
+    return isinstance(value, list) and bool(value) and _are_objects(value)
+
+
+def _is_told(name: str, value: Json) -> bool:
+    """Whether an entry is about all objects beside it: a text, or the number of a run."""
+    return isinstance(value, str) or (_is_number(value) and plain(name) in REPEAT_TITLES)
 
 
 def _without_details(content: Line) -> Line:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from oodometer.errors import UserError
 from oodometer.tables.vocabulary.measures import metric_named
 
 Json = object  # whatever `json.loads` gives
+_SHOWN = 5  # names that an error lists
 _OF_ALL = r"(?:_(?:results?|metrics?|scores?|stats|values?|performance|(?:by|over|across|per)_.*))?"
 # What is computed from the other tables of a file.
 _SUMMARY = re.compile(
@@ -15,12 +17,47 @@ _SUMMARY = re.compile(
     r"|pairwise|paired|differences?|deltas?|significance|rankings?|leaderboard|verdict|hypothes[ie]s"
     rf"|bootstrap|tests?_of)(?:_.*)?|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
 )
+_STATISTIC = re.compile(
+    r"(?:mean|avg|average|std|stdev|sd|min|max|median|n|count|var|variance|sem|stderr|ci\w*|n_\w+"
+    r"|num_\w+|lower|upper|low|high)"
+)
 _SPREAD = re.compile(r"(?:std|stds|stdev|sd|spread|standard_deviations?)(?:_.*)?")
 # What tells more about a result: counts, classes, bins.
 _DETAIL = re.compile(
     r"(?:confusion|(?:per|by)_|classification_report|class_?(?:wise|_report|_metrics)|report$|counts$"
     r"|histor|curves?$|timings?$|bins?$|buckets?$|calibration|ci$|confidence_interval)"
 )
+
+
+def picked(content: Json, wanted: str, file: str) -> Json:
+    """Return the part of a JSON file that FILE.json#name or FILE.json#outer/inner names.
+
+    >>> picked({"main": {"msp": 0.9}, "ablation": []}, "main", "f.json")
+    {'msp': 0.9}
+    """
+    for name in filter(None, wanted.split("/")):
+        names = [str(key) for key in content] if isinstance(content, dict) else []
+        found = [key for key in names if key == name] or [
+            key for key in names if _spelled(key) == _spelled(name)
+        ]
+        if not isinstance(content, dict) or not found:
+            has = f"it has {', '.join(map(repr, names[:_SHOWN]))}" if names else "it has no names"
+            raise UserError(f"'{file}' holds no '{name}': {has}{', …' * (len(names) > _SHOWN)}.")
+        content = content[found[0]]
+    return content
+
+
+def tables_in(content: Json) -> list[str]:
+    """Return the names of what may be a table in an object: lines or names with metrics.
+
+    >>> tables_in({"main": [{"auroc": 0.9}], "note": "x", "k": {"5": {"auroc": 0.8}}})
+    ['main', 'k']
+    """
+    if not isinstance(content, dict):
+        return []
+    return [
+        name for name, value in content.items() if _may_be_table(value) and _names_metric(value)
+    ]
 
 
 def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
@@ -33,11 +70,65 @@ def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
     """
     tables = {name: value for name, value in content.items() if _may_be_table(value)}
     names = {name: _spelled(name) for name in tables}
-    computed = {name for name, said in names.items() if _SUMMARY.fullmatch(said)}
-    others = [value for name, value in tables.items() if name not in computed]
-    if any(map(_SPREAD.fullmatch, names.values())) or not any(map(_names_metric, others)):
+    spreads = {name for name, said in names.items() if _SPREAD.fullmatch(said)}
+    computed = spreads | {name for name, said in names.items() if _SUMMARY.fullmatch(said)}
+    others = {name: value for name, value in tables.items() if name not in computed}
+    results = {name for name, value in others.items() if _names_metric(value)}
+    if not results:
         return dict(content)
-    return {name: value for name, value in content.items() if name not in computed}
+    details = {name for name in set(others) - results if _DETAIL.search(names[name])}
+    return {name: value for name, value in content.items() if name not in computed | details}
+
+
+def without_means(content: Json) -> Json:
+    """Leave out statistics of runs, wherever the runs themselves are beside them.
+
+    >>> without_means({"auroc": {"mean": 0.9, "std": 0.1, "values": [0.8, 1.0]}})
+    {'auroc': [0.8, 1.0]}
+    >>> without_means({"auroc": [0.8, 1.0], "auroc_mean": 0.9, "n": 2})
+    {'auroc': [0.8, 1.0], 'n': 2}
+    >>> without_means({"runs": [{"auroc": 0.9}], "mean": {"auroc": 0.9}})
+    {'runs': [{'auroc': 0.9}]}
+    """
+    if isinstance(content, list):
+        return [without_means(entry) for entry in content]
+    if not isinstance(content, dict):
+        return content
+    inside = {name: without_means(value) for name, value in content.items()}
+    runs = [name for name, value in inside.items() if _are_runs(value)]
+    names = {name: _spelled(name) for name in inside if name not in runs}
+    described = len(inside) > 1 and all(map(_STATISTIC.fullmatch, names.values()))
+    if len(runs) == 1 and described and metric_named(runs[0]) is None:
+        return inside[runs[0]]
+    if not runs and not any(_are_lines(value) for value in inside.values()):
+        return inside
+    metrics = {metric_named(name) for name in runs} - {None}
+    return {name: value for name, value in inside.items() if not _sums_up(name, value, metrics)}
+
+
+def _are_runs(value: Json) -> bool:
+    """Whether a list holds a number for each of several runs."""
+    return isinstance(value, list) and len(value) > 1 and all(map(_is_number, value))
+
+
+def _are_lines(value: Json) -> bool:
+    """Whether a list holds the results of several runs or data sets, each an object."""
+    several = isinstance(value, list) and bool(value) and _may_be_table(value)
+    return several and _names_metric(value)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _sums_up(name: str, value: Json, metrics: Collection[str | None]) -> bool:
+    """Whether an entry is a mean or a spread of the runs beside it, by its name."""
+    words = _spelled(name).split("_")
+    named = any(word in ("mean", "avg", "average", "std", "stdev", "sd") for word in words)
+    if isinstance(value, dict):
+        return named and _names_metric(value) and len(words) == 1
+    of_runs = metric_named(name) in metrics if metrics else metric_named(name) is not None
+    return named and _is_number(value) and (of_runs or len(words) == 1)
 
 
 def is_detail(name: str, value: Mapping[str, Json]) -> bool:

@@ -12,7 +12,7 @@ from oodometer.tables.guessing.gains import holds_differences
 from oodometer.tables.guessing.intervals import INTERVALS, are_intervals
 from oodometer.tables.guessing.roles import ALL, Roles
 from oodometer.tables.vocabulary.measures import metric_named
-from oodometer.tables.vocabulary.names import is_found
+from oodometer.tables.vocabulary.others import is_found
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -347,6 +347,8 @@ def _role_named(
     if title in SET_TITLES and _name_models(texts.unique()):
         named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
         return None if roles.detector is not None or named_elsewhere else "detector"
+    if title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title}):
+        return None  # perhaps what is compared: the features of a benchmark
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, OPTIMIZERS, TITLES, are_checkpoints, plain
-from oodometer.tables.cells import is_gap
+from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.tables.guessing.compared import find_compared, is_metric, is_untitled
 from oodometer.tables.guessing.likeness import (
-    are_data,
     are_runs,
     is_about_data,
     mostly,
     share,
     wide_names,
-)
-from oodometer.tables.guessing.questions import (
-    models_or_data,
-    or_lower,
-    unnamed_option,
-    which_axis,
-    which_column,
-)
-from oodometer.tables.guessing.rivals import (
-    require_no_detectors,
-    require_no_methods,
-    require_no_rivals,
+    words_of,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
 from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
-from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
+from oodometer.tables.vocabulary.measures import GENERAL, metric_named
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     INCIDENTAL,
@@ -40,7 +27,6 @@ from oodometer.tables.vocabulary.names import (
     OOD_TITLES,
     SET_TITLES,
     WEAK_SET_TITLES,
-    is_average,
     is_detector,
     is_model,
     is_posthoc,
@@ -59,8 +45,6 @@ _ONLY_OOD = frozenset(
 )  # fmt: skip
 _OF_DECISIONS = frozenset({"precision", "recall", "F1", "MCC", "specificity"})
 _BENCHMARK = 4  # data sets that nobody takes for outliers, from which on they are a benchmark
-_MOST_SPACES = 5  # in the name of a metric; more is a heading
-_STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
 
 def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
@@ -71,157 +55,20 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
         roles.metric = _metric(frame, free, roles)
     free = [column for column in free if column != roles.metric]
     if roles.detector is None:
-        roles.detector = _detector(frame, free, roles)
+        roles.detector = find_compared(frame, free, roles)
     _find_sets(frame, [column for column in free if column != roles.detector], roles)
-
-
-def _detector(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
-    """Return the column of known detectors, or else the one that can only be theirs."""
-    if roles.wide == "detector":
-        return None
-    free = [column for column in free if _may_name(frame[column])]
-    free = [c for c in free if not _words(c) & INCIDENTAL] or free
-    known = _known_detectors(frame, free)
-    if known is not None:
-        return known
-    wide = wide_names(roles)
-    rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
-    free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
-    if are_runs(wide):
-        return _beside_numbers(frame, free, roles)
-    if not roles.measured or mostly(wide, is_detector) or mostly(wide, is_model):
-        require_no_detectors(frame, free, roles)
-        return None
-    return _unknown_detectors(frame, free, roles)
-
-
-def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
-    """Return the column that can only name what is compared, where no name is known, or ask."""
-    wide = wide_names(roles)
-    named = _by_model_title(frame, free, roles)
-    require_no_methods(frame, free, named, roles)
-    if (are_data(wide) or roles.wide) and len(free) == 1 and share(frame[free[0]], is_data) < 0.5:
-        return named or free[0]  # whatever its title, such as "ID / OOD data set"
-    about = [column for column in free if is_about_data(frame, column)]
-    free = _without_setting([column for column in free if column not in about], wide)
-    if named is not None or not free:
-        roles.are_titles = named is None and not about and _only_titles(wide, roles)
-        return named
-    about += [c for c in (roles.ood, roles.id) if c is not None]
-    if len(wide) > 1 and not are_data(wide):
-        headings = roles.metric is not None and all(column.endswith(SECTION) for column in free)
-        if headings or any(_are_told_by(frame, c, free) for c in about):
-            roles.are_titles = True
-            return None
-    return _only_one(frame, free, roles)
-
-
-def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
-    """Leave out the only column if it is a setting: its lines may all be of one model."""
-    is_setting = len(free) == 1 and (mentions_setting(free[0]) or plain(free[0]) in LABELS)
-    return [] if is_setting and not wide else free
-
-
-def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
-    """Whether nothing but titles can name what is compared: rows name metrics, and nothing else."""
-    beside = roles.id is None and roles.ood is None
-    return roles.metric is not None and beside and len(wide) > 1 and not are_data(wide)
-
-
-def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
-    """Whether a column names every line, and the others merely say of what kind it is."""
-    return frame[column].is_unique and all(2 * frame[c].nunique() <= len(frame) for c in others)
-
-
-def _may_name(texts: pd.Series[str]) -> bool:
-    """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
-    filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
-    worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
-    named = max(share(texts, _is_metric), share(texts, is_average))  # near, far
-    return filled and worded and named < 0.5 and not are_checkpoints(texts.unique())
-
-
-def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
-    """Return the column that holds most names of detectors, if at least every second is one."""
-    sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
-    known = {column: share(frame[column], is_detector) for column in sure}
-    best = max(known, key=known.__getitem__, default=None)
-    return best if best is not None and known[best] >= 0.5 else None
-
-
-def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
-    """Return the column that can only be that of the detectors, or ask."""
-    wide = wide_names(roles)
-    untitled = [column for column in free if _is_untitled(column)]
-    if len(free) > 1 and len(untitled) == 1 and are_data(wide):
-        return untitled[0]
-    if len(free) > 1:
-        raise which_column(frame, free, roles)
-    if len(wide) > 1 and not are_data(wide) and not roles.wide:
-        raise which_axis(frame, free[0], roles)
-    names = [str(name) for name in frame[free[0]].unique()]
-    if _is_untitled(free[0]) and any(map(is_data, names)) and not any(map(_is_compared, names)):
-        raise models_or_data(names, free[0], roles)
-    return free[0]
-
-
-def _is_compared(name: str) -> bool:
-    return is_detector(name) or is_model(name)
-
-
-def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
-    """Return the column of names beside columns that are numbered: runs of each."""
-    named = _by_model_title(frame, free, roles)
-    free = [column for column in free if not is_about_data(frame, column)]
-    if named is not None or not free or roles.ood or roles.id:
-        return named or next(iter(free), None)
-    unnamed = unnamed_option(roles)
-    raise UserError(
-        f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
-        f"{roles.option(detector=free[0], **unnamed)}{or_lower(roles)}; if it names the data sets "
-        "of one model, there is nothing to compare."
-    )
-
-
-def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
-    """Return the column whose title says that it names models, where none names detectors."""
-    wide = [] if are_runs(wide_names(roles)) else wide_names(roles)
-    titles = {plain(column): column for column in (*roles.factors, *free)}
-    titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
-    allowed = (*MODEL_TITLES, *(() if wide and not are_data(wide) else ARCHITECTURE_TITLES))
-    known = [titles[title] for title in allowed if title in titles]
-    if len(known) > 1 and plain(known[0]) in ARCHITECTURE_TITLES:
-        raise which_column(frame, known, roles)
-    found = next(iter(known), None)
-    if found is not None:
-        require_no_rivals(frame, found, free, roles)
-    if found in roles.factors:
-        if all(text.isdigit() for text in frame[found].unique()):
-            return None
-        roles.factors.remove(found)
-    return found
 
 
 def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column that names the metric of each line, unless the titles name it."""
     if any(map(metric_named, roles.measured)):
         return None
-    known = [c for c in free if any(map(_is_metric, frame[c].unique()))]
+    known = [c for c in free if any(map(is_metric, frame[c].unique()))]
     return next((c for c in known if share(frame[c], _may_be_metric) == 1.0), None)
 
 
 def _may_be_metric(text: str) -> bool:
-    return _is_metric(text) or text.endswith(("↑", "↓"))  # Risk@90 ↓
-
-
-def _is_metric(text: str) -> bool:
-    if text.count(" ") > _MOST_SPACES:
-        return False
-    stated = _STATED.match(text)
-    metric = metric_named(stated[1] if stated else text)
-    if stated and metric:
-        return True
-    return bool(metric) and (metric not in GENERAL or not without_metric(text))
+    return is_metric(text) or text.endswith(("↑", "↓"))  # Risk@90 ↓
 
 
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
@@ -254,7 +101,7 @@ def _sets_beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles)
     title = plain(column := free[0])
     if title in {*TITLES, *LABELS, *OPTIMIZERS, *ARCHITECTURE_TITLES} or mentions_setting(column):
         return
-    named = is_about_data(frame, column) or title in WEAK_SET_TITLES or _is_untitled(column)
+    named = is_about_data(frame, column) or title in WEAK_SET_TITLES or is_untitled(column)
     if not named and not any(map(is_data, frame[column].unique())):
         raise UserError(
             f"Does '{column}' name data sets ({roles.option(id=column)}) or conditions "
@@ -273,7 +120,7 @@ def _about_data(
     if not named and roles.detector is not None:
         _require_one_set(frame, [weak[t] for t in WEAK_SET_TITLES if t in weak], free, roles)
     named += [weak[title] for title in WEAK_SET_TITLES if title in weak]
-    untitled = [column for column in free if _is_untitled(column)]
+    untitled = [column for column in free if is_untitled(column)]
     about = [column for column in free if is_wide and is_about_data(frame, column)]
     return next(iter([*named, *untitled, *about]), None)
 
@@ -286,7 +133,7 @@ def _require_one_set(
     others = [c for c in free if c not in weak and plain(c) not in known]
     weak = [column for column in weak if len(frame[column].unique()) > 1]
     finer = [c for c in others if weak and frame[c].nunique() > max(2, frame[weak[0]].nunique())]
-    finer = [c for c in finer if not mentions_setting(c) and not _words(c) & INCIDENTAL]
+    finer = [c for c in finer if not mentions_setting(c) and not words_of(c) & INCIDENTAL]
     if finer:
         first, second = finer[0], weak[0]
         raise UserError(
@@ -353,14 +200,6 @@ def detector_names(frame: pd.DataFrame, roles: Roles) -> list[str]:
     if roles.detector is not None:
         return [str(name) for name in frame[roles.detector].unique()]
     return wide_names(roles) if are_detectors(roles) else []
-
-
-def _is_untitled(column: str) -> bool:
-    return bool(re.fullmatch(r"column \d+|unnamed: ?\d+|", column.lower()))
-
-
-def _words(title: str) -> set[str]:
-    return {plain(word) for word in re.split(r"[\W_]+", title)}
 
 
 def are_detectors(roles: Roles) -> bool:

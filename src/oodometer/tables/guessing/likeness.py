@@ -11,7 +11,13 @@ from oodometer.factors import TITLES, plain
 from oodometer.tables.cells import Cell, is_gap
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
-from oodometer.tables.vocabulary.names import DATA_WORDS, REPEAT_WORD, is_detector, is_model
+from oodometer.tables.vocabulary.names import (
+    DATA_WORDS,
+    REPEAT_WORD,
+    SET_TITLES,
+    is_detector,
+    is_model,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +102,17 @@ def are_levels(cells: Sequence[Cell]) -> bool:
     )
 
 
+def words_of(title: str) -> set[str]:
+    """Return the words of a title, each reduced to letters and digits."""
+    return {plain(word) for word in re.split(r"[\W_]+", title)}
+
+
 def is_about_data(frame: pd.DataFrame, column: str) -> bool:
-    """Whether a column says of which data the numbers are, by its title or by known names."""
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    """Whether a column says of which data the numbers are, by its title or by known names.
+
+    A benchmark beside data sets may be anything, such as the features that are compared.
+    """
+    words = words_of(column)
+    if "benchmark" in words and any(plain(c) in SET_TITLES for c in frame.columns if c != column):
+        words = words - {"benchmark"}
     return not words.isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5

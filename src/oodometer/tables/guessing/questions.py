@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
+_LONGEST = 24  # letters of a name in a question
 
 
 def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> UserError:
     """Ask which of several columns names what is compared."""
     shown = list(free[:_SHOWN])
-    counts = ", ".join(f"'{c}' ({len(frame[c].unique())} names)" for c in shown)
+    counts = ", ".join(f"'{c}' ({_described(frame[c])})" for c in shown)
     wide = list(dict.fromkeys(wide_names(roles)))
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         counts += f", or the titles of columns ({', '.join(wide[:2])}, …)"
@@ -27,6 +28,18 @@ def which_column(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> User
     return UserError(
         f"Which column names the detectors or models: {counts}? Use {options}{or_lower(roles)}."
     )
+
+
+def _described(names: pd.Series[str]) -> str:
+    """Say how many names a column holds, and which, if its title does not tell what they are."""
+    distinct = list(dict.fromkeys(names))
+    count = f"{len(distinct)} names"
+    if not str(names.name).startswith("column "):
+        return count
+    shown = ", ".join(
+        name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in distinct[:2]
+    )
+    return f"{count}: {shown}{', …' * (len(distinct) > 2)}"
 
 
 def which_axis(frame: pd.DataFrame, column: str, roles: Roles) -> UserError:

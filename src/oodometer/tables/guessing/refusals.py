@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
@@ -14,18 +15,44 @@ from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
-from oodometer.tables.vocabulary.names import is_setting, is_statistic, is_test, names_costs
+from oodometer.tables.vocabulary.names import is_setting, is_statistic, names_costs
+from oodometer.tables.vocabulary.others import (
+    are_yes_or_no,
+    is_test,
+    names_prediction,
+    names_truth,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
 _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
+_FEWEST_SAMPLES = 30  # lines
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
 class NothingComparedError(UserError):
     """A table has no results, or nothing that is compared: another one of the page may have."""
+
+
+def require_no_samples(frame: pd.DataFrame, chosen: Collection[str]) -> None:
+    """Refuse a table in which each line is a sample, with what is true of it and its score.
+
+    A column such as ground_truth says so if it merely says yes or no, or one of predictions is
+    beside it.
+    """
+    if chosen or len(frame) < _FEWEST_SAMPLES:
+        return
+    predicted = [c for c in frame.columns if names_prediction(c)]
+    for column in filter(names_truth, frame.columns):
+        if predicted or are_yes_or_no(frame[column].unique()):
+            beside = f" and a prediction in '{predicted[0]}'" if predicted else ""
+            raise UserError(
+                f"Each of the {len(frame)} lines seems to be one sample, with its truth in "
+                f"'{column}'{beside}: a table of results such as AUROCs is expected. `oodometer "
+                "compare` computes them from the scores of samples."
+            )
 
 
 def require_results(roles: Roles, frame: pd.DataFrame) -> None:

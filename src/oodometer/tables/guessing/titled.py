@@ -11,13 +11,15 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share, value_of
 from oodometer.tables.guessing.gains import is_one_of
+from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import MEAN_OF_OTHERS, OTHER_STATISTIC, Roles
-from oodometer.tables.vocabulary.data_names import is_set
+from oodometer.tables.vocabulary.data_names import is_data, is_set
 from oodometer.tables.vocabulary.groups import is_group
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
     is_amid,
+    main_first,
     metric_named,
     without_metric,
 )
@@ -32,6 +34,7 @@ from oodometer.tables.vocabulary.names import (
     SUMMARIES,
     is_average,
     is_detector,
+    is_model,
     is_qualifier,
 )
 
@@ -82,6 +85,7 @@ def titled_results(
     _choose_means(roles, kinds["mean"])
     _part_qualifiers(roles, kinds["spread"])
     _name_qualified(roles, kinds["spread"])
+    _name_others(roles, kinds["spread"])
     _drop_common_word(roles, kinds["spread"], {plain(column) for column in frame.columns})
     for column, key in kinds["spread"].items():
         owner = next((c for c, known in roles.measured.items() if known == key), None)
@@ -309,6 +313,27 @@ def _name_qualified(roles: Roles, spreads: _Named) -> None:
                 roles.own[name] = MEASURES[metric]._replace(name=name)
     for columns in (roles.measured, spreads):
         columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _name_others(roles: Roles, spreads: _Named) -> None:
+    """Take words for names of minor metrics, not of what is compared, where the main has none.
+
+    Such are rel_adj_error and rel_feat_error beside accuracy.
+    """
+    keys = list(roles.measured.values())
+    main = next(iter(main_first(metric for metric, _ in keys)), None)
+    words = [what for _, what in keys if what]
+    settled = roles.wide or roles.chosen or any(what for metric, what in keys if metric == main)
+    if settled or any(_is_name(word) for word in words):
+        return
+    names = {(metric, what): f"{what.casefold()} {metric}" for metric, what in keys if what}
+    roles.own |= {n: roles.measure(metric)._replace(name=n) for (metric, _), n in names.items()}
+    for columns in (roles.measured, spreads):
+        columns |= {c: (names[key], "") for c, key in columns.items() if key in names}
+
+
+def _is_name(word: str) -> bool:
+    return is_data(word) or is_detector(word) or is_model(word) or are_runs([word, word])
 
 
 def _are_forms(whats: Sequence[str]) -> bool:

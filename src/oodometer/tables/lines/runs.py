@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import numeric_share
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("noise_rate", "num_classes", "nclasses", "classes")  # about a run, or what it varied
 _SUBSETS = 64  # of columns, tried to find those that tell runs apart
+_USUAL = 0.5  # of the numbers of runs must be the same for what was planned
 _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
 _TYPED = 3  # digits of a setting
@@ -227,6 +230,8 @@ def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str
 
     Where seeds number runs, lines are told apart without them.
     """
+    if _is_found_anew(frame, column):
+        return "another one in each run"
     repeats = [name for name in factors if plain(name) in RUN_TITLES]
     if not repeats or column in repeats:
         return ""
@@ -234,6 +239,22 @@ def _reason_as_parameter(frame: pd.DataFrame, column: str, factors: Iterable[str
     others = [c for c in factors if c != column and c not in repeats and _is_shared(frame, c)]
     told = not frame.duplicated([*cell, *repeats, *others]).any()
     return "found in each run" if told else ""
+
+
+def _is_found_anew(frame: pd.DataFrame, column: str) -> bool:
+    """Whether values of a parameter come irregularly on several data sets, as tuning finds them.
+
+    What was varied on purpose has the same number of runs with each value on each data set.
+    """
+    import pandas as pd
+
+    lines = frame[frame["metric"] == frame["metric"].iloc[0]]
+    given = lines[lines[column] != NOT_GIVEN].groupby("detector", sort=False)
+    sets = [*id_column(frame), "ood"]
+    tables = [pd.crosstab([part[c] for c in sets], part[column]) for _, part in given]
+    varied = [table.to_numpy().ravel() for table in tables if min(table.shape) > 1]
+    usual = [np.unique(counts, return_counts=True)[1].max() / len(counts) for counts in varied]
+    return bool(varied) and max(usual) <= _USUAL
 
 
 def _tells_of_sets(frame: pd.DataFrame, column: str) -> bool:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from oodometer.factors import by_title, plain
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.groups import sure_means
-from oodometer.tables.vocabulary.names import MEANS, SUMMARIES, is_average, is_detector, is_model
+from oodometer.tables.vocabulary.names import (
+    MEANS,
+    SUMMARIES,
+    is_average,
+    is_detector,
+    is_mere_average,
+    is_model,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,6 +89,8 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     own, others = table[here][0], table[~here]
     if not is_average(name):
         return are_results(own, others)
+    if not is_mere_average(name):  # trimmed_mean: a mean only if its numbers are
+        return not _is_mean_of_some(own, table, int(np.flatnonzero(here)[0]))
     own, others = _filled(own, others)
     if not len(own):
         return False
@@ -101,6 +110,18 @@ def _is_over_groups(name: str, names: NDArray[np.object_]) -> bool:
     alike = [n for n in map(str, names) if plain(n.split()[-1] if n.split() else "") in MEANS]
     several = len(words) > 1 and plain(words[-1]) in MEANS and len(alike) > 1
     return plain(name) in _OVER_ALL or several
+
+
+def _is_mean_of_some(own: Array, table: Array, line: int) -> bool:
+    """Whether a line is the mean of all others, or of those right above it."""
+    others = np.delete(table, line, axis=0)
+    blocks = [others, *(table[start:line] for start in range(line - 1))]
+    for block in blocks:
+        numbers, beside = _filled(own, block)
+        means = np.nanmean(beside, axis=0)
+        if len(numbers) and bool((np.abs(numbers - means) <= _rounding(numbers)).all()):
+            return True
+    return False
 
 
 def are_results(own: Array, others: Array) -> bool:

@@ -51,6 +51,7 @@ _DETECTION = (
     (r"detection_?acc(?:uracy)?|dt_?acc", Measure("detection_accuracy")),
     (r"(?:^|_)ccr(?:_|\d|$)", _NOT_READ),  # classification at a false positive rate
     (r"(?:^|_)(?:latency|g?flops|throughput|fps)(?:_|$)", _NOT_READ),
+    (r"(?:^|_)(?:standard_error|std_?err(?:or)?)(?:_|$)", _NOT_READ),
 )  # fmt: skip
 # Metrics of classifiers, segmentation, regression, ... The order is that in which they are taken
 # for the main one: accuracy before the precision and the recall that accompany it.
@@ -61,10 +62,8 @@ _GENERAL = (
      Measure("balanced accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
      Measure("top-5 accuracy")),
-    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?",
-     Measure("top-k accuracy")),
+    (r"(?:top|acc(?:uracy)?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?", Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
-    (r"hits?(?:_at)?_?1", Measure("Hits@1")),
     (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
      r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
      Measure("accuracy")),
@@ -78,13 +77,20 @@ _GENERAL = (
     (r"mcc|matthews(?:_corr\w*)?", Measure("MCC", is_share=False)),
     (r"(?:cohens?_)?kappa|qwk", Measure("kappa", is_share=False)),
     (r"oscr", Measure("OSCR")),
+    (r"c_?index|concordance(?:_index)?", Measure("C-index")),
+    (r"(?<!attack_)success_rate", Measure("success rate")),
+    (r"win_?rate", Measure("win rate")),
     (r"ndcg(?:_?(?:at_)?\d+)?", Measure("NDCG")),
-    (r"mrr", Measure("MRR")),
+    (r"mrr(?:_?(?:at_)?\d+)?", Measure("MRR")),
+    (r"(?:hits?(?:_rate|_ratio)?|hr)(?:_at)?_?\d+", Measure("Hits")),
     (r"exact_match(?:_score)?", Measure("exact match")),
     (r"pass_?(?:at_?)?(?:k|\d+)", Measure("pass rate")),
     (r"vus_?pr", Measure("VUS-PR")),
     (r"vus_?roc", Measure("VUS-ROC")),
     (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
+    (r"pearson(?:_?(?:r|corr\w*))?|plcc", Measure("Pearson correlation", is_share=False)),
+    (r"spearman(?:_?(?:r|rho|corr\w*))?|srcc|srocc",
+     Measure("Spearman correlation", is_share=False)),
     (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
     (r"nmi", Measure("NMI")),
     (r"(?:sacre)?bleu(?:_?\d)?", Measure("BLEU", is_share=False)),
@@ -97,13 +103,13 @@ _GENERAL = (
     (r"recall(?:_?(?:at_)?\d+)?|sensitivity|tpr|hit_rate|\w*(?:召回率|查全率|再現率|재현율)|rappel",
      Measure("recall")),
     (r"specificity", Measure("specificity")),
-    (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
-     r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
     (r"eer|equal_error_rate", Measure("EER", higher=False)),
     (r"der|diarization_error_rate", Measure("DER", higher=False, is_share=False)),
     (r"wer|word_error_rate", Measure("WER", higher=False, is_share=False)),
     (r"cer|char(?:acter)?_error_rate", Measure("CER", higher=False, is_share=False)),
     (r"ter|(?:token|translation)_error_rate", Measure("TER", higher=False, is_share=False)),
+    (r"neg(?:ative)?_(?:(?:root_)?(?:mean|median)_(?:squared?|absolute)(?:_log|_percentage)?_error"
+     r"|log_loss|brier_score)", Measure("negative error", is_share=False)),  # of scikit-learn
     (r"nll|neg(?:ative)?_log_?likelihood|log_?loss|cross_entropy(?:_loss)?",
      Measure("NLL", higher=False, is_share=False)),
     (r"(?:expected_)?cal(?:ibration)?_err(?:or)?|ece|mce",
@@ -112,11 +118,15 @@ _GENERAL = (
     (r"rmse|root_mean_squared?_error", Measure("RMSE", higher=False, is_share=False)),
     (r"mse|mean_squared?_error", Measure("MSE", higher=False, is_share=False)),
     (r"mae|mean_absolute_error", Measure("MAE", higher=False, is_share=False)),
-    (r"smape", Measure("sMAPE", higher=False, is_share=False)),
-    (r"mape", Measure("MAPE", higher=False, is_share=False)),
+    (r"smape|symmetric_mean_absolute_percentage_error",
+     Measure("sMAPE", higher=False, is_share=False)),
+    (r"mape|mean_absolute_percentage_error", Measure("MAPE", higher=False, is_share=False)),
     (r"mase", Measure("MASE", higher=False, is_share=False)),
     (r"crps", Measure("CRPS", higher=False, is_share=False)),
     (r"wql", Measure("WQL", higher=False, is_share=False)),
+    (r"wape", Measure("WAPE", higher=False, is_share=False)),
+    (r"(?:episod(?:e|ic)_)?(?:returns?|rewards?)(?!_(?:conditioned|conditioning|model|scale|type))",
+     Measure("return", is_share=False)),
     (r"ppl|perplexity", Measure("perplexity", higher=False, is_share=False)),
     (r"e_aurc|eaurc|excess_aurc", Measure("E-AURC", higher=False, is_share=False)),
     (r"aurc|ausc", Measure("AURC", higher=False, is_share=False)),
@@ -124,6 +134,13 @@ _GENERAL = (
     (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
                                                 is_share=False)),
     (r"(?:test_|val_|train_)?loss(?:es)?", Measure("loss", higher=False, is_share=False)),
+    # Errors that are no shares of wrong answers: how far numbers are off.
+    (r"(?:reconstruction|reconstr|recon|reproj(?:ection)?|rel(?:ative)?|abs(?:olute)?|squared"
+     r"|approximation|estimation|tracking|position|pose|rotation|angular|depth|trajectory|median"
+     r"|max(?:imum)?|quantization|quantisation|residual|gradient|energy|force)"
+     r"_err(?:or)?s?", Measure("other error", higher=False, is_share=False)),
+    (r"(?:classification_|test_)?err(?:or)?(?:_?rates?)?(?!_(?:detect|correct))"
+     r"|misclassification(?:_rate)?", Measure("error rate", higher=False)),
 )  # fmt: skip
 _KNOWN = (
     *(_Known(re.compile(pattern), measure) for pattern, measure in _DETECTION),
@@ -166,7 +183,7 @@ _REST = re.compile(
 def _joined(text: str) -> str:
     text = _SETTING.sub(" ", text) if "=" in text else text
     words = re.sub(r"[\W_]+", "_", text.replace("²", "2").casefold()).strip("_")
-    return re.sub(r"_(?:percent|pct|percentage)(?=_|$)", "", words)
+    return re.sub(r"_(?:percent|pct|percentage)(?=_(?!err)|$)", "", words)
 
 
 def metric_named(title: str) -> str | None:

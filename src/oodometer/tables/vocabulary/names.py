@@ -183,6 +183,8 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"detectors?|outliers?|perf|performance|scores?|results?|values?|accuracy|acc|auroc|auc|ranks?|"
     r"ranking|tasks?|\d+)*"
 )
+_SPREAD_BEHIND = re.compile(r"\s*(?:±|\+/-).*")  # mean ± 95% CI
+_LAST_WORDS = frozenset({"avg", "average", "mean", "moyenne", "macro", "overall"})
 MEANS = frozenset({"mean", "avg", "average", "mu", "平均", "平均值", "均值", "평균"})
 SPREADS = frozenset(
     {"std", "stdev", "stddev", "sd", "standarddeviation", "spread", "sigma", "desvio",
@@ -200,7 +202,6 @@ NO_RESULTS = frozenset(
      "improvement", "diff", "difference", "δ", "year", "epochs", "cost", "gain", "delta", "rank",
      "citations"}
 )  # fmt: skip
-_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what a method costs, which is neither a result nor a setting.
 _COSTS = frozenset(
     {"time", "times", "seconds", "hours", "minutes", "runtime", "walltime", "flops", "gflops",
@@ -209,15 +210,6 @@ _COSTS = frozenset(
 )  # fmt: skip
 _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
-# Words of titles of what was found in each run, and what it is that was.
-_FOUND = frozenset(
-    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
-)
-_FINDINGS = frozenset(
-    {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
-     "params", "parameters", "hyperparameters", "checkpoint"}
-)  # fmt: skip
-
 
 def is_average(title: str) -> bool:
     """Whether a title says that its numbers are means of others.
@@ -225,16 +217,22 @@ def is_average(title: str) -> bool:
     >>> is_average("Near-OOD"), is_average("Far-OOD Avg."), is_average("SVHN")
     (True, True, False)
     """
-    title = re.sub(r"\s*(?:±|\+/-).*", "", title)  # mean ± 95% CI
+    title = _SPREAD_BEHIND.sub("", title)
     last = re.split(r"[\s_/|:()]+", title.strip())[-1]
-    if title.endswith(("平均", "平均值", "均值", "평균")):
-        return True
-    if plain(title) in AVERAGES or plain(last) in (
-        "avg", "average", "mean", "moyenne", "macro", "overall"
-    ):  # fmt: skip
-        return True
+    ends = title.endswith(("平均", "平均值", "均值", "평균"))
+    return ends or plain(last) in _LAST_WORDS or is_mere_average(title)
+
+
+def is_mere_average(title: str) -> bool:
+    """Whether a title says that its numbers are means of others, and nothing else.
+
+    >>> is_mere_average("Avg. (4)"), is_mere_average("trimmed_mean"), is_average("trimmed_mean")
+    (True, False, True)
+    """
+    title = _SPREAD_BEHIND.sub("", title)
     signs = title.strip() in ("Ø", "∅") or _MU.match(title)
-    return bool(_AVERAGE.fullmatch(plain(title)) or signs)
+    said = plain(title)
+    return said in AVERAGES | _LAST_WORDS or bool(_AVERAGE.fullmatch(said) or signs)
 
 
 def names_costs(title: str) -> bool:
@@ -247,16 +245,6 @@ def names_costs(title: str) -> bool:
     """
     words = (plain(word) for word in re.split(r"[\W_]+", title))
     return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
-
-
-def is_found(title: str) -> bool:
-    """Whether a title is that of what was found in each run: where it stopped, what it chose.
-
-    >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
-    (True, True, False)
-    """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
-    return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
 
 
 def is_incidental(title: str) -> bool:
@@ -296,16 +284,6 @@ def is_statistic(title: str) -> bool:
     """
     words = {plain(word) for word in re.split(r"[\W_]+", title)}
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
-
-
-def is_test(title: str) -> bool:
-    """Whether a title is that of the outcome of a statistical test.
-
-    >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
-    (True, True, False)
-    """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
-    return len(words) > 1 and not _TESTS.isdisjoint(words)
 
 
 def repeat_name(title: str) -> str | None:

@@ -1,0 +1,226 @@
+"""Which column names what is compared: by its names, by its title, or because no other can."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.errors import UserError
+from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
+from oodometer.tables.cells import is_gap
+from oodometer.tables.guessing.likeness import (
+    are_data,
+    are_runs,
+    is_about_data,
+    mostly,
+    share,
+    wide_names,
+    words_of,
+)
+from oodometer.tables.guessing.questions import (
+    models_or_data,
+    or_lower,
+    unnamed_option,
+    which_axis,
+    which_column,
+)
+from oodometer.tables.guessing.rivals import (
+    require_no_detectors,
+    require_no_methods,
+    require_no_rivals,
+)
+from oodometer.tables.guessing.roles import SECTION, Roles
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.measures import GENERAL, metric_named, without_metric
+from oodometer.tables.vocabulary.names import (
+    ARCHITECTURE_TITLES,
+    INCIDENTAL,
+    MODEL_TITLES,
+    SET_TITLES,
+    is_average,
+    is_detector,
+    is_model,
+    is_surely_detector,
+    mentions_setting,
+)
+from oodometer.tables.vocabulary.others import CONDITIONS, are_yes_or_no
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_SPACES = 5  # in the name of a metric; more is a heading
+_STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
+
+
+def find_compared(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column of known detectors, or else the one that can only be theirs."""
+    if roles.wide == "detector":
+        return None
+    free = [column for column in free if _may_name(frame[column])]
+    free = [c for c in free if not words_of(c) & INCIDENTAL] or free
+    known = _known_detectors(frame, free)
+    if known is not None:
+        return known
+    wide = wide_names(roles)
+    rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
+    free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
+    if are_runs(wide):
+        return _beside_numbers(frame, free, roles)
+    if not roles.measured or mostly(wide, is_detector) or mostly(wide, is_model):
+        require_no_detectors(frame, free, roles)
+        return None
+    return _unknown_detectors(frame, free, roles)
+
+
+def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column that can only name what is compared, where no name is known, or ask."""
+    wide = wide_names(roles)
+    named = _by_model_title(frame, free, roles)
+    require_no_methods(frame, free, named, roles)
+    if _is_beside_data(frame, free, wide, roles):
+        return named or free[0]  # whatever its title, such as "ID / OOD data set"
+    about = [column for column in free if is_about_data(frame, column)]
+    free = _without_setting([column for column in free if column not in about], wide)
+    if named is not None or not free:
+        roles.are_titles = named is None and not about and _only_titles(wide, roles)
+        return named
+    about += [c for c in (roles.ood, roles.id) if c is not None]
+    if _are_in_titles(frame, free, about, roles):
+        roles.are_titles = True
+        return None
+    return _only_one(frame, free, roles)
+
+
+def _is_beside_data(
+    frame: pd.DataFrame, free: Sequence[str], wide: Sequence[str], roles: Roles
+) -> bool:
+    """Whether titles name data sets, and the only other column does not."""
+    titled = are_data(wide) or bool(roles.wide)
+    return titled and len(free) == 1 and share(frame[free[0]], is_data) < 0.5
+
+
+def _are_in_titles(
+    frame: pd.DataFrame, free: Sequence[str], about: Sequence[str], roles: Roles
+) -> bool:
+    """Whether titles name what is compared: lines are told by headings, or by names of data."""
+    wide = wide_names(roles)
+    if len(wide) < 2 or are_data(wide):
+        return False
+    headings = roles.metric is not None and all(column.endswith(SECTION) for column in free)
+    return headings or any(_are_told_by(frame, c, free) for c in about)
+
+
+def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
+    """Leave out the only column if it is a setting or a condition: all may be of one model."""
+    if len(free) != 1 or wide:
+        return free
+    known = plain(free[0]) in CONDITIONS.union(LABELS)
+    return [] if known or mentions_setting(free[0]) else free
+
+
+def _only_titles(wide: Sequence[str], roles: Roles) -> bool:
+    """Whether nothing but titles can name what is compared: rows name metrics, and nothing else."""
+    beside = roles.id is None and roles.ood is None
+    return roles.metric is not None and beside and len(wide) > 1 and not are_data(wide)
+
+
+def _are_told_by(frame: pd.DataFrame, column: str, others: Sequence[str]) -> bool:
+    """Whether a column names every line, and the others merely say of what kind it is."""
+    return frame[column].is_unique and all(2 * frame[c].nunique() <= len(frame) for c in others)
+
+
+def _may_name(texts: pd.Series[str]) -> bool:
+    """Whether a column may name detectors: it varies, is mostly filled, and names no metrics."""
+    filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
+    worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
+    named = max(share(texts, is_metric), share(texts, is_average))  # near, far
+    other = are_checkpoints(texts.unique()) or are_yes_or_no(texts.unique())
+    return filled and worded and named < 0.5 and not other
+
+
+def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
+    """Return the column that holds most names of detectors, if at least every second is one."""
+    sure = [c for c in free if any(map(is_surely_detector, frame[c].unique()))]
+    known = {column: share(frame[column], is_detector) for column in sure}
+    best = max(known, key=known.__getitem__, default=None)
+    return best if best is not None and known[best] >= 0.5 else None
+
+
+def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
+    """Return the column that can only be that of the detectors, or ask."""
+    wide = wide_names(roles)
+    untitled = [column for column in free if is_untitled(column)]
+    if len(free) > 1 and len(untitled) == 1 and are_data(wide):
+        return untitled[0]
+    if len(free) > 1:
+        raise which_column(frame, free, roles)
+    if len(wide) > 1 and not are_data(wide) and not roles.wide:
+        raise which_axis(frame, free[0], roles)
+    names = [str(name) for name in frame[free[0]].unique()]
+    if is_untitled(free[0]) and any(map(is_data, names)) and not any(map(_is_compared, names)):
+        raise models_or_data(names, free[0], roles)
+    return free[0]
+
+
+def _is_compared(name: str) -> bool:
+    return is_detector(name) or is_model(name)
+
+
+def _beside_numbers(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column of names beside columns that are numbered: runs of each."""
+    named = _by_model_title(frame, free, roles)
+    free = [column for column in free if not is_about_data(frame, column)]
+    if named is not None or not free or roles.ood or roles.id:
+        return named or next(iter(free), None)
+    unnamed = unnamed_option(roles)
+    raise UserError(
+        f"Columns are numbered like runs: if '{free[0]}' names detectors or models, use "
+        f"{roles.option(detector=free[0], **unnamed)}{or_lower(roles)}; if it names the data sets "
+        "of one model, there is nothing to compare."
+    )
+
+
+def _by_model_title(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
+    """Return the column whose title says that it names models, where none names detectors."""
+    wide = [] if are_runs(wide_names(roles)) else wide_names(roles)
+    titles = {plain(column): column for column in (*roles.factors, *free)}
+    titles = {title: c for title, c in titles.items() if len(frame[c].unique()) > 1}
+    allowed = (*MODEL_TITLES, *(() if wide and not are_data(wide) else ARCHITECTURE_TITLES))
+    known = [titles[title] for title in allowed if title in titles]
+    found = next(iter(known), None)
+    if found is not None and plain(found) in ARCHITECTURE_TITLES:
+        others = known[1:] or _names_of_lines(frame, found, free)
+        if others:
+            raise which_column(frame, [found, *others], roles)
+    if found is not None:
+        require_no_rivals(frame, found, free, roles)
+    if found in roles.factors:
+        if all(text.isdigit() for text in frame[found].unique()):
+            return None
+        roles.factors.remove(found)
+    return found
+
+
+def _names_of_lines(frame: pd.DataFrame, found: str, free: Sequence[str]) -> list[str]:
+    """Return columns with a name of its own for every line, beside one that few lines differ in."""
+    if 2 * frame[found].nunique() > len(frame):
+        return []
+    other = {*TITLES, *SET_TITLES}
+    return [c for c in free if c != found and frame[c].is_unique and plain(c) not in other]
+
+
+def is_untitled(column: str) -> bool:
+    """Whether a column has no title of its own."""
+    return bool(re.fullmatch(r"column \d+|unnamed: ?\d+|", column.lower()))
+
+
+def is_metric(text: str) -> bool:
+    """Whether a text is the name of a metric, or states one with its value."""
+    if text.count(" ") > _MOST_SPACES:
+        return False
+    stated = _STATED.match(text)
+    metric = metric_named(stated[1] if stated else text)
+    if stated and metric:
+        return True
+    return bool(metric) and (metric not in GENERAL or not without_metric(text))

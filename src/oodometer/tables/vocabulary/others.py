@@ -1,0 +1,82 @@
+"""How people call columns that are no results: conditions, findings, tests, single samples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from oodometer.factors import CORRUPTIONS, plain
+
+_TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
+# Words of titles of what was found in each run, and what it is that was.
+_FOUND = frozenset(
+    {"best", "selected", "stopped", "stopping", "chosen", "optimal", "stop", "ran", "converged"}
+)
+_FINDINGS = frozenset(
+    {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
+     "params", "parameters", "hyperparameters", "checkpoint"}
+)  # fmt: skip
+# Titles of what one model is tested under, or what is done to its data: seldom compared itself.
+CONDITIONS = frozenset(
+    {*CORRUPTIONS, "condition", "conditions", "perturbation", "perturbations", "attack", "attacks",
+     "distortion", "distortions", "degradation", "transformation", "noiselevel", "corruptions"}
+)  # fmt: skip
+# Titles of what is true of a single sample, and of what a model says of it.
+_TRUTHS = frozenset(
+    {"ytrue", "groundtruth", "truelabel", "truelabels", "trueclass", "goldlabel", "gold", "gt",
+     "gtlabel", "isanomaly", "isood", "isoutlier", "istrueanomaly", "anomaly", "labeltrue"}
+)  # fmt: skip
+_PREDICTED = frozenset(
+    {"ypred", "pred", "preds", "prediction", "predictions", "predicted", "predictedlabel",
+     "predlabel", "predictedclass", "yprob", "yscore", "anomalyscore", "oodscore"}
+)  # fmt: skip
+_YES_OR_NO = frozenset({"true", "false", "yes", "no", "0", "1", "00", "10", "y", "n"})
+
+
+def is_found(title: str) -> bool:
+    """Whether a title is that of what was found in each run: where it stopped, what it chose.
+
+    >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
+
+
+def is_test(title: str) -> bool:
+    """Whether a title is that of the outcome of a statistical test.
+
+    >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
+    (True, True, False)
+    """
+    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    return len(words) > 1 and not _TESTS.isdisjoint(words)
+
+
+def are_yes_or_no(texts: Iterable[str]) -> bool:
+    """Whether texts merely say yes or no.
+
+    >>> are_yes_or_no(["True", "False"]), are_yes_or_no(["0", "1"]), are_yes_or_no(["0", "2"])
+    (True, True, False)
+    """
+    said = {plain(text) for text in texts}
+    return bool(said) and said <= _YES_OR_NO
+
+
+def names_truth(title: str) -> bool:
+    """Whether a title is that of what is true of a sample: its label, or whether it is an outlier.
+
+    >>> names_truth("ground_truth"), names_truth("is_anomaly"), names_truth("target")
+    (True, True, False)
+    """
+    return plain(title) in _TRUTHS
+
+
+def names_prediction(title: str) -> bool:
+    """Whether a title is that of what a model says of a single sample.
+
+    >>> names_prediction("y_pred"), names_prediction("top1_pred"), names_prediction("score")
+    (True, True, False)
+    """
+    last = plain(re.split(r"[\W_]+", title.strip())[-1])
+    return plain(title) in _PREDICTED or last in {"pred", "preds", "prediction", "predicted"}

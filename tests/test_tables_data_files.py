@@ -1,0 +1,230 @@
+"""Results files as other people's programs write them, tried without options: read, or asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from oodometer.errors import UserError
+from oodometer.results import Results
+from oodometer.tables.reading import read_results
+from oodometer.tables.vocabulary.measures import MEASURES, metric_named
+
+
+def _question(given: pd.DataFrame | Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_results(given)
+    return str(caught.value)
+
+
+def _detectors(results: Results) -> list[str]:
+    return [str(name) for name in results.frame["detector"].unique()]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric", "higher"),
+    [
+        ("mean_absolute_error", "MAE", False), ("Root Mean Squared Error", "RMSE", False),
+        ("word error rate", "WER", False), ("test_error", "error rate", False),
+        ("Expected Calibration Error", "calibration error", False),
+        ("mean absolute percentage error", "MAPE", False),
+        ("test_neg_mean_squared_error", "negative error", True),
+        ("neg_log_loss", "negative error", True), ("reconstruction_error", "other error", False),
+        ("Hit@5", "Hits", True), ("HR@10", "Hits", True), ("mean_return", "return", True),
+        ("c_index", "C-index", True),
+    ],
+)  # fmt: skip
+def test_errors_in_words_are_not_shares_of_wrong_answers(
+    title: str, metric: str, higher: bool
+) -> None:
+    assert metric_named(title) == metric and MEASURES[metric].higher is higher
+
+
+def test_a_standard_error_and_an_attack_are_no_results() -> None:
+    assert metric_named("standard_error") == "" and metric_named("attack_success_rate") is None
+
+
+def _sweep(**columns: list[object]) -> pd.DataFrame:
+    return pd.DataFrame(columns)
+
+
+def test_a_method_called_after_a_mean_stays_unless_it_is_one() -> None:
+    names = ["fedavg", "trimmed_mean", "krum"]
+    table = _sweep(method=names, accuracy=[0.91, 0.95, 0.87], loss=[0.31, 0.22, 0.44])
+    assert _detectors(read_results(table).results[0]) == names
+    table = _sweep(method=["a", "b", "both mean"], accuracy=[0.91, 0.95, 0.93])
+    assert _detectors(read_results(table).results[0]) == ["a", "b"]
+
+
+def test_which_cutoff_of_a_ranking_decides_is_asked_and_mrr_goes_before() -> None:
+    hits = {f"hits@{k}": [0.1 * k / 10 + 0.2, 0.1 * k / 10 + 0.3] for k in (1, 5, 10)}
+    asked = _question(_sweep(model=["TransE", "RotatE"], **hits))
+    assert "different metrics" in asked and 'higher=hits@5"' in asked
+    reading = read_results(_sweep(model=["TransE", "RotatE"], mrr=[0.25, 0.31], **hits))
+    assert reading.results[0].metric == "MRR"
+
+
+def test_the_errors_of_one_model_are_not_compared_with_each_other() -> None:
+    numbers = np.random.default_rng(0).uniform(0.3, 0.9, (12, 3))
+    table = _sweep(dataset=["Cora"] * 12, ts=[f"11:{n:02d}" for n in range(12)],
+                   alpha=numbers[:, 0], accuracy=numbers[:, 1], rel_adj_recon_error=numbers[:, 2],
+                   rel_feat_recon_error=numbers[:, 2] - 0.1)  # fmt: skip
+    assert "No column names the detector" in _question(table)
+
+
+@pytest.mark.parametrize("beside", ["score", "predicted_label"])
+def test_lines_that_are_samples_are_refused(beside: str) -> None:
+    values = np.random.default_rng(1).uniform(size=60)
+    truth = ["cat", "dog", "bird"] if beside != "score" else ["True", "False", "False"]
+    table = _sweep(ground_truth=truth * 20, **{beside: values.round(3)})
+    assert "60 lines seems to be one sample" in _question(table)
+    assert "sample" not in _question(table.head(8))  # too few to say
+
+
+def test_the_conditions_of_one_model_are_not_compared_unasked() -> None:
+    table = _sweep(condition=["original", "blur", "jpeg"], accuracy=[0.91, 0.55, 0.82])
+    asked = _question(table)
+    assert "nothing to compare" in asked and 'detector=condition"' in asked
+    assert len(_detectors(read_results(table, "detector=condition").results[0])) == 3
+
+
+def test_a_benchmark_beside_data_sets_may_be_what_is_compared() -> None:
+    rows = [(b, d, s, 0.5 + 0.01 * len(b + d + s)) for b in ("composition", "mixing")
+            for d in ("jackson", "ali", "schurch") for s in ("cv", "transfer")]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["benchmark", "dataset", "scheme", "auroc"])
+    asked = _question(table)
+    assert "'benchmark' (2 names)" in asked and "'scheme' (2 names)" in asked
+    chosen = read_results(table, "detector=benchmark").results[0]
+    assert (
+        set(_detectors(chosen)) == {"composition", "mixing"} and chosen.frame["ood"].nunique() == 3
+    )
+
+
+def test_the_backbone_is_not_compared_unasked_where_every_line_has_a_name() -> None:
+    table = _sweep(cell=["abl1", "abl5", "aux1", "aux5"], backbone=["r18", "r18", "r18", "r50"],
+                   dataset=["c100"] * 4, accuracy=[0.31, 0.52, 0.33, 0.54])  # fmt: skip
+    assert "'backbone' (2 names), 'cell' (4 names)" in _question(table)
+
+
+def _tuned(values: list[list[float]]) -> pd.DataFrame:
+    """Five runs of two models on two data sets; `values` of C were used for one of them."""
+    noise = np.random.default_rng(2).normal(0, 0.01, 40)
+    rows = [(model, data, values[place][run] if model == "svm" else "", 0.8 + noise[run + place])
+            for model in ("svm", "tree") for place, data in enumerate(("wine", "iris"))
+            for run in range(5)]  # fmt: skip
+    return pd.DataFrame(rows, columns=["model", "dataset", "C", "roc_auc"])
+
+
+def test_what_tuning_found_in_each_run_is_not_part_of_a_name() -> None:
+    found = read_results(_tuned([[1, 1, 1, 10, 10], [10, 10, 10, 10, 1]])).results[0]
+    assert _detectors(found) == ["svm", "tree"]
+    varied = pd.concat([_tuned([[value] * 5, [value] * 5]) for value in (1, 10)])
+    varied = varied[(varied["model"] == "svm") | ~varied.duplicated()]
+    assert len(_detectors(read_results(varied).results[0])) == 3
+
+
+_MEANS = {"msp": 0.85, "knn": 0.9, "vim": 0.93}
+
+
+def _runs(detector: str) -> list[float]:
+    return [round(_MEANS[detector] + step, 3) for step in (-0.01, 0.0, 0.013)]
+
+
+def _written(tmp_path: Path, content: object, name: str = "results.json") -> Path:
+    path = tmp_path / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def _statistics(detector: str) -> dict[str, object]:
+    runs = _runs(detector)
+    return {"mean": float(np.mean(runs)), "std": float(np.std(runs)), "n": 3, "values": runs}
+
+
+def _lines(detector: str) -> list[dict[str, object]]:
+    return [{"seed": seed, "auroc": value} for seed, value in enumerate(_runs(detector))]
+
+
+def _mean(detector: str) -> float:
+    return float(np.mean(_runs(detector)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {d: {"auroc": _statistics(d)} for d in _MEANS},
+        {d: {"auroc": _runs(d), "auroc_mean": _mean(d), "auroc_std": 0.01} for d in _MEANS},
+        {d: {"runs": _lines(d), "mean": {"auroc": 0.9}, "std": {"auroc": 0.01}} for d in _MEANS},
+        {"seeds": [0, 1, 2],
+         "methods": {d: {"per_seed": _lines(d), "mean_auroc": _mean(d)} for d in _MEANS}},
+        [{"method": d, "auroc_runs": _runs(d), "auroc_mean": _mean(d)} for d in _MEANS],
+        {"per_seed": {str(n): {d: {"auroc": _runs(d)[n]} for d in _MEANS} for n in range(3)},
+         "mean": {d: {"auroc": _mean(d)} for d in _MEANS},
+         "std": {d: {"auroc": 0.01} for d in _MEANS}},
+    ],
+    ids=["statistics", "columns", "objects", "nested", "records", "by seed"],
+)  # fmt: skip
+def test_runs_are_read_where_their_means_stand_beside_them(tmp_path: Path, content: object) -> None:
+    found = read_results(_written(tmp_path, content)).results[0]
+    values = found.frame.groupby("detector")["value"].apply(sorted).to_dict()
+    assert values == {detector: pytest.approx(_runs(detector)) for detector in _MEANS}
+    assert [factor.kind for factor in found.factors] == ["repeat"]
+
+
+def test_a_history_of_training_is_no_set_of_runs(tmp_path: Path) -> None:
+    numbers = [0.5, 0.6, 0.7, 0.8]
+    content = {
+        m: {"accuracy": numbers, "val_accuracy": numbers[::-1], "loss": numbers} for m in "ab"
+    }
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert "'train_accuracy' and 'val_accuracy' are different metrics" in asked
+    found = read_results(path, re.findall(r'--columns "([^"]*)"', asked)[1]).results[0]
+    assert [factor.kind for factor in found.factors] == ["re_evaluation"]
+
+
+def test_a_table_of_a_json_file_is_picked_by_its_name(tmp_path: Path) -> None:
+    main = [{"method": d, "auroc": _MEANS[d]} for d in _MEANS]
+    content = {"main": main, "ablation": [{"k": k, "auroc": 0.9 + k / 100} for k in (1, 5, 10)]}
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert f"'{path}#main' or '{path}#ablation'" in asked
+    assert _detectors(read_results(f"{path}#main").results[0]) == list(_MEANS)
+    with pytest.raises(UserError, match="holds no 'other': it has 'main', 'ablation'"):
+        read_results(f"{path}#other")
+    deeper = _written(tmp_path, {"tables": content, "note": "x"}, "deeper.json")
+    assert len(read_results(f"{deeper}#tables/main").results[0].frame) == len(_MEANS)
+
+
+def test_what_tells_of_settings_and_training_is_no_line_of_its_own(tmp_path: Path) -> None:
+    content = {"meta": {"seed": 3}, "ablations": {name: {
+        "description": f"{name} at work", "config": {"layers": 2}, "training": {"final_loss": 0.2},
+        "evaluation": {"mean_return": value, "std_return": 20.5},
+    } for name, value in (("full", -373.5), ("short", -616.9))}}  # fmt: skip
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert (found.metric, found.higher_is_better) == ("return", True)
+    assert found.frame["value"].tolist() == [-373.5, -616.9] and len(found.frame) == 2
+
+
+def test_curves_beside_metrics_are_no_results(tmp_path: Path) -> None:
+    content = {"metrics": {m: {"brier_score": b} for m, b in (("rf", 0.16), ("xgb", 0.15))},
+               "calibration_curves": {m: {"prob_true": [0.1, 0.9], "prob_pred": [0.2, 0.8]}
+                                      for m in ("rf", "xgb")}}  # fmt: skip
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert found.metric == "Brier score" and _detectors(found) == ["rf", "xgb"]
+
+
+def test_names_of_a_level_without_title_are_shown_in_the_question(tmp_path: Path) -> None:
+    lines = {c: {"brier": 0.1 + 0.01 * len(c)} for c in ("raw", "platt", "isotonic")}
+    content = {d: {s: [{"seed": n, **lines} for n in range(2)] for s in ("random", "scaffold")}
+               for d in ("toxa", "toxb")}  # fmt: skip
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert "'column 3' (3 names: raw, platt, …)" in asked
+    found = read_results(path, "detector=column 3, condition=column 2").results[0]
+    assert _detectors(found) == ["raw", "platt", "isotonic"] and len(found.frame) == 24
