@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from oodometer.errors import UserError
 from oodometer.factors import Factor, innermost_repeat, names
 from oodometer.metrics.counts import Floats
+from oodometer.protocols.common.numbering import numbered_within
 from oodometer.protocols.common.training_runs import TrainingRuns
 from oodometer.results import NOT_GIVEN, Results
 
@@ -228,7 +227,7 @@ class Cells:
         found: dict[int, set[tuple[str, ...]]] = {}
         for own, run in of_cell:
             found.setdefault(own, set()).add(run)
-        by_set = {own: _numbered_within(has) for own, has in found.items()}
+        by_set = {own: numbered_within(has) for own, has in found.items()}
         shared = sorted(set.intersection(*({*own.values()} for own in by_set.values())))
         places = {number: place for place, number in enumerate(shared)}
         number = np.array([places.get(by_set[own][run], -1) for own, run in of_cell], dtype=np.intp)
@@ -257,31 +256,6 @@ class Cells:
 
 def _label(levels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={level}" for name, level in levels.items())
-
-
-def _numbered_within(runs: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[int, ...]]:
-    """Number the levels of each repeat within those that contain it, in their natural order.
-
-    >>> _numbered_within([("b", "7"), ("b", "10"), ("a", "3")])
-    {('a', '3'): (1, 1), ('b', '7'): (2, 1), ('b', '10'): (2, 2)}
-    """
-    found: dict[tuple[str, ...], tuple[int, ...]] = {(): ()}
-    ordered = sorted(runs, key=lambda run: tuple(map(_natural, run)))
-    for depth in range(len(ordered[0]) if ordered else 0):
-        deeper: dict[tuple[str, ...], tuple[int, ...]] = {}
-        inside: Counter[tuple[int, ...]] = Counter()
-        for prefix in dict.fromkeys(run[: depth + 1] for run in ordered):
-            outer = found[prefix[:-1]]
-            inside[outer] += 1
-            deeper[prefix] = (*outer, inside[outer])
-        found = deeper
-    return found
-
-
-def _natural(level: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort the numbers within a text by their size."""
-    parts = re.findall(r"\d+|\D+", level)
-    return tuple((1, int(own), "") if own.isdecimal() else (0, 0, own) for own in parts)
 
 
 def _numbered(keys: Sequence[tuple[str, ...]]) -> tuple[int, NDArray[np.intp]]:
