@@ -89,17 +89,17 @@ def _is_detector_after_all(long: pd.DataFrame, axis: str, name: str) -> bool:
     own, others = table[here][0], table[~here]
     if not is_average(name):
         return are_results(own, others)
-    if not is_mere_average(name):  # trimmed_mean: a mean only if its numbers are
-        return not _is_mean_of_some(own, table, int(np.flatnonzero(here)[0]))
     own, others = _filled(own, others)
     if not len(own):
         return False
-    far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
     low, high = np.nanmin(others, axis=0), np.nanmax(others, axis=0)
     half = _rounding(own) / 2
     beyond = (own < low - half) | (own > high + half)
     if not beyond.any() and _is_over_groups(name, names):
         return False  # weighted, or over some of the others
+    if not is_mere_average(name):  # trimmed_mean: a mean only if its numbers are
+        return not _is_mean_of_some(table[here][0], table, int(np.flatnonzero(here)[0]))
+    far = np.abs(own - np.nanmean(others, axis=0)) > _rounding(own)
     with_all_parts = plain(name) == "all" and bool(beyond.any())  # the whole of an ablation
     return with_all_parts or (len(own) >= _FEWEST and bool(far.all()))
 
