@@ -224,9 +224,52 @@ def test_a_metric_that_no_method_changes_does_not_decide(tmp_path):
 
 
 def test_a_drop_beside_each_model_is_not_compared(tmp_path):
-    head = ["corruption", "views", "PRM", "drop", "NDA", "drop"]
-    rows = [[c, n, 0.976 - n / 90, -0.0048, 0.9808 - n / 80, 0.002] for c in ("fog", "snow")
-            for n in (1, 2)]  # fmt: skip
+    head = ["corruption", "PRM", "drop", "NDA", "drop"]
+    rows = [["fog", 0.976, -0.0048, 0.9808, 0.002], ["snow", 0.955, 0.0048, 0.9512, 0.001]]
     text = page(head, *rows, above="Accuracy")
     asked(tmp_path, text, "detector=*")
     assert levels(read(tmp_path, text, columns="detector=*"), "detector") == ["PRM", "NDA"]
+
+
+def test_lines_of_means_that_nothing_tells_apart_are_not_runs(tmp_path):
+    rows = [["A", "0.77±0.04", "0.90±0.01"], ["B", "0.56±0.05", "0.78±0.02"],
+            ["A", "0.67±0.04", "0.80±0.01"], ["B", "0.46±0.05", "0.68±0.02"]]  # fmt: skip
+    text = page(["Method", "TN3K", "DDTI"], *rows)
+    with pytest.raises(UserError, match="Several lines of A hold a mean with its spread"):
+        read(tmp_path, text, columns="auroc=*")
+    alone = [[name, *(cell.partition("±")[0] for cell in cells)] for name, *cells in rows]
+    found = read(tmp_path, page(["Method", "TN3K", "DDTI"], *alone), columns="auroc=*")
+    assert list(kinds(found).values()) == ["repeat"]
+
+
+@pytest.mark.parametrize(
+    ("splits", "kind"), [(("random", "scaffold"), "condition"), (("0", "1"), "repeat")]
+)
+def test_ways_to_split_are_no_repeats(tmp_path, splits, kind):
+    rows = [
+        [s, m, 0.4 + 0.1 * n + 0.2 * k] for n, s in enumerate(splits) for k, m in enumerate("AB")
+    ]
+    found = read(tmp_path, page(["Split", "Model", "F1"], *rows))
+    assert kinds(found) == {"split": kind}
+
+
+def test_a_second_line_of_titles_may_hold_a_number(tmp_path):
+    rows = [" & \\multicolumn{2}{c}{small} & \\multicolumn{2}{c}{CIFAR-100}",
+            "Method & Food-101 & DTD & 5,000 & Full", "A & 55.1 & 52.3 & 74.8 & 86.9",
+            "B & 56.0 & 53.1 & 75.4 & 87.1"]  # fmt: skip
+    lines = "".join(f"{row} \\\\\n" for row in rows)
+    text = f"\\begin{{tabular}}{{lrrrr}}\n{lines}\\end{{tabular}}\n"
+    found = read(tmp_path, text, "paper.tex", "accuracy=*")
+    assert "CIFAR-100 5,000" in dict(found.columns) and len(found.results[0].frame) == 8
+
+
+def test_an_average_beside_one_other_number_is_a_result(tmp_path):
+    head = ["Method", "Birds Avg.", "Birds WGA", "Faces Avg.", "Faces WGA"]
+    text = page(head, ["A", 97.3, 72.6, 95.6, 47.2], ["B", 93.3, 86.7, 88.1, 81.1])
+    asked(tmp_path, text, "higher=Birds Avg.", "higher=Birds WGA")
+
+
+def test_overlap_of_the_best_ten_is_no_accuracy(tmp_path):
+    head = ["Method", "Top-10 overlap", "MAPE"]
+    found = read(tmp_path, page(head, ["A", 0.47, 12.04], ["B", 0.58, 8.28]))
+    assert [result.metric for result in found.results] == ["MAPE"]

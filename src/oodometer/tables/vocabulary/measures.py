@@ -61,7 +61,7 @@ _GENERAL = (
      Measure("balanced accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
      Measure("top-5 accuracy")),
-    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?",
+    (r"(?:top|acc(?:uracy)?(?:_at)?|hits?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?(?!_overlap)",
      Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
     (r"hits?(?:_at)?_?1", Measure("Hits@1")),
