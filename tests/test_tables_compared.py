@@ -125,12 +125,14 @@ def test_what_stands_beside_seeds_is_no_seed(tmp_path):
 
 
 def test_results_on_days_are_not_taken_for_models(tmp_path):
-    days = [["Monday", 57.28], ["Friday", 56.21], ["Sunday", 55.29], ["Overall", 56.58],
-            ["Weekday Avg", 56.74], ["Weekend Avg", 55.3]]  # fmt: skip
-    text = page(["Day", "Accuracy"], *days)
+    days = [["Monday", "2,020", 57.28, 82.4], ["Tuesday", "1,227", 56.9, 82.2],
+            ["Friday", "1,950", 56.21, 82.8],
+            ["Sunday", "1,852", 55.29, 82.1], ["Weekday Avg", "3,970", 56.74, 82.6],
+            ["Weekend Avg", "1,852", 55.3, 82.2], ["Overall", "5,822", 56.28, 82.5]]  # fmt: skip
+    text = page(["Day", "Samples", "Acc@1", "Acc@5"], *days)
     asked(tmp_path, text, "detector=Day")
     found = read(tmp_path, text, columns="detector=Day")
-    assert levels(found, "detector") == ["Monday", "Friday", "Sunday"]
+    assert levels(found, "detector") == ["Monday", "Tuesday", "Friday", "Sunday"]
 
 
 def test_a_question_about_one_table_names_the_others_with_numbers(tmp_path):

@@ -156,7 +156,8 @@ def _what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -
     """Ask what numbers are beside those whose titles name a metric."""
     metric = roles.measured[titled[0]][0]
     role = metric.replace(" ", "_")
-    same = roles.option(**{role: f", {role}=".join([*titled, *bare])})
+    alike = [column for column in titled if roles.measured[column][0] == metric]
+    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     return UserError(
         f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
