@@ -275,3 +275,27 @@ def test_overlap_of_the_best_ten_is_no_accuracy(tmp_path):
     head = ["Method", "Top-10 overlap", "MAPE"]
     found = read(tmp_path, page(head, ["A", 0.47, 12.04], ["B", 0.58, 8.28]))
     assert [result.metric for result in found.results] == ["MAPE"]
+
+
+def test_overall_and_mean_class_accuracy_are_two_metrics(tmp_path):
+    head = ["Method", "Overall Accuracy", "Mean Class Accuracy"]
+    found = read(tmp_path, page(head, ["A", 91.9, 89.2], ["B", 92.8, 90.1]))
+    assert [result.metric for result in found.results] == ["accuracy", "balanced accuracy"]
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.919, 0.928])
+
+
+def test_another_number_in_brackets_with_a_word_is_a_remark(tmp_path):
+    rows = [["A", "SSL on photos", "66.95 % (77.97 % val)"], ["B", "ImageNet-1k", "61.44 %"],
+            ["C", "ImageNet-1k", "57.20 %"]]  # fmt: skip
+    found = read(tmp_path, page(["Model", "Backbone", "Top-1"], *rows))
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.6695, 0.6144, 0.572])
+    assert not levels(found, "id")  # what a backbone was trained on is no data set of the table
+
+
+def test_a_table_that_describes_the_data_sets_is_not_one_of_results(tmp_path):
+    sizes = page(["Dataset", "Drugs", "Diseases"], ["F", 593, 313], ["C", 663, 409])
+    rows = [[s, m, 0.9 + n / 100] for s in "FC" for n, m in enumerate(("A", "B"))]
+    found = read(
+        tmp_path, f"## Data\n{sizes}\n## Results\n{page(['Dataset', 'Method', 'AUROC'], *rows)}"
+    )
+    assert levels(found, "detector") == ["A", "B"]
