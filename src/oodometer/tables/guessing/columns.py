@@ -345,7 +345,7 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
-    if title in SET_TITLES and _name_models(texts.unique()):
+    if title in SET_TITLES and _name_models(texts.unique().tolist()):
         named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
         return None if roles.detector is not None or named_elsewhere else "detector"
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
@@ -358,7 +358,7 @@ def _role_named(
 
 def _name_models(names: Sequence[str]) -> bool:
     """Whether names are those of models and detectors, and none is that of a data set."""
-    models = mostly(list(names), lambda name: is_model(name) or is_detector(name))
+    models = mostly(names, lambda name: is_model(name) or is_detector(name))
     return len(names) > 1 and models and not any(map(is_data, names))
 
 
