@@ -299,3 +299,26 @@ def test_a_table_that_describes_the_data_sets_is_not_one_of_results(tmp_path):
         tmp_path, f"## Data\n{sizes}\n## Results\n{page(['Dataset', 'Method', 'AUROC'], *rows)}"
     )
     assert levels(found, "detector") == ["A", "B"]
+
+
+def test_headings_are_not_taken_for_models_unasked(tmp_path):
+    head = ["Seed", "AUROC", "F1"]
+    text = "".join(f"### {name} (n=197)\n{page(head, [42, 0.99 - n / 50, 0.9], [7, 0.98, 0.8])}\n"
+                   for n, name in enumerate(("WOOD", "BOTTLE")))  # fmt: skip
+    assert "nothing to compare" in asked(tmp_path, text, "detector=section")
+    named = text.replace("WOOD", "ResNet-18").replace("BOTTLE", "VGG-16")
+    assert levels(read(tmp_path, named), "detector") == ["ResNet-18", "VGG-16"]
+
+
+@pytest.mark.parametrize("forms", [("Bit acc", "Seq acc"), ("Acc. strict", "Acc. norm.")])
+def test_strict_and_normalized_accuracy_are_never_averaged(tmp_path, forms):
+    text = page(["Model", *forms], ["A", 0.896, 0.320], ["B", 0.948, 0.531])
+    asked(tmp_path, text, *(f"higher={form}" for form in forms))
+
+
+def test_other_metrics_of_a_baseline_are_no_repeated_runs(tmp_path):
+    head = ["Model", "RMSE", "R2", "Persistence RMSE", "Persistence R2"]
+    text = page(head, ["A", 11.49, 0.569, 16.76, 0.083], ["B", 14.48, 0.285, 21.44, 0.067])
+    found = read(tmp_path, text, columns="R2=R2")
+    assert not kinds(found) and found.results[0].frame["value"].tolist() == [0.569, 0.285]
+    assert not any("repeat a cell" in note for note in found.notes)
