@@ -125,12 +125,14 @@ def test_what_stands_beside_seeds_is_no_seed(tmp_path):
 
 
 def test_results_on_days_are_not_taken_for_models(tmp_path):
-    days = [["Monday", 57.28], ["Friday", 56.21], ["Sunday", 55.29], ["Overall", 56.58],
-            ["Weekday Avg", 56.74], ["Weekend Avg", 55.3]]  # fmt: skip
-    text = page(["Day", "Accuracy"], *days)
+    days = [["Monday", "2,020", 57.28, 82.4], ["Tuesday", "1,227", 56.9, 82.2],
+            ["Friday", "1,950", 56.21, 82.8],
+            ["Sunday", "1,852", 55.29, 82.1], ["Weekday Avg", "3,970", 56.74, 82.6],
+            ["Weekend Avg", "1,852", 55.3, 82.2], ["Overall", "5,822", 56.28, 82.5]]  # fmt: skip
+    text = page(["Day", "Samples", "Acc@1", "Acc@5"], *days)
     asked(tmp_path, text, "detector=Day")
     found = read(tmp_path, text, columns="detector=Day")
-    assert levels(found, "detector") == ["Monday", "Friday", "Sunday"]
+    assert levels(found, "detector") == ["Monday", "Tuesday", "Friday", "Sunday"]
 
 
 def test_a_question_about_one_table_names_the_others_with_numbers(tmp_path):
@@ -224,9 +226,99 @@ def test_a_metric_that_no_method_changes_does_not_decide(tmp_path):
 
 
 def test_a_drop_beside_each_model_is_not_compared(tmp_path):
-    head = ["corruption", "views", "PRM", "drop", "NDA", "drop"]
-    rows = [[c, n, 0.976 - n / 90, -0.0048, 0.9808 - n / 80, 0.002] for c in ("fog", "snow")
-            for n in (1, 2)]  # fmt: skip
+    head = ["corruption", "PRM", "drop", "NDA", "drop"]
+    rows = [["fog", 0.976, -0.0048, 0.9808, 0.002], ["snow", 0.955, 0.0048, 0.9512, 0.001]]
     text = page(head, *rows, above="Accuracy")
     asked(tmp_path, text, "detector=*")
     assert levels(read(tmp_path, text, columns="detector=*"), "detector") == ["PRM", "NDA"]
+
+
+def test_lines_of_means_that_nothing_tells_apart_are_not_runs(tmp_path):
+    rows = [["A", "0.77±0.04", "0.90±0.01"], ["B", "0.56±0.05", "0.78±0.02"],
+            ["A", "0.67±0.04", "0.80±0.01"], ["B", "0.46±0.05", "0.68±0.02"]]  # fmt: skip
+    text = page(["Method", "TN3K", "DDTI"], *rows)
+    with pytest.raises(UserError, match="Several lines of A hold a mean with its spread"):
+        read(tmp_path, text, columns="auroc=*")
+    alone = [[name, *(cell.partition("±")[0] for cell in cells)] for name, *cells in rows]
+    found = read(tmp_path, page(["Method", "TN3K", "DDTI"], *alone), columns="auroc=*")
+    assert list(kinds(found).values()) == ["repeat"]
+
+
+@pytest.mark.parametrize(
+    ("splits", "kind"), [(("random", "scaffold"), "condition"), (("0", "1"), "repeat")]
+)
+def test_ways_to_split_are_no_repeats(tmp_path, splits, kind):
+    rows = [
+        [s, m, 0.4 + 0.1 * n + 0.2 * k] for n, s in enumerate(splits) for k, m in enumerate("AB")
+    ]
+    found = read(tmp_path, page(["Split", "Model", "F1"], *rows))
+    assert kinds(found) == {"split": kind}
+
+
+def test_a_second_line_of_titles_may_hold_a_number(tmp_path):
+    rows = [" & \\multicolumn{2}{c}{small} & \\multicolumn{2}{c}{CIFAR-100}",
+            "Method & Food-101 & DTD & 5,000 & Full", "A & 55.1 & 52.3 & 74.8 & 86.9",
+            "B & 56.0 & 53.1 & 75.4 & 87.1"]  # fmt: skip
+    lines = "".join(f"{row} \\\\\n" for row in rows)
+    text = f"\\begin{{tabular}}{{lrrrr}}\n{lines}\\end{{tabular}}\n"
+    found = read(tmp_path, text, "paper.tex", "accuracy=*")
+    assert "CIFAR-100 5,000" in dict(found.columns) and len(found.results[0].frame) == 8
+
+
+def test_an_average_beside_one_other_number_is_a_result(tmp_path):
+    head = ["Method", "Birds Avg.", "Birds WGA", "Faces Avg.", "Faces WGA"]
+    text = page(head, ["A", 97.3, 72.6, 95.6, 47.2], ["B", 93.3, 86.7, 88.1, 81.1])
+    asked(tmp_path, text, "higher=Birds Avg.", "higher=Birds WGA")
+
+
+def test_overlap_of_the_best_ten_is_no_accuracy(tmp_path):
+    head = ["Method", "Top-10 overlap", "MAPE"]
+    found = read(tmp_path, page(head, ["A", 0.47, 12.04], ["B", 0.58, 8.28]))
+    assert [result.metric for result in found.results] == ["MAPE"]
+
+
+def test_overall_and_mean_class_accuracy_are_two_metrics(tmp_path):
+    head = ["Method", "Overall Accuracy", "Mean Class Accuracy"]
+    found = read(tmp_path, page(head, ["A", 91.9, 89.2], ["B", 92.8, 90.1]))
+    assert [result.metric for result in found.results] == ["accuracy", "balanced accuracy"]
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.919, 0.928])
+
+
+def test_another_number_in_brackets_with_a_word_is_a_remark(tmp_path):
+    rows = [["A", "SSL on photos", "66.95 % (77.97 % val)"], ["B", "ImageNet-1k", "61.44 %"],
+            ["C", "ImageNet-1k", "57.20 %"]]  # fmt: skip
+    found = read(tmp_path, page(["Model", "Backbone", "Top-1"], *rows))
+    assert found.results[0].frame["value"].tolist() == pytest.approx([0.6695, 0.6144, 0.572])
+    assert not levels(found, "id")  # what a backbone was trained on is no data set of the table
+
+
+def test_a_table_that_describes_the_data_sets_is_not_one_of_results(tmp_path):
+    sizes = page(["Dataset", "Drugs", "Diseases"], ["F", 593, 313], ["C", 663, 409])
+    rows = [[s, m, 0.9 + n / 100] for s in "FC" for n, m in enumerate(("A", "B"))]
+    found = read(
+        tmp_path, f"## Data\n{sizes}\n## Results\n{page(['Dataset', 'Method', 'AUROC'], *rows)}"
+    )
+    assert levels(found, "detector") == ["A", "B"]
+
+
+def test_headings_are_not_taken_for_models_unasked(tmp_path):
+    head = ["Seed", "AUROC", "F1"]
+    text = "".join(f"### {name} (n=197)\n{page(head, [42, 0.99 - n / 50, 0.9], [7, 0.98, 0.8])}\n"
+                   for n, name in enumerate(("WOOD", "BOTTLE")))  # fmt: skip
+    assert "nothing to compare" in asked(tmp_path, text, "detector=section")
+    named = text.replace("WOOD", "ResNet-18").replace("BOTTLE", "VGG-16")
+    assert levels(read(tmp_path, named), "detector") == ["ResNet-18", "VGG-16"]
+
+
+@pytest.mark.parametrize("forms", [("Bit acc", "Seq acc"), ("Acc. strict", "Acc. norm.")])
+def test_strict_and_normalized_accuracy_are_never_averaged(tmp_path, forms):
+    text = page(["Model", *forms], ["A", 0.896, 0.320], ["B", 0.948, 0.531])
+    asked(tmp_path, text, *(f"higher={form}" for form in forms))
+
+
+def test_other_metrics_of_a_baseline_are_no_repeated_runs(tmp_path):
+    head = ["Model", "RMSE", "R2", "Persistence RMSE", "Persistence R2"]
+    text = page(head, ["A", 11.49, 0.569, 16.76, 0.083], ["B", 14.48, 0.285, 21.44, 0.067])
+    found = read(tmp_path, text, columns="R2=R2")
+    assert not kinds(found) and found.results[0].frame["value"].tolist() == [0.569, 0.285]
+    assert not any("repeat a cell" in note for note in found.notes)

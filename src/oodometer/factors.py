@@ -107,17 +107,17 @@ def by_title(name: str, levels: Iterable[object] = ()) -> Factor:
 
     >>> by_title("Random seed").kind, by_title("Epoch").kind, by_title("optimizer").kind
     ('repeat', 're_evaluation', 'condition')
-    >>> by_title("split", [0, 1]).kind, by_title("split", ["val", "test"]).kind
-    ('repeat', 're_evaluation')
+    >>> [by_title("split", by).kind for by in ([0, 1], ["val", "test"], ["random", "scaffold"])]
+    ['repeat', 're_evaluation', 'condition']
     """
     title = plain(name)
     known = TITLES.get(title, _OTHER)
     texts = [str(level) for level in levels]
     if are_checkpoints(texts):
         return Factor(name, "repeat")
-    otherwise = _BY_LEVELS.get(title)
-    if otherwise is not None and texts and otherwise.applies(texts):
-        return Factor(name, otherwise.kind)
+    for otherwise in _BY_LEVELS.get(title, ()) if texts else ():
+        if otherwise.applies(texts):
+            return Factor(name, otherwise.kind)
     return Factor(name, known.kind, known.is_drawn)
 
 
@@ -134,6 +134,11 @@ def are_checkpoints(levels: Iterable[str]) -> bool:
 def _are_subsets(levels: Sequence[str]) -> bool:
     """Whether these are parts of the data, such as train and test."""
     return any(_SUBSET.fullmatch(level.strip()) for level in levels)
+
+
+def _are_ways(levels: Sequence[str]) -> bool:
+    """Whether these say how data were split, such as at random or by subjects: words alone."""
+    return len(levels) > 1 and all(_WORD.fullmatch(level.strip()) for level in levels)
 
 
 def _are_pretrainings(levels: Sequence[str]) -> bool:
@@ -163,6 +168,7 @@ class _Otherwise(NamedTuple):
 _SUBSET = re.compile(
     r"(?i)(?:train(?:ing)?|test(?:ing)?|val|valid(?:ation)?|dev|eval(?:uation)?|holdout)(?:[\W_].*)?"
 )
+_WORD = re.compile(r"[^\W\d]{3,}(?:[\s\-][^\W\d]+)*")
 _CHECKPOINT = re.compile(r"(?i).+\.(?:pth?|ckpt|h5|hdf5|safetensors|keras|pth?\.tar)")
 _PRETRAINING = re.compile(r"(?i)imagenet|pretrain|scratch|random|laion|openai|jft|coco|^none$")
 _NUMBER = re.compile(r"\d+(\.0*)?")
@@ -170,13 +176,14 @@ _STORED = re.compile(
     r"(?i)(?:best|last|final|latest|ema|swa|init|early|(?:epoch|ep|e|step|iter|iteration|ckpt|checkpoint)"
     r"?[\W_]*\d+[km]?)(?:[\W_].*)?"
 )
-_BY_LEVELS: Mapping[str, _Otherwise] = MappingProxyType(
+_BY_LEVELS: Mapping[str, tuple[_Otherwise, ...]] = MappingProxyType(
     {
-        "split": _Otherwise("re_evaluation", _are_subsets),
-        "weights": _Otherwise("condition", _are_pretrainings),
-        "checkpoint": _Otherwise("condition", _are_models),
+        "split": (_Otherwise("re_evaluation", _are_subsets), _Otherwise("condition", _are_ways)),
+        "weights": (_Otherwise("condition", _are_pretrainings),),
+        "checkpoint": (_Otherwise("condition", _are_models),),
         **{
-            title: _Otherwise("re_evaluation", _are_steps) for title in ("iteration", "iter", "itr")
+            title: (_Otherwise("re_evaluation", _are_steps),)
+            for title in ("iteration", "iter", "itr")
         },
     }
 )

@@ -223,8 +223,8 @@ def _names_of(parts: _Pairs, frame: pd.DataFrame, labels: Sequence[str]) -> tupl
     if known[0] == known[1]:
         return _TITLES
     if any(_names_compared(frame, c) for c in labels):
-        sets = _title_of_sets(sides[data.index(True)], frame, labels)
-        return (sets, _TITLES[1]) if data[0] else (_TITLES[0], sets)
+        title = _title_of_sets(sides[data.index(True)], frame, labels)
+        return (title, _TITLES[1]) if data[0] else (_TITLES[0], title)
     compared, sets = sides if known[0] else sides[::-1]
     title = _title_of_sets(sets, frame, labels) if any(data) else _TITLES[0 if known[1] else 1]
     networks = _are(compared, is_model) and not _are(compared, is_detector)

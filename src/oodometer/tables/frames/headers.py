@@ -78,11 +78,21 @@ def header_depth(rows: Rows, numeric: Collection[int]) -> int:
         named = len(words) > 1 and len(words) == len([cell for cell in cells if cell])
         if names_the_index(rows[depth]):
             break
+        named |= 2 * len(words) > len(cells) and _are_spanned(rows[:depth], numeric)
         numbered = _numbers_groups(rows, depth, numeric) or _is_below_titles(rows, depth, numeric)
         if not named and not numbered:
             break
         depth += 1
     return depth
+
+
+def _are_spanned(header: Rows, numeric: Collection[int]) -> bool:
+    """Whether titles stand above several columns each, so that another line must tell these apart.
+
+    That line may hold a number among its words: CIFAR-10, DTD, 5,000.
+    """
+    titles = [tuple(row[c] if c < len(row) else "" for row in header) for c in sorted(numeric)]
+    return 1 < len(set(titles)) <= len(titles) / 2 and all(any(parts) for parts in titles)
 
 
 def _numbers_groups(rows: Rows, depth: int, numeric: Collection[int]) -> bool:

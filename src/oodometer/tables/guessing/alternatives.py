@@ -57,17 +57,17 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
 
     Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is not a third data set.
     """
-    if roles.detector is None or roles.wide or roles.main or roles.metric is not None:
+    if roles.detector is None or roles.wide or roles.metric is not None:
         return
     main = main_first(metric for metric, _ in roles.measured.values())[0]
-    for metric in {metric for metric, _ in roles.measured.values()}:
+    for metric in {metric for metric, _ in roles.measured.values()} - {*roles.main}:
         own = {c: what for c, (m, what) in roles.measured.items() if m == metric}
         bare = [column for column, what in own.items() if not what]
         parts = [column for column, what in own.items() if what]
         if len(bare) != 1 or not parts:
             continue
         is_mean = _is_mean(frame, bare[0], parts)
-        if metric == main and not is_mean:
+        if metric == main and not is_mean and not roles.main:
             over_all = roles.option(**{metric.replace(" ", "_"): bare[0]})
             shown = ", ".join(f"'{part}'" for part in parts[:_SHOWN])
             raise UserError(

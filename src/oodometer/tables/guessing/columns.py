@@ -156,7 +156,8 @@ def _what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -
     """Ask what numbers are beside those whose titles name a metric."""
     metric = roles.measured[titled[0]][0]
     role = metric.replace(" ", "_")
-    same = roles.option(**{role: f", {role}=".join([*titled, *bare])})
+    alike = [column for column in titled if roles.measured[column][0] == metric]
+    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     return UserError(
         f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
@@ -344,7 +345,7 @@ def _role_named(
         return role
     if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
         return None  # where numbers are from
-    if title in SET_TITLES and _name_models(texts.unique()):
+    if title in SET_TITLES and _name_models(texts.unique().tolist()):
         named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
         return None if roles.detector is not None or named_elsewhere else "detector"
     if title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title}):
@@ -359,7 +360,7 @@ def _role_named(
 
 def _name_models(names: Sequence[str]) -> bool:
     """Whether names are those of models and detectors, and none is that of a data set."""
-    models = mostly(list(names), lambda name: is_model(name) or is_detector(name))
+    models = mostly(names, lambda name: is_model(name) or is_detector(name))
     return len(names) > 1 and models and not any(map(is_data, names))
 
 

@@ -158,7 +158,9 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if len(wide) > 1 and not are_data(wide) and not roles.wide:
         raise which_axis(frame, free[0], roles)
     names = [str(name) for name in frame[free[0]].unique()]
-    if is_untitled(free[0]) and any(map(is_data, names)) and not any(map(_is_compared, names)):
+    heading = free[0].endswith(SECTION) and roles.id is None and roles.ood is None
+    unsure = any(map(is_data, names)) if is_untitled(free[0]) else heading
+    if unsure and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
 

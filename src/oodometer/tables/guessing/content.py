@@ -74,6 +74,7 @@ def _may_be_metric(text: str) -> bool:
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:
     """Find the ID set and the outlier set of each line."""
     free = [column for column in free if not is_pretraining(column)]
+    free = [c for c in free if plain(c) not in ARCHITECTURE_TITLES]  # a backbone of ImageNet
     sets = [column for column in free if share(frame[column], is_set) >= 0.5]
     wide = wide_names(roles)
     if are_runs(wide):

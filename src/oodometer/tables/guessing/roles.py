@@ -163,13 +163,15 @@ def option(said: str = "", /, **chosen: str) -> str:
     ('--columns "detector=Model ID, higher=acc"', '--columns "id=a, lower=*, part=b"')
     >>> option("higher=*", detector="*"), option("detector=*", id="*")
     ('--columns "higher=*, detector=*"', '--columns "id=*"')
+    >>> option("MSE/MAE=*", ignore="a")  # says of cells what they hold
+    '--columns "MSE/MAE=*, ignore=a"'
     """
     taken = {(column, column == ALL and role in WIDE) for role, column in chosen.items()}
     kept = [
         part.strip()
         for part in _PARTS.split(said)
         if (pair := [piece.strip() for piece in part.partition("=")])[2]
-        and (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken
+        and ("/" in pair[0] or (pair[2], pair[2] == ALL and pair[0] in WIDE) not in taken)
         and not (pair[0] in SINGLE and pair[0] in chosen)
     ]
     parts = kept + [f"{role}={column}" for role, column in chosen.items()]

@@ -114,12 +114,22 @@ def _without_statistics(measured: list[str], roles: Roles) -> list[str]:
     if len(measured) - len(reported) > 2:
         roles.ignored |= dict.fromkeys(reported, "as others report it")
         measured = [c for c in measured if c not in reported]
-    means = [column for column in measured if is_average(column)]
+    means = [c for c in measured if is_average(c) and not _is_beside_one(c, measured)]
     means = sure_means(means, len(measured) - len(means))
     if len(means) == len(measured):
         return measured
     roles.ignored |= dict.fromkeys(means, MEAN_OF_OTHERS)
     return [column for column in measured if column not in means]
+
+
+def _is_beside_one(column: str, measured: Sequence[str]) -> bool:
+    """Whether a mean stands beside one other column of its group: over samples, not over columns.
+
+    Such are Avg. and WGA below each of several data sets.
+    """
+    group = " ".join(column.split()[:-1])
+    of_group = [c for c in measured if group and c.startswith(f"{group} ")]
+    return len(of_group) == 2 and 4 <= len(measured) == 2 * sum(map(is_average, measured))
 
 
 def _of_lines(measured: list[str], roles: Roles) -> list[str]:
@@ -181,7 +191,7 @@ def _alike(
     measured: list[str], cells: _Cells, roles: Roles, metric: str, *, asked: bool
 ) -> list[str]:
     """Leave out other quantities beside results; refuse columns that are unlike quantities."""
-    other = [column for column in measured if is_quantity(column)]
+    other = [c for c in measured if is_quantity(c) and not _is_beside_one(c, measured)]
     known = [column for column in measured if is_known(column)]
     if other and len(known) >= 2:
         if asked:

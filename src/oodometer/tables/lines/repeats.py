@@ -80,8 +80,16 @@ def each_once(long: Long, roles: Roles, notes: list[str]) -> Long:
             rows = len(frame.loc[copies, ROW].unique())
             notes.append(f"duplicate rows were left out: {rows}")
             frame = frame[~copies]
-    if not frame.duplicated(keys).any():
+    twice = frame.duplicated(keys)
+    if not twice.any():
         return replace(long, frame=frame.drop(columns=ROW))
+    if frame.loc[twice, "spread"].notna().all():
+        name = frame.loc[twice, "detector"].iloc[0]
+        raise UserError(
+            f"Several lines of {name} hold a mean with its spread, and nothing tells them apart: "
+            "they may be of different metrics, data sets or conditions. Say which in a column, or "
+            "keep the lines of one."
+        )
     number = frame.sort_values(ROW, kind="stable").groupby(keys, dropna=False, sort=False)
     frame = frame.assign(**{_NUMBER: number.cumcount() + 1})
     name = "run" if "run" not in long.factors else "repetition"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oodometer.errors import UserError
+from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.found import UNNAMED, Found
 from oodometer.tables.frames.grid import Grid, grid_of
@@ -15,7 +16,7 @@ from oodometer.tables.pages.joining import join
 from oodometer.tables.pages.outline import BOLD, CAPTION, PageTable
 from oodometer.tables.vocabulary.data_names import is_set
 from oodometer.tables.vocabulary.measures import metric_named, metrics_in
-from oodometer.tables.vocabulary.names import is_detector
+from oodometer.tables.vocabulary.names import SET_TITLES, is_detector
 
 _LISTED = 6  # tables that a question names
 _EVERY = "tables"  # instead of the number of a table: list them
@@ -62,10 +63,15 @@ def _with_results(candidates: Sequence[Candidate], file: str) -> list[Candidate]
     if not left:
         raise UserError(f"'{file}' holds {len(candidates)} tables, but none with numbers.")
     named = [c for c in left if _names_results(c)]
-    known = {name for c in named for name in _first_names(c)}
+    known = {name for c in named if not _lists_sets(c) for name in _first_names(c)}
     # Of the same detectors as those: results, too, of whatever.
     also = [c for c in left if c not in named and len(known & _first_names(c)) > 1]
     return [c for c in left if c in named or c in also] or left
+
+
+def _lists_sets(candidate: Candidate) -> bool:
+    """Whether the first column names data sets, which another table may merely describe."""
+    return candidate.grid is not None and plain(candidate.grid.titles[0]) in SET_TITLES
 
 
 def _share_nothing(candidates: Sequence[Candidate]) -> bool:

@@ -58,13 +58,15 @@ _DETECTION = (
 _GENERAL = (
     (r"top_?1_?err(?:or)?", Measure("error rate", higher=False)),
     (r"top_?5_?err(?:or)?", Measure("top-5 error", higher=False)),
-    (r"bal(?:anced)?_?acc(?:uracy)?|(?:b|(?<![a-z0-9]_)b_)acc(?:uracy)?",  # not plant_b_accuracy
+    (r"(?:mean|average|avg|m)_?(?:per_?)?class_?acc(?:uracy)?|macc"
+     r"|bal(?:anced)?_?acc(?:uracy)?|(?:b|(?<![a-z0-9]_)b_)acc(?:uracy)?",  # not plant_b_accuracy
      Measure("balanced accuracy")),
     (r"(?:top|acc(?:uracy)?(?:_at)?|prec(?:_at)?)_?5(?:_acc(?:uracy)?)?",
      Measure("top-5 accuracy")),
-    (r"(?:top|acc(?:uracy)?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?", Measure("top-k accuracy")),
+    (r"(?:top|acc(?:uracy)?(?:_at)?)_?(?:3|10)(?:_acc(?:uracy)?)?(?!_overlap)",
+     Measure("top-k accuracy")),
     (r"prec(?:_at)?_?1", Measure("accuracy")),
-    (r"acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
+    (r"(?:overall_)?acc(?:uracy|uracies|s)?(?:_at)?_?1?|top_?1(?:_acc(?:uracy)?)?"
      r"|\w*(?:准确率|準確率|准确度|正确率|正解率|정확도)|genauigkeit|exactitude|exactitud|acurácia",
      Measure("accuracy")),
     (r"(?:macro_?|micro_?|weighted_?)?f_?(?:1|beta|measure)(?:_?scores?)?|f1_(?:macro|micro)"

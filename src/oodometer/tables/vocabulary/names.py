@@ -157,7 +157,9 @@ _QUALIFIERS = _SPLITS | frozenset(
      "linear", "probe", "final", "last", "aa", "autoattack", "pgd", "fgsm", "macro", "micro",
      "weighted", "nominal", "benign", "adv", "pa", "nonpa", "non", "raw", "event", "point", "range",
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
-     "rbased", "affiliation", "adaptive", "static", "classwise", "balanced", "unbalanced",
+     "rbased", "affiliation", "norm", "normalized", "normalised", "strict", "estricta", "lenient",
+     "relaxed", "exact", "bit", "token", "char", "character", "word", "sentence", "seq", "sequence",
+     "adaptive", "static", "classwise", "balanced", "unbalanced",
      "corrupted", "perturbed"}
 )  # fmt: skip
 _STORED_AS = re.compile(r"(?:fp|f|bf|float|int|uint|q)(?:2|4|8|16|32|64)(?:bit)?")  # int8, fp16
