@@ -181,7 +181,8 @@ class Cases:
         if self.are_conditions:
             return without_repeats(self.factors)
         where = " on these data sets" * (len(self.cells.ids) > 1)
-        where += " under these conditions" * bool(names(self.factors, "condition"))
+        # Conditions that are nested in data sets are averaged, but the same ones are meant.
+        where += " under these conditions" * bool(names(self.results.factors, "condition"))
         return f"after retraining{where}"
 
     @property

@@ -68,8 +68,7 @@ class Spread:
     @property
     def independent_runs(self) -> int:
         """How many training runs there are, or levels of a split, or other repeat, they share."""
-        return min((int(own.max()) + 1 for own in self.units.shared.values()),
-                   default=self.training_runs)  # fmt: skip
+        return self.units.fewest(self.training_runs)
 
     @property
     def tried(self) -> str:
@@ -154,8 +153,9 @@ class Spread:
         """(detectors, detectors): whether each is ahead of the other in some run of one group."""
         size = len(self.detectors)
         flipped = np.zeros((size, size), dtype=bool)
+        better = self.values if self.published else -self.order  # ranks know rounding from a lead
         for group in np.unique(self.groups):
-            values = self.values[:, self.groups == group]
+            values = better[:, self.groups == group]
             ahead = (values[:, None, :] > values[None, :, :]).any(axis=2)
             flipped |= ahead & ahead.T
         return flipped
