@@ -267,7 +267,8 @@ def _claim_pairs(order: OrderChange) -> Claim:
         f"{f'up to {most}' if most else 'none'} of {count(order.pairs, 'pair')} of "
         f"detectors{on_mean(order.parts)}{doubt}.",
         verdict,
-        f"{by_set}; a pair counts if each is ahead of the other in some run",
+        f"{by_set}; a pair counts if each is ahead of the other "
+        f"{'in' if order.parts[0].run_word == 'run' else 'under'} some {order.parts[0].run_word}",
         leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here "
         f"{f'up to {most}' if most else 'none'} of {order.pairs})",
     )
