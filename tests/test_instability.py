@@ -344,7 +344,7 @@ def test_one_training_per_level_cannot_tell_the_level_from_training_again():
     finding = instability_of(published(PAPER["table_2"]))
     (claim,) = finding.claims  # all that it leaves open, as one
     assert claim.verdict == "undecided"
-    assert claim.text.startswith("3 runs do not settle whether the level changes the best detector")
+    assert claim.text.startswith("3 levels do not settle whether the level changes the best")
     text = "Changing only the level changes the best detector on both outlier sets, taken one by "
     text += "one; without repeated runs this may be chance ("
     assert text in claim.evidence
@@ -497,3 +497,16 @@ def test_what_is_no_share_is_told_in_its_own_unit():
     assert any(text.startswith("The seed moves a by 1 in RMSE") for _, text in claims(finding))
     (spread,) = [table for table in finding.tables if table.name.startswith("spread-")]
     assert spread.rows[0][1:4] == (5.5, pytest.approx(0.5), 1.0)
+
+
+def test_conditions_without_repeats_are_not_called_runs():
+    rng = np.random.default_rng(0)
+    lines = [
+        {"detector": d, "ood": "o", "corruption": f"c{level}", "value": 0.8 + rng.normal(0, 0.02)}
+        for d in "ab" for level in range(15)
+    ]  # fmt: skip
+    finding = instability_of(Results(pd.DataFrame(lines), ("corruption",), "auroc", True))
+    assert any("15 corruptions do not settle" in claim.text for claim in finding.claims)
+    assert finding.tables[0].title == "AUROC on o over 15 corruptions"
+    pages = [claim.text + claim.evidence for claim in finding.claims]
+    assert not any("15 runs" in text or "some run" in text for text in (*pages, finding.answer))

@@ -137,11 +137,12 @@ def more_careful(runs: Pairwise, levels: Pairwise, name: str, many: int) -> Pair
         f"{runs.method} Runs share the levels of {name}: errors are no smaller than those between "
         "its levels, on no more degrees of freedom.",
         intervals,
-        np.minimum(_declared_df(runs), _declared_df(levels)),
+        np.minimum(declared_freedom(runs), declared_freedom(levels)),
     )
 
 
-def _declared_df(pairwise: Pairwise) -> Floats:
+def declared_freedom(pairwise: Pairwise) -> Floats:
+    """Degrees of freedom of the pairs of a detector that was declared in advance, by its row."""
     return pairwise.df if pairwise.declared_df is None else pairwise.declared_df
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oodometer.metrics.counts import Floats
 from oodometer.stats.values import table_values
+
+ROUNDING = 1e-12  # of the largest value: what differs by less is equal
 
 
 def _rising(values: ArrayLike, higher_is_better: bool) -> Floats:
@@ -18,12 +22,15 @@ def _rising(values: ArrayLike, higher_is_better: bool) -> Floats:
 def rank_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
     """Rank of each detector in each column: 1 is best, equal values share the mean of their ranks.
 
-    The ranks of a column add up to k (k + 1) / 2 for k detectors, ties or not.
+    The ranks of a column add up to k (k + 1) / 2 for k detectors, ties or not. Values that differ
+    by rounding only, such as means of the same numbers in another order, are equal.
 
     >>> rank_matrix([[0.9, 0.7], [0.8, 0.7]]).tolist()
     [[1.0, 1.5], [2.0, 1.5]]
     """
     table = _rising(values, higher_is_better)
+    largest = float(np.abs(table).max(initial=0.0))
+    table = np.round(table / (ROUNDING * largest)) if 0.0 < largest < math.inf else table
     better = np.array([(table > row).sum(axis=0) for row in table])
     equal = np.array([(table == row).sum(axis=0) for row in table])
     return np.asarray(better + 0.5 * (equal + 1))

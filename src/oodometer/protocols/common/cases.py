@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +15,7 @@ from oodometer.factors import Factor, names
 from oodometer.metrics.counts import Floats
 from oodometer.protocols.common.cells import ENOUGH, Cells, Pair, cells_of, set_word
 from oodometer.protocols.common.outer_units import OuterUnits
-from oodometer.protocols.common.training_runs import TrainingRuns, without_repeats
+from oodometer.protocols.common.training_runs import TrainingRuns, run_word, without_repeats
 from oodometer.protocols.common.words import several
 from oodometer.results import Results
 from oodometer.stats.ranks import rank_matrix
@@ -158,7 +157,7 @@ class Cases:
         if self.unit == "part":
             return " and ".join(names(self.factors, "part"))
         if self.are_conditions:
-            return _condition_word(names(self.factors, "condition"))
+            return run_word(self.factors)
         if self.unit == "outlier set" and not any(pair.ood for pair in self.cells.pairs):
             return "data set"
         return self.unit
@@ -183,7 +182,8 @@ class Cases:
         if self.are_conditions:
             return without_repeats(self.factors)
         where = " on these data sets" * (len(self.cells.ids) > 1)
-        where += " under these conditions" * bool(names(self.factors, "condition"))
+        # Conditions that are nested in data sets are averaged, but the same ones are meant.
+        where += " under these conditions" * bool(names(self.results.factors, "condition"))
         return f"after retraining{where}"
 
     @property
@@ -195,17 +195,6 @@ class Cases:
         """Values of a detector, turned so that higher is better."""
         values: Floats = self.sign * self.values[row]
         return values
-
-
-def _condition_word(conditions: Sequence[str]) -> str:
-    """The word for a condition: the title of its column, if that is a noun with a plural.
-
-    >>> _condition_word(["corruption"]), _condition_word(["lr"]), _condition_word(["lr", "width"])
-    ('corruption', 'condition', 'condition')
-    """
-    if len(conditions) == 1 and re.fullmatch(r"(?i)[a-z]{4,}[a-rt-z]", conditions[0]):
-        return conditions[0].lower()
-    return "condition"
 
 
 def _over_outlier_sets(cells: Cells) -> Cells:

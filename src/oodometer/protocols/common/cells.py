@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -192,7 +193,8 @@ class Cells:
     def crossed(self) -> Cells:
         """The largest block of training runs that all have the same pairs; none where none has two.
 
-        A choice of pairs is worth their number times the training runs that have all of them.
+        A choice of pairs is worth their number times the training runs that have all of them; of
+        equal ones the last by name counts, however lines were sorted.
         """
         trained = self.training_runs.numbers[self.run]
         present = np.zeros((len(self.training_runs), len(self.pairs)), dtype=bool)
@@ -200,11 +202,13 @@ class Cells:
         if present.all():
             return self
         choices = np.unique(present, axis=0)
-        worth = [
-            (int(choice.sum() * has.sum()), int(choice.sum())) if has.sum() > 1 else (0, 0)
+        worth: list[tuple[int, int, list[Pair]]] = [
+            (int(choice.sum() * has.sum()), int(choice.sum()),
+             sorted(itertools.compress(self.pairs, choice)))
+            if has.sum() > 1 else (0, 0, [])
             for choice in choices
             for has in [present[:, choice].all(axis=1)]
-        ]
+        ]  # fmt: skip
         best = max(range(len(worth)), key=worth.__getitem__)
         chosen = choices[best] if worth[best][0] else np.zeros(len(self.pairs), dtype=bool)
         has_all = np.asarray(present[:, chosen].all(axis=1))

@@ -6,6 +6,7 @@ one counts splits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from oodometer.factors import Factor, is_fold, names, shared_repeats
 from oodometer.metrics.counts import Floats
 from oodometer.stats.pairwise import Pairwise, more_careful, over_folds
+from oodometer.stats.weighting import also_weighted, weighted_freedom, weighted_values
 
 Numbers = NDArray[np.intp]
 
@@ -32,6 +34,7 @@ class OuterUnits:
 
     levels: Mapping[str, NDArray[np.str_]]  # repeat -> level of each run
     fold_names: tuple[str, ...] = ()  # repeats that are folds of a cross-validation
+    conditions: NDArray[np.str_] | None = None  # under which each run was trained; None: the same
 
     @staticmethod
     def of(runs: Sequence[Mapping[str, object]], factors: Iterable[Factor]) -> OuterUnits:
@@ -41,7 +44,10 @@ class OuterUnits:
             name: np.array([str(run.get(name)) for run in runs], dtype=np.str_)
             for name in shared_repeats(given)
         }
-        return OuterUnits(levels, names(filter(is_fold, given)))
+        choices = names(given, "condition")
+        under = [", ".join(f"{name}={run.get(name)}" for name in choices) for run in runs]
+        conditions = np.array(under, dtype=np.str_) if choices and len(under) else None
+        return OuterUnits(levels, names(filter(is_fold, given)), conditions)
 
     @cached_property
     def shared(self) -> dict[str, Numbers]:
@@ -60,6 +66,10 @@ class OuterUnits:
         """Whether no two runs have anything in common."""
         return not self.shared and self.folds < 2
 
+    def fewest(self, cases: int) -> int:
+        """How many cases are independent: no more than a repeat has levels that runs share."""
+        return min([cases, *(int(own.max()) + 1 for own in self.shared.values())])
+
     @property
     def outermost(self) -> str:
         """The shared repeat with the fewest levels; empty if there is none."""
@@ -68,7 +78,19 @@ class OuterUnits:
     def at(self, runs: Sequence[int] | NDArray[np.intp] | NDArray[np.bool_]) -> OuterUnits:
         """The same of some runs only."""
         own = np.asarray(runs)
-        return OuterUnits({name: all_[own] for name, all_ in self.levels.items()}, self.fold_names)
+        return OuterUnits(
+            {name: all_[own] for name, all_ in self.levels.items()},
+            self.fold_names,
+            None if self.conditions is None else self.conditions[own],
+        )
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many runs each condition has, if not all have the same number; else nothing."""
+        if self.conditions is None:
+            return {}
+        found = Counter(self.conditions.tolist())
+        return dict(found) if len(set(found.values())) > 1 else {}
 
     def compared(
         self, values: Floats, compare: Callable[[Floats], Pairwise], runs: Pairwise | None = None
@@ -76,7 +98,9 @@ class OuterUnits:
         """Compare by (rows, runs): over runs, and over the means of each level that runs share.
 
         The larger error counts, on the fewer degrees of freedom (`more_careful`); errors over folds
-        are enlarged (`over_folds`). `runs`: the comparison over runs, if it is made already.
+        are enlarged (`over_folds`). Where conditions have different numbers of runs, a difference
+        must also stand out if conditions weigh the same (`also_weighted`). `runs`: the comparison
+        over runs, if it is made already.
         """
 
         def enlarged(pairwise: Pairwise, cases: int) -> Pairwise:
@@ -87,7 +111,12 @@ class OuterUnits:
             means = mean_by_level(values, levels)
             own = enlarged(compare(means), means.shape[-1])
             found = more_careful(found, own, name, means.shape[-1])
-        return found
+        if not self.counts or self.conditions is None:
+            return found
+        sizes = np.array([self.counts[own] for own in self.conditions.tolist()], dtype=np.float64)
+        weighted = enlarged(compare(weighted_values(values, 1.0 / sizes)), values.shape[-1])
+        lost = values.shape[-1] - 1 - weighted_freedom([*self.counts.values()])
+        return also_weighted(found, weighted, max(0.0, lost))
 
     def means(self, values: Floats) -> Floats:
         """Means over the levels of the outermost repeat that runs share, of (..., runs)."""
@@ -110,6 +139,14 @@ class OuterUnits:
                 "of differences are enlarged for that (Nadeau & Bengio 2003); intervals of single "
                 "means are not."
             )
+        if self.counts:
+            ordered = sorted(self.counts, key=self.counts.__getitem__)
+            fewest, most = (f"{self.counts[own]} ({own})" for own in (ordered[0], ordered[-1]))
+            told.append(
+                f"Conditions have different numbers of runs, from {fewest} to {most}, and each run "
+                "counts the same in means: differences must also stand out if all conditions weigh "
+                "the same."
+            )
         return told + self.shared_caveats(runs)
 
     def shared_caveats(self, runs: int) -> list[str]:
@@ -129,9 +166,11 @@ INDEPENDENT = OuterUnits({})
 def joined(parts: Sequence[OuterUnits]) -> OuterUnits:
     """The units of the runs of several parts, one after another."""
     first = parts[0]
+    under = [part.conditions for part in parts if part.conditions is not None]
     return OuterUnits(
         {name: np.concatenate([part.levels[name] for part in parts]) for name in first.levels},
         first.fold_names,
+        np.concatenate(under) if len(under) == len(parts) else None,
     )
 
 

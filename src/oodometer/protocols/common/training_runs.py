@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,6 +83,23 @@ def without_repeats(factors: Iterable[Factor]) -> str:
     if not conditions or names(given, "repeat"):
         return ""
     return f"under another {' or '.join(conditions)} like these"
+
+
+def run_word(factors: Iterable[Factor]) -> str:
+    """The word for a run: if no two were trained alike, for a condition.
+
+    That is the title of its column, if it is a noun with a plural.
+
+    >>> run_word([Factor("corruption")]), run_word([Factor("lr")]), run_word([])
+    ('corruption', 'condition', 'run')
+    """
+    given = tuple(factors)
+    conditions = names(given, "condition")
+    if not without_repeats(given):
+        return "run"
+    if len(conditions) == 1 and re.fullmatch(r"(?i)[a-z]{4,}[a-rt-z]", conditions[0]):
+        return conditions[0].lower()
+    return "condition"
 
 
 def independent_changes(

@@ -43,7 +43,7 @@ def _order(effect: FactorEffect) -> str:
     best = f"leaves {order.best} the best" if order.best else "leaves the best detector the best"
     text = f"Another {factor} {best}{on_mean(order.parts)}"
     if verdict == "undecided":
-        few = f", but {order.parts[0].tried} are too few to say that it always does"
+        few = f", but {order.fewest.tried} are too few to say that it always does"
         return f"{text} here{doubt or few}."
     return f"{text}, but reverses {pairs}." if order.of_pairs[0] == "flips" else f"{text}."
 

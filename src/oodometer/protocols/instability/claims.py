@@ -99,6 +99,11 @@ class OrderChange:
         common = set.intersection(*always)
         return common.pop() if len(common) == 1 else ""
 
+    @cached_property
+    def fewest(self) -> Spread:
+        """The set with the fewest runs: what is said of all sets rests on no more."""
+        return min(self.parts, key=lambda part: (part.training_runs, part.runs))
+
     @property
     def where(self) -> str:
         """Say on which sets the best detector changes."""
@@ -114,9 +119,13 @@ class OrderChange:
         detector wins are as many cases as there are, not one fewer; runs that share a split are
         one case.
         """
-        part = self.parts[0]
-        cases = part.training_runs if self.best and part.kind == "repeat" else part.changes
-        cases = min(cases, part.independent_runs)
+        cases = min(
+            min(
+                part.training_runs if self.best and part.kind == "repeat" else part.changes,
+                part.independent_runs,
+            )
+            for part in self.parts
+        )
         decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
         verdict = never_otherwise(0, cases, decided=decided)
         return verdict, NO_LEAD if cases >= FEWEST and not decided else ""
@@ -211,15 +220,19 @@ def _claim_nothing_changes(order: OrderChange) -> Claim | None:
     return Claim(
         f"Changing only the {factor} changes neither the best detector nor the order of any of "
         f"{count(order.pairs, 'pair')}{on_mean(order.parts)} in these "
-        f"{order.parts[0].tried}, which are too few to say that it never does.",
+        f"{order.fewest.tried}, which are too few to say that it never does.",
         "undecided",
-        _extent(order.parts),
+        _extent(order),
         leaves_open=_order_of(factor),
     )
 
 
-def _extent(parts: Sequence[Spread]) -> str:
-    return f"{_sets(parts)}, {parts[0].tried}" + " on each" * (not parts[0].is_mean)
+def _extent(order: OrderChange) -> str:
+    parts, tried = order.parts, order.fewest.tried
+    if parts[0].is_mean:
+        return f"{_sets(parts)}, {tried}"
+    least = "at least " * (len({part.tried for part in parts}) > 1)
+    return f"{_sets(parts)}, {least}{tried} on each"
 
 
 def _claim_winner(order: OrderChange) -> Claim:
@@ -229,8 +242,8 @@ def _claim_winner(order: OrderChange) -> Claim:
     if not order.winners:
         text = f"Changing only the {factor} never changes the best detector{on_mean(parts)}"
         if verdict == "undecided":
-            text += doubt or f", but {parts[0].tried} are too few to be sure"
-        return Claim(f"{text}.", verdict, _extent(parts), leaves_open=_order_of(factor))
+            text += doubt or f", but {order.fewest.tried} are too few to be sure"
+        return Claim(f"{text}.", verdict, _extent(order), leaves_open=_order_of(factor))
     evidence = "; ".join(
         f"{name}: {listing(winners if len(winners) <= 5 else [*winners[:5], 'others'])}"
         for name, winners in list(order.winners.items())[:6]
@@ -256,7 +269,8 @@ def _claim_pairs(order: OrderChange) -> Claim:
         f"{f'up to {most}' if most else 'none'} of {count(order.pairs, 'pair')} of "
         f"detectors{on_mean(order.parts)}{doubt}.",
         verdict,
-        f"{by_set}; a pair counts if each is ahead of the other in some run",
+        f"{by_set}; a pair counts if each is ahead of the other "
+        f"{'in' if order.parts[0].run_word == 'run' else 'under'} some {order.parts[0].run_word}",
         leaves_open=f"how many pairs of detectors the {order.parts[0].factor} reverses (here "
         f"{f'up to {most}' if most else 'none'} of {order.pairs})",
     )

@@ -22,7 +22,7 @@ from oodometer.protocols.common.cells import (
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T
 from oodometer.protocols.common.outer_units import OuterUnits
-from oodometer.protocols.common.training_runs import independent_changes
+from oodometer.protocols.common.training_runs import independent_changes, run_word
 from oodometer.protocols.common.words import count
 from oodometer.results import Results
 from oodometer.stats.deviation import deviation_interval, pooled_variance
@@ -38,6 +38,7 @@ class Spread:
     kind: Kind  # of the factor
     set: str
     set_word: str  # what readers call such a set
+    run_word: str  # and a run: if no two were trained alike, each is a condition of its own
     metric: str
     higher_is_better: bool
     is_share: bool  # values are fractions, told in hundredths
@@ -68,14 +69,13 @@ class Spread:
     @property
     def independent_runs(self) -> int:
         """How many training runs there are, or levels of a split, or other repeat, they share."""
-        return min((int(own.max()) + 1 for own in self.units.shared.values()),
-                   default=self.training_runs)  # fmt: skip
+        return self.units.fewest(self.training_runs)
 
     @property
     def tried(self) -> str:
         """What conclusions rest on: evaluations of one training run are not several runs."""
         if self.training_runs == self.runs:
-            return count(self.runs, "run")
+            return count(self.runs, self.run_word)
         return f"{count(self.runs, 'evaluation')} of {count(self.training_runs, 'training run')}"
 
     @property
@@ -154,8 +154,9 @@ class Spread:
         """(detectors, detectors): whether each is ahead of the other in some run of one group."""
         size = len(self.detectors)
         flipped = np.zeros((size, size), dtype=bool)
+        better = self.values if self.published else -self.order  # ranks know rounding from a lead
         for group in np.unique(self.groups):
-            values = self.values[:, self.groups == group]
+            values = better[:, self.groups == group]
             ahead = (values[:, None, :] > values[None, :, :]).any(axis=2)
             flipped |= ahead & ahead.T
         return flipped
@@ -305,6 +306,7 @@ def _spread(cells: Cells, factor: str, pair: int, published: bool) -> Spread | N
         kind=results.kind(factor),
         set=cells.sets[pair],
         set_word=set_word(cells.pairs),
+        run_word=run_word(cells.factors),
         metric=METRICS[results.metric].label if results.metric in METRICS else results.metric,
         higher_is_better=results.higher_is_better,
         is_share=results.is_share,

@@ -62,13 +62,18 @@ def spread_table(part: Spread, *, published: bool) -> Table:
     paper = ("mean±std", "delta", "rank mean±std", "range")
     return Table(
         f"spread-{part.factor}-{part.set}",
-        f"{part.metric} on {part.set} over {count(part.runs, 'run')} that differ in {part.factor}",
+        f"{part.metric} on {part.set} over {_differing(part)}",
         ("detector", *(paper if published else own)),
         tuple(rows),
         f"Rank {'0' if published else '1'} is best.{accuracy}"
         + ("" if published else " Last: with how many other detectors, all else being the same.")
         + (" Ranks: from lowest to highest while all else is the same." if several else ""),
     )
+
+
+def _differing(part: Spread) -> str:
+    runs = count(part.runs, part.run_word)
+    return runs if part.run_word == part.factor.lower() else f"{runs} that differ in {part.factor}"
 
 
 def level_table(part: Spread, *, published: bool = False) -> Table:

@@ -19,6 +19,7 @@ from oodometer.protocols.common.comparisons import (
     judge,
 )
 from oodometer.protocols.common.differences import FEWEST_FOR_T, compare_values
+from oodometer.protocols.common.outer_units import OuterUnits
 from oodometer.protocols.common.score_cases import ScoreCases
 from oodometer.protocols.common.training_runs import TrainingRuns, independent_changes
 from oodometer.protocols.common.words import in_all, listing, never_otherwise
@@ -166,9 +167,9 @@ def _changes(
 
     Pairs of the same runs are not independent: n training runs that agree in everything else count
     for n - 1, or for n repeats if the same detector wins all of them, and all re-evaluations of a
-    training run for one. Under another condition the network
-    was trained again, which changes the winner by itself: the condition is to blame only if the
-    lead changes significantly.
+    training run, or all runs on a split, for one. Under another condition the network was trained
+    again, which changes the winner by itself: the condition is to blame only if the lead changes
+    significantly.
     """
     return [
         change
@@ -260,6 +261,7 @@ def _change(
     cases = independent_changes(several, factor, factors)
     if factor in names(factors, "repeat") and len(set(winners)) == 1:
         cases = len(TrainingRuns.of(several, factors))  # each was won by the same detector
+    cases = OuterUnits.of(list(several.values()), factors).fewest(cases)
     doubt = ""
     if changed and by_level is not None and judge(by_level) != "flips":
         doubt = NOT_SIGNIFICANT if len(by_level) > 1 else NO_REPEATS

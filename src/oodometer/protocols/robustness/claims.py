@@ -292,7 +292,7 @@ def _claim_levels(metric: ScoredMetric) -> list[Claim]:
         level: sum(level in comparison.winners for comparison in comparisons)
         for level in metric.levels
     }
-    best = max(wins, key=lambda level: wins[level])
+    best = min(wins, key=lambda level: (-wins[level], level))  # not by the order of lines
     what = ("pair of ID set and detector", "pairs of ID set and detector")
     nouns = what if several else ("detector", "detectors")
     text = f"Over outlier sets, {best} is the {metric.factor} that varies least "

@@ -1,0 +1,56 @@
+"""Conditions with different numbers of runs: does a difference depend on how they are weighed?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from oodometer.metrics.counts import Floats
+from oodometer.stats.pairwise import Pairwise, declared_freedom
+
+
+def weighted_values(values: Floats, weights: Floats) -> Floats:
+    """Values (..., runs) whose plain mean is the weighted one, with its robust error.
+
+    With weights w of sum 1 and n runs, m + n w (x - m) has the mean m = sum w x, and the variance
+    of its mean is n / (n - 1) sum w^2 (x - m)^2 (White 1980, doi:10.2307/1912934).
+
+    >>> weighted_values(np.array([1.0, 2.0, 6.0]), np.array([1.0, 1.0, 2.0])).mean()
+    np.float64(3.75)
+    """
+    shares = weights / weights.sum()
+    middle = (values * shares).sum(axis=-1, keepdims=True)
+    return np.asarray(middle + shares.size * shares * (values - middle))
+
+
+def weighted_freedom(counts: Sequence[int]) -> float:
+    """Degrees of freedom (Satterthwaite) of a mean over conditions with these numbers of runs.
+
+    A condition with one run shows no variance; it counts as if it had one degree of freedom.
+
+    >>> weighted_freedom([5, 5]), round(weighted_freedom([10, 2]), 2)
+    (8.0, 1.43)
+    """
+    parts = [(1.0 / n, max(n - 1.0, 1.0)) for n in counts]
+    return sum(part for part, _ in parts) ** 2 / sum(part**2 / df for part, df in parts)
+
+
+def also_weighted(plain: Pairwise, weighted: Pairwise, lost: float) -> Pairwise:
+    """Compare as both weightings allow: the larger error counts, relative to its difference.
+
+    Detectors whose order depends on the weights are not told apart. `lost`: degrees of freedom that
+    weighted means have less than their number of runs says.
+    """
+    gaps, others = (own.means[:, None] - own.means[None, :] for own in (plain, weighted))
+    same = gaps * others > 0.0
+    ratio = np.divide(gaps, others, out=np.ones_like(gaps), where=same)
+    error = np.where(same, weighted.error * ratio, np.where(gaps == 0.0, 0.0, math.inf))
+    return plain._replace(
+        error=np.maximum(plain.error, error),
+        df=np.minimum(plain.df, np.maximum(1.0, weighted.df - lost)),
+        declared_df=np.minimum(
+            declared_freedom(plain), np.maximum(1.0, declared_freedom(weighted) - lost)
+        ),
+    )
