@@ -7,9 +7,9 @@ import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import threading
