@@ -436,7 +436,8 @@ def test_a_full_disk_behind_the_output_is_one_sentence():
 def test_a_thread_that_never_ends_does_not_keep_a_command_from_ending():
     """As a user's detector may start one when it is imported."""
     program = (
-        "import sys, threading, time; import oodometer.cli.lists as lists; names = lists._list_{0}\n"
+        "import sys, threading, time; import oodometer.cli.lists as lists\n"
+        "names = lists._list_{0}\n"
         "def start(): threading.Thread(target=time.sleep, args=(1e6,)).start(); return names()\n"
         "lists._list_{0} = start; sys.argv = ['oodometer', 'list', '{0}', '--json']\n"
         "from oodometer.cli import main; main()"

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import re
+import socket
 import tarfile
 import threading
 import time
@@ -213,8 +214,6 @@ def test_addresses_that_do_not_answer(server, offer, monkeypatch):
 
 
 def test_a_silent_server_is_given_up(offer, monkeypatch):
-    import socket
-
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(download, "SECONDS", 0.05)
     monkeypatch.setattr(download, "ATTEMPTS", 2)
@@ -254,18 +253,73 @@ def test_plain_addresses_are_tried_over_tls_first():
 def test_a_file_that_is_too_large_is_refused(server, offer, monkeypatch, told):
     monkeypatch.setattr(download, "LARGEST", 1000)
     server.tells_length = told
-    offer(Remote((server.url(),)))
+    folder = offer(Remote((server.url(),)))
     with pytest.raises(UserError, match="more than the largest allowed, 1,000"):
         get("toy")
+    assert left(folder) == []
 
 
 def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, offer, monkeypatch):
-    monkeypatch.setattr(download, "PATIENCE", 0.2)
+    monkeypatch.setattr(download, "PATIENCE", 0.5)
     monkeypatch.setattr(download, "ATTEMPTS", 1)
     server.pause = 0.02
     offer(Remote((server.url(),)))
-    with pytest.raises(UserError, match=r"sent \d+ bytes in 0.2 s"):
+    with pytest.raises(UserError, match=r"sent \d+ bytes in 0.5 s"):
         get("toy")
+
+
+@contextlib.contextmanager
+def answering(first: bytes, further: bytes, pause: float) -> Iterator[str]:
+    """The address of a server that sends something, then something else for ever."""
+    stopped = threading.Event()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while not stopped.is_set():
+                asked, _ = listening.accept()
+                with asked, contextlib.suppress(OSError):
+                    asked.recv(1000)
+                    asked.sendall(first)
+                    while not stopped.wait(pause):
+                        asked.sendall(further)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/x"
+        stopped.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("first", "further"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["status", "header", "continue"],
+)
+def test_an_answer_that_never_begins_is_given_up(offer, monkeypatch, first, further):
+    """Every byte is in time, but the file never comes."""
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(download, "PATIENCE", 0.2)
+    monkeypatch.setattr(download, "ATTEMPTS", 1)
+    with answering(first, further, pause=0.02) as address:
+        folder = offer(Remote((address,)))
+        with pytest.raises(UserError, match=r"did not begin to send a file within 0\.2 s"):
+            get("toy")
+    assert left(folder) == []
+
+
+def test_what_comes_with_a_redirect_is_not_read(server, offer, monkeypatch):
+    """Its end may never come, and all of it was held in memory."""
+    moved = f"HTTP/1.1 302 Found\r\nLocation: {server.url()}\r\n\r\n".encode()
+    with answering(moved, b"x" * 1000, pause=0.01) as address:
+        folder = offer(Remote((address,), md5=md5(CONTENT)))
+        get("toy")
+    assert (folder / "x").read_bytes() == CONTENT
 
 
 def test_a_file_without_checksum_is_said(server, offer, tmp_path):

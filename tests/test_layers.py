@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "grids": set(),
     "whitening": set(),
     "factors": set(),
-    "files": {"errors"},
+    "files": {"clean_text", "errors"},
     "calls": {"errors"},
     "imports": {"errors", "files"},
     "metrics": {"errors"},

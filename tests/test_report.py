@@ -743,12 +743,20 @@ def test_the_page_allows_exactly_its_own_style_and_scripts(finding):
     assert not re.search(r"<[^>]* style=", page), "inline styles would be ignored"
 
 
-def test_no_name_is_a_formula_in_a_spreadsheet(finding):
-    trap = "=cmd|' /C calc'!A0"
+@pytest.mark.parametrize("trap", ["=cmd|' /C calc'!A0", "\uff1dSUM(A1)", "\t=1"])
+def test_no_name_is_a_formula_in_a_spreadsheet(finding, trap):
     trapped = replace(finding, tables=(Table("t", "T", ("detector", "x"), ((trap, -0.5),)),))
     lines = list(csv.reader(io.StringIO(csv_report([trapped], title=trap))))
     cells = [cell for line in lines for cell in line]
     assert f"'{trap}" in cells and trap not in cells and "-0.5" in cells
+
+
+def test_no_name_turns_a_line_of_a_csv_file_around(finding):
+    trapped = replace(
+        finding, tables=(Table("t", "T", ("detector", "x"), (("a\u202egpj\x1b[2J", 1),)),)
+    )
+    text = csv_report([trapped], title="x\x9b")
+    assert "a\\u202egpj[2J" in text and not set("\u202e\x1b\x9b") & set(text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -581,6 +582,19 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_payload_is_replaced(tmp_path):
     (payload / "below").mkdir(parents=True)
     store.discard("scores", "ab12")  # as `verify` does with what is damaged
     assert not payload.exists() and list(store.keys("scores")) == []
+
+
+@pytest.mark.parametrize("place", ["scores/ab", "scores", "unfinished"])
+def test_what_stands_in_the_place_of_a_folder_is_named(tmp_path, place):
+    store = FolderStore(tmp_path / "store")
+    store.save("plans", "cd34", b"content", {})
+    inside = tmp_path / "store" / place
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.parent.mkdir(exist_ok=True)
+    inside.write_text("a file")
+    with pytest.raises(StoreError, match=f"'{inside}' is not a folder, .* remove it and run"):
+        store.save("scores", "ab12", b"content", {})
+    assert inside.read_text() == "a file"
 
 
 def test_a_store_that_was_moved_away_is_not_begun_anew(tmp_path):

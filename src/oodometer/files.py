@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from oodometer.clean_text import clean
 from oodometer.errors import UserError
 
 HARMLESS = 1 << 28  # bytes that may be unpacked from anything
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by which spreadsheets know formulas
+# By which spreadsheets know formulas; some languages write the same signs in full width.
+FORMULA = ("=", "+", "-", "@", "\t", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 RATIO = 200  # beyond that, no data shrink by more: what does is a bomb
 
 
@@ -32,9 +34,14 @@ def most_unpacked(packed: int, harmless: int | None = None) -> int:
 
 
 def inert(cell: object) -> object:
-    """A text that no spreadsheet takes for a formula: an apostrophe goes before it.
+    r"""A text that no spreadsheet takes for a formula, nor a screen for a command.
 
-    >>> inert("=1+1"), inert("energy"), inert(-3.9)
-    ("'=1+1", 'energy', -3.9)
+    An apostrophe goes before a formula; see `clean_text` for the rest.
+
+    >>> inert("=1+1"), inert("energy"), inert(-3.9), inert("a\u202eb")
+    ("'=1+1", 'energy', -3.9, 'a\\u202eb')
     """
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell)
+    return f"'{text}" if text.startswith(FORMULA) else text

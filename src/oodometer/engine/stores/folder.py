@@ -177,6 +177,13 @@ class FolderStore(Store):
                 f"Store '{self.folder}' is full ({reason}): free some space and run the "
                 "same command again to resume, or choose another store with --store."
             )
+        if problem.errno in (errno.EEXIST, errno.ENOTDIR) and problem.filename is not None:
+            place = Path(os.fsdecode(problem.filename))
+            there = (path for path in (place, *place.parents) if os.path.lexists(path))
+            return StoreError(
+                f"Store '{self.folder}' cannot be {verb}: '{next(there, place)}' is not a folder, "
+                "as it has to be there; remove it and run the same command again."
+            )
         return StoreError(
             f"Store '{self.folder}' cannot be {verb}: {reason}; choose another folder with --store."
         )

@@ -6,18 +6,21 @@ import errno
 import gzip
 import hashlib
 import http.client
+import io
 import lzma
 import os
 import shutil
+import socket
 import stat
 import tarfile
+import threading
 import time
 import urllib.error
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -166,7 +169,7 @@ def _continue(url: str, file: Path, progress: Progress) -> None:
         headers["Range"] = f"bytes={have}-"
     if not url.startswith(("https://", "http://")):
         raise _FailedError(f"{url} is not an http address")
-    opener = urllib.request.build_opener(_OnlyWeb)
+    opener = urllib.request.build_opener(_OnlyWeb, _Plain, _Secure)
     try:
         request = urllib.request.Request(url, headers=headers)
         with opener.open(request, timeout=SECONDS) as answer:
@@ -200,13 +203,14 @@ def _append(answer: Any, file: Path, have: int, progress: Progress) -> None:
     done = start
     pace = _Pace(start)
     with file.open("ab" if continued else "wb") as target:
-        while piece := answer.read1(_CHUNK):
+        while done <= LARGEST and (piece := answer.read1(_CHUNK)):
             target.write(piece)
             done += len(piece)
-            if done > LARGEST:
-                raise _too_large(answer.url, done)
             pace.check(done)
             progress(file.name, done, total)
+    if done > LARGEST:
+        file.unlink()  # nothing to resume
+        raise _too_large(answer.url, done)
     if total is not None and done < total:
         raise _RetryError(f"broke off after {done:,} of {total:,} bytes")
 
@@ -231,6 +235,47 @@ class _Pace:
         self._since, self._before = now, done
 
 
+class _Prompt(http.client.HTTPConnection):
+    """A connection whose answer must have begun in time, however slowly its headers trickle."""
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Return the answer when its headers have come; at most PATIENCE seconds are waited."""
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(PATIENCE, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = super().getresponse()
+        except (OSError, http.client.HTTPException):
+            if not late.is_set():
+                raise
+        finally:
+            timer.cancel()
+        if late.is_set():
+            raise _RetryError(f"did not begin to send a file within {PATIENCE:g} s")
+        return answer
+
+
+class _PromptSecure(_Prompt, http.client.HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Plain(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Prompt, req)
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_PromptSecure, req)
+
+
 class _OnlyWeb(urllib.request.HTTPRedirectHandler):
     """Follow redirects to web addresses only, none to a file of this machine or out of TLS."""
 
@@ -249,7 +294,8 @@ class _OnlyWeb(urllib.request.HTTPRedirectHandler):
         target = headers.get("location") or headers.get("uri") or ""
         if "://" in target and not target.startswith(("https://", "http://")):
             raise _FailedError(f"{req.full_url} redirects to {target}, which is not followed")
-        return super().http_error_302(req, fp, code, msg, headers)
+        fp.close()  # what comes with a redirect would be read to its end, which it may not have
+        return super().http_error_302(req, io.BytesIO(), code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
