@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from oodometer.analysis import analyze
+from oodometer.finding import Claim, Finding
+from oodometer.reports.brief import TerminalSummary
 
 P_VALUE = re.compile(r"adjusted p ([=<]) ([\d.e-]+)")
 
@@ -149,3 +153,23 @@ def test_a_single_value_of_each_detector_is_not_said_to_be_tested(other):
     assert ranking.tables[0].title == "AUROC of each detector"
     told = [text for text in words_of(agreement) if "a single value of each detector" in text]
     assert len(told) == 2 and not [t for t in words_of(agreement)[:-3] if "like these" in t]
+
+
+def test_the_answer_names_who_is_not_compared():
+    """A detector with gaps may be the best: the reader of a recommendation has to know."""
+    frame = table(np.random.default_rng(0), sets=("a1", "a2", "a3", "a4"), seed=range(4))
+    holed = frame[~((frame["detector"] == "a") & frame["ood"].isin(["a1", "a2"]))]
+    told = " a is not compared: too many of its values are missing."
+    assert told in f" {analyze(holed)[0].answer}"
+    assert "not compared" not in analyze(frame)[0].answer
+
+
+def test_a_claim_that_does_not_fit_fills_the_lines_that_there_are():
+    """A line of its own for three dots was all that the second of two lines said."""
+    names = ", ".join(f"detector-number-{n}" for n in range(40))
+    finding = Finding("ranking", "Who?", "Who?", (Claim(f"Behind: {names}.", "holds", ""),))
+    console = Console(width=80, file=io.StringIO())
+    console.print(TerminalSummary((finding,), 3, leaderboard=False))
+    lines = console.file.getvalue().rstrip().splitlines()
+    assert len(lines) == 3 and lines[-1].endswith(" ...")
+    assert "detector-number-" in lines[-1] and max(map(len, lines)) <= 80
