@@ -231,7 +231,7 @@ def test_two_files_of_weights_are_two_runs(own_model, tmp_path):
     assert "on the ID data is" in told and "no better than chance" in told, (
         "these weights are random"
     )
-    assert "But 2 of 2 classifiers did not learn: what detectors do then says little." in told
+    assert " 2 of 2 classifiers did not learn: what detectors do then says little." in told
 
 
 def test_probes_and_an_ensemble_of_all_weights(own_model, tmp_path):
