@@ -11,8 +11,10 @@ import pytest
 from rich.console import Console
 
 from oodometer.analysis import analyze
+from oodometer.comparison import conclude
 from oodometer.finding import Claim, Finding
 from oodometer.reports.brief import TerminalSummary
+from oodometer.scores import ScoreRow, ScoreTable
 
 P_VALUE = re.compile(r"adjusted p ([=<]) ([\d.e-]+)")
 
@@ -173,3 +175,20 @@ def test_a_claim_that_does_not_fit_fills_the_lines_that_there_are():
     lines = console.file.getvalue().rstrip().splitlines()
     assert len(lines) == 3 and lines[-1].endswith(" ...")
     assert "detector-number-" in lines[-1] and max(map(len, lines)) <= 80
+
+
+def test_scores_of_a_classifier_that_guesses_say_so_in_the_answer_and_once_as_a_caveat():
+    rng = np.random.default_rng(0)
+    rows = [
+        ScoreRow(run, name, "", data, rng.normal(2.0 * (data == "far") * (name == "a"), 1, 200))
+        for run in ("r0", "r1") for name in "ab" for data in ("id", "far")
+    ]  # fmt: skip
+    guesses = {run: np.arange(200) < 20 for run in ("r0", "r1")}
+    scores = ScoreTable(
+        "id", tuple(rows), {"r0": {"run": 0}, "r1": {"run": 1}},
+        correct=guesses, chance=dict.fromkeys(guesses, 0.1),
+    )  # fmt: skip
+    first, second = conclude(scores, "").findings
+    told = "2 of 2 classifiers did not learn: "
+    assert told in first.answer and told not in second.answer
+    assert sum(caveat.startswith(told) for caveat in first.caveats) == 1
