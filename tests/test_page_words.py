@@ -192,3 +192,13 @@ def test_scores_of_a_classifier_that_guesses_say_so_in_the_answer_and_once_as_a_
     told = "2 of 2 classifiers did not learn: "
     assert told in first.answer and told not in second.answer
     assert sum(caveat.startswith(told) for caveat in first.caveats) == 1
+
+
+def test_an_open_claim_about_single_sets_says_why_it_is_open():
+    """One value on each set: that another detector is first there may be chance."""
+    frame = table(np.random.default_rng(0), gap=0.001, sets=[f"s{n}" for n in range(8)])
+    (claim,) = [c for c in analyze(frame)[0].claims if " ranks first on " in c.text]
+    assert claim.verdict == "undecided" and claim.text.endswith(", which may be chance.")
+    frame = table(np.random.default_rng(0), gap=0.001, seed=range(8))
+    (claim,) = [c for c in analyze(frame)[0].claims if " ranks first in " in c.text]
+    assert claim.verdict == "flips" and "chance" not in claim.text
