@@ -26,11 +26,11 @@ TOLD = re.compile(r"(?P<pair>[^;]*): [+−]?[\d.]+(?: points)? \[(?P<low>[^,]+),
                   r"(?:adjusted )?p (?P<p>[=<] [\d.e-]+)")  # fmt: skip
 
 
-def scored(seed, *, detectors=6, runs=9, samples=150, gap=0.25, wobble=0.2, hard=0.0):
+def scored(seed, *, detectors=6, runs=9, samples=150, gap=0.25, wobble=0.2, hard=0.0, more=()):
     """Detectors d0, d1, ...: each `gap` behind the one before; on the set `hard` by that share."""
     rng = np.random.default_rng(seed)
     labels = {f"run {r}": {"seed": r // 3, "optimizer": r % 3} for r in range(runs)}
-    sets = ("id", "far", "near", "hard")
+    sets = ("id", "far", "near", "hard", *more)
     easy = {name: rng.normal(size=samples) for name in sets}
     rows = [
         ScoreRow(
@@ -219,8 +219,13 @@ def test_all_findings_of_one_study_show_the_same_means():
 
 @pytest.mark.parametrize("gap", [0.0, 0.2, 1.0])
 def test_the_answer_of_an_od_test_is_that_of_its_first_claim(gap):
-    finding = score_protocol("od_test")(scored(0, gap=gap, runs=3), np.random.default_rng(0))
-    best = finding.claims[0].text.split()[0]
+    few = score_protocol("od_test")(scored(0, gap=gap, runs=3), np.random.default_rng(0))
+    best = few.claims[0].text.split()[0]
+    assert few.answer.startswith(f"{best} is the most accurate here (")
+    assert "fewer than 4 outlier sets cannot say" in few.answer  # no winner, and what is lacking
+    table = scored(0, gap=gap, runs=3, hard=0.9, more=("a", "b"))
+    finding = score_protocol("od_test")(table, np.random.default_rng(0))
+    best = finding.claims[0].text.split()[0].rstrip(",")
     assert re.match(rf"(Use|No clear winner:) {best}\b", finding.answer)
     is_sure = "significantly more than every other" in finding.answer
     assert is_sure == (finding.claims[0].verdict == "holds")

@@ -275,6 +275,7 @@ def test_questions_name_the_option(tmp_path, monkeypatch):
     assert "Add --higher ood or --higher id" in ask(files, id="cifar10")
     question = ask(files, higher="ood")
     assert "Add --id NAME: one of cifar10, svhn, textures if each file is a detector" in question
+    assert "'cifar'. Did you mean 'cifar10'?" in ask(files, id="cifar", higher="ood")
     wide(made()).to_csv("wide.csv", index=False)
     assert "Add --id NAME; there are cifar10, svhn, textures" in ask("wide.csv", higher="ood")
     assert "Did you mean 'svhn'?" in ask("wide.csv", higher="ood", id="svhm")

@@ -69,7 +69,7 @@ def test_the_sentence_and_no_suggestion_without_candidates():
          "'Kind.mehtod'. Did you mean 'method'?"),
         ("absent.py:a", "Thing 'absent.py:a' could not be imported: the file '{}/absent.py' does "
          "not exist."),
-        ("here", "Thing 'here' must be written as package.module:object."),
+        ("here", "Thing 'here' must be written as package.module:object or file.py:object."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_imported_is_a_sentence(tmp_path, monkeypatch, name, sentence):

@@ -11,6 +11,7 @@ from engine_studies import make_study, run_here
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook
 
+from oodometer.cli.studies import _timed
 from oodometer.engine.lead import paces
 from oodometer.engine.lead.forecast import forecast
 from oodometer.engine.lead.run import costs_of, make_plan, read_data_of
@@ -84,3 +85,7 @@ def test_what_cannot_be_timed_is_said(tiny_npz, tmp_path):
     base = {"data": tiny_npz(), "network": f"{__file__}:Picky", "epochs": 1}
     found = expected(make_study("", base=base), FolderStore(tmp_path))
     assert len(found.untimed) == 2 and found.training == 0
+
+
+def test_nothing_is_expected_to_take_no_time():
+    assert (_timed(0.2), _timed(1.4), _timed(600)) == ("less than 1 s", "1 s", "10 min")

@@ -162,7 +162,7 @@ def test_the_answer_of_a_page_says_so_once(outcomes):
     left_out, kept = ([finding.answer for finding in own.findings] for own in outcomes)
     assert left_out[0].endswith(" 2 of 4 classifiers did not learn and are left out.")
     assert kept[0].endswith(
-        " But 2 of 4 classifiers did not learn: what detectors do then says little."
+        " 2 of 4 classifiers did not learn: what detectors do then says little."
     )
     assert not any("did not learn" in answer for answer in (*left_out[1:], *kept[1:]))
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from oodometer.analysis import analyze
+from oodometer.comparison import conclude
+from oodometer.finding import Claim, Finding
+from oodometer.reports.brief import TerminalSummary
+from oodometer.scores import ScoreRow, ScoreTable
 
 P_VALUE = re.compile(r"adjusted p ([=<]) ([\d.e-]+)")
 
@@ -149,3 +155,50 @@ def test_a_single_value_of_each_detector_is_not_said_to_be_tested(other):
     assert ranking.tables[0].title == "AUROC of each detector"
     told = [text for text in words_of(agreement) if "a single value of each detector" in text]
     assert len(told) == 2 and not [t for t in words_of(agreement)[:-3] if "like these" in t]
+
+
+def test_the_answer_names_who_is_not_compared():
+    """A detector with gaps may be the best: the reader of a recommendation has to know."""
+    frame = table(np.random.default_rng(0), sets=("a1", "a2", "a3", "a4"), seed=range(4))
+    holed = frame[~((frame["detector"] == "a") & frame["ood"].isin(["a1", "a2"]))]
+    told = " a is not compared: too many of its values are missing."
+    assert told in f" {analyze(holed)[0].answer}"
+    assert "not compared" not in analyze(frame)[0].answer
+
+
+def test_a_claim_that_does_not_fit_fills_the_lines_that_there_are():
+    """A line of its own for three dots was all that the second of two lines said."""
+    names = ", ".join(f"detector-number-{n}" for n in range(40))
+    finding = Finding("ranking", "Who?", "Who?", (Claim(f"Behind: {names}.", "holds", ""),))
+    console = Console(width=80, file=io.StringIO())
+    console.print(TerminalSummary((finding,), 3, leaderboard=False))
+    lines = console.file.getvalue().rstrip().splitlines()
+    assert len(lines) == 3 and lines[-1].endswith(" ...")
+    assert "detector-number-" in lines[-1] and max(map(len, lines)) <= 80
+
+
+def test_scores_of_a_classifier_that_guesses_say_so_in_the_answer_and_once_as_a_caveat():
+    rng = np.random.default_rng(0)
+    rows = [
+        ScoreRow(run, name, "", data, rng.normal(2.0 * (data == "far") * (name == "a"), 1, 200))
+        for run in ("r0", "r1") for name in "ab" for data in ("id", "far")
+    ]  # fmt: skip
+    guesses = {run: np.arange(200) < 20 for run in ("r0", "r1")}
+    scores = ScoreTable(
+        "id", tuple(rows), {"r0": {"run": 0}, "r1": {"run": 1}},
+        correct=guesses, chance=dict.fromkeys(guesses, 0.1),
+    )  # fmt: skip
+    first, second = conclude(scores, "").findings
+    told = "2 of 2 classifiers did not learn: "
+    assert told in first.answer and told not in second.answer
+    assert sum(caveat.startswith(told) for caveat in first.caveats) == 1
+
+
+def test_an_open_claim_about_single_sets_says_why_it_is_open():
+    """One value on each set: that another detector is first there may be chance."""
+    frame = table(np.random.default_rng(0), gap=0.001, sets=[f"s{n}" for n in range(8)])
+    (claim,) = [c for c in analyze(frame)[0].claims if " ranks first on " in c.text]
+    assert claim.verdict == "undecided" and claim.text.endswith(", which may be chance.")
+    frame = table(np.random.default_rng(0), gap=0.001, seed=range(8))
+    (claim,) = [c for c in analyze(frame)[0].claims if " ranks first in " in c.text]
+    assert claim.verdict == "flips" and "chance" not in claim.text

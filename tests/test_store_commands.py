@@ -189,6 +189,17 @@ def test_a_store_that_is_not_there_is_told(tmp_path):
     )
 
 
+def test_a_store_that_is_near_is_named(tmp_path, store):
+    """The demo keeps its store in a folder beside the report, and names are misspelt."""
+    demo = tmp_path / "demo"
+    shutil.copytree(store.folder, demo / "results")
+    (demo / "report.html").write_text("")
+    told = f"'{demo}' is not a store. Did you mean '{demo / 'results'}'?"
+    assert run("report", demo) == run("status", demo) == (2, told)
+    near = run("status", demo / "result")[1]
+    assert near == f"Store '{demo}/result' does not exist. Did you mean '{demo}/results'?"
+
+
 # ---- show --------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,10 @@ def conclude(
     rng = np.random.default_rng
     learning = judge_learning(table, keep=True)
     caveats = (*caveats, *copy_caveats(table))
-    found = (learning.tell(score_protocol(name, ours)(table, rng(0))) for name in asked)
+    found = (
+        learning.tell(score_protocol(name, ours)(table, rng(0)), is_first=not place)
+        for place, name in enumerate(asked)
+    )
     first, *others = (replace(f, caveats=(*caveats, *f.caveats)) for f in found)
     noted = (*first.reading, *reading, *(("note", text) for text in notes))
     return Evaluation(table, (replace(first, reading=noted), *others), (*caveats, *notes))
@@ -114,8 +117,9 @@ def _reversed_detectors(table: ScoreTable) -> Iterator[str]:
     wrong = {name: sum(is_low) for name, is_low in below.items() if 2 * sum(is_low) > len(is_low)}
     if wrong:
         counts = (f"{name} ({low} of {len(below[name])})" for name, low in wrong.items())
+        several = ", counted in each run" if len(table.runs) > 1 else ""
         yield (
-            "AUROC significantly below 0.5 on most outlier sets: "
+            f"AUROC significantly below 0.5 on most outlier sets{several}: "
             f"{', '.join(counts)}. Check the direction of the scores: they are read as higher for "
             "outliers, after 'higher' was applied."
         )

@@ -28,7 +28,7 @@ from oodometer.lab.data.own_data import OwnData, load_own_data
 from oodometer.needs import ENSEMBLE, Need
 from oodometer.outputs import Outputs, Refusal
 from oodometer.overlap import SHARED, shared_rows
-from oodometer.protocols.common.learned import is_above_chance, judge_learning
+from oodometer.protocols.common.learned import is_above_chance
 from oodometer.protocols.common.steadiness import unsteady_caveats
 from oodometer.registry import Choice
 from oodometer.saved import load_outputs
@@ -377,6 +377,5 @@ def _conclude(table: ScoreTable, notes: _Notes, ours: str, chosen: Sequence[Choi
         )
     found = conclude(table, ours, caveats=notes.caveats, notes=notes.texts)
     families = {choice.label: family_of(choice.needs(grid=False)) for choice in chosen}
-    first, *others = (replace(finding, families=families) for finding in found.findings)
-    learning = judge_learning(table, keep=True)
-    return replace(found, findings=(learning.tell(first, is_first=True), *others))
+    findings = tuple(replace(finding, families=families) for finding in found.findings)
+    return replace(found, findings=findings)

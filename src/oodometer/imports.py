@@ -49,7 +49,10 @@ def import_object(kind: str, name: str) -> object:
     """
     module_name, _, path = name.rpartition(":")
     if not module_name or not path:
-        raise UserError(f"{kind} '{name}' must be written as package.module:object.")
+        such = f", such as {name}:NAME" if name.endswith(".py") else ""
+        raise UserError(
+            f"{kind} '{name}' must be written as package.module:object or file.py:object{such}."
+        )
     found: object = import_module(f"{kind} '{name}'", module_name)
     for part in path.split("."):
         if not hasattr(found, part):

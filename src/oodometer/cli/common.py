@@ -21,7 +21,7 @@ import oodometer
 from oodometer.clean_text import clean
 from oodometer.cli.interrupts import only_users_interrupt
 from oodometer.cli.memory import describe_lack, lacks_memory
-from oodometer.errors import UserError, describe
+from oodometer.errors import UserError, describe, nearest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +38,7 @@ _SEVERAL = ("--outputs", "--ood", "--weights")
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="Print tables, caveats and all notes, too.")
 ]
+_MOST_TRIED = 200  # folders among which a store is looked for that was misspelt
 _LONGEST_WORD, _LONGEST_SENTENCE = 400, 2000  # letters of an error message
 # What is wrong with a path that a user gave, wherever it is first used.
 _OF_PATHS = (
@@ -228,8 +229,28 @@ def open_existing(address: str) -> Store:
     if not store.exists():
         exists = "://" not in address and Path(address).exists()
         problem = f"'{address}' is not a store" if exists else f"Store '{address}' does not exist"
+        near = _store_near(Path(address)) if "://" not in address else None
+        if near is not None:
+            raise UserError(f"{problem}. Did you mean '{near}'?")
         raise UserError(f"{problem}; 'oodometer run --store FOLDER' creates one.")
     return store
+
+
+def _store_near(path: Path) -> Path | None:
+    """A store within this folder, as the demo makes one, or beside it under a similar name."""
+    from oodometer.engine.stores import open_store
+
+    def stores(folder: Path) -> dict[str, Path]:
+        found = sorted(own for own in folder.iterdir() if own.is_dir()) if folder.is_dir() else []
+        return {own.name: own for own in found[:_MOST_TRIED] if open_store(str(own)).exists()}
+
+    try:
+        within = stores(path)
+        beside = {} if path.exists() else stores(path.parent)
+    except OSError:  # a folder that may not be read
+        return None
+    close = nearest(path.name, beside)
+    return next(iter(within.values())) if len(within) == 1 else beside.get(close or "")
 
 
 class SeveralValues(TyperCommand):

@@ -27,8 +27,8 @@ def list_known(
     what: Annotated[
         str,
         typer.Argument(
-            help="detectors, datasets, networks, studies, protocols or compatibility (the outlier "
-            "sets that OD-test allows)."
+            metavar="detectors|datasets|networks|studies|protocols|compatibility",
+            help="What to list; compatibility: the outlier sets that OD-test allows.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all details.")] = False,

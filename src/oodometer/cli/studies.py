@@ -347,11 +347,16 @@ def _expected(expected: Forecast, workers: int) -> str:
     if not (expected.training or expected.extraction or expected.searching):
         left = f"; not timed: {len(expected.untimed)} training runs" if expected.untimed else ""
         return f"estimated time: no training to do{left}"
-    training, extraction = duration(expected.training), duration(expected.extraction)
-    searches = f", searches {duration(expected.searching)}" if expected.searching else ""
+    training, extraction = _timed(expected.training), _timed(expected.extraction)
+    searches = f", searches {_timed(expected.searching)}" if expected.searching else ""
     left = f", {len(expected.untimed)} training runs not timed" if expected.untimed else ""
     return (
-        f"estimated time: {duration(expected.seconds(workers))} with {count(workers, 'worker')} on "
-        f"idle cores (one core: training {training}, extraction {extraction}{searches}{left}; "
+        f"estimated time: {_timed(expected.seconds(workers))} with {count(workers, 'worker')} "
+        f"on idle cores (one core: training {training}, extraction {extraction}{searches}{left}; "
         f"extrapolated from {count(expected.steps, 'timed step')}; probes and scoring come on top)"
     )
+
+
+def _timed(seconds: float) -> str:
+    """Nothing takes 0 s."""
+    return duration(seconds) if seconds >= 1 else "less than 1 s"

@@ -141,6 +141,8 @@ def _of_bare(files: Sequence[tuple[_Source, Columns]], id: str) -> list[Part]:
     titles = [source.title for source, _ in files]
     named = {name for _, columns in files for name in columns}
     in_files, in_titles = all(wanted in columns for _, columns in files), wanted in titles
+    if id and not in_files and not in_titles:
+        raise unknown("in-distribution set, named by 'id':", id, {*named, *titles})
     if in_files == in_titles:
         raise UserError(
             f"Which scores are those of in-distribution samples? Add --id NAME: one of "

@@ -85,7 +85,7 @@ def _answers(console: Console, findings: Sequence[Finding], width: int, lines: i
         for line in wrapped:
             line.rstrip()
         if not place and len(wrapped) > most:
-            wrapped = [*wrapped[: most - 1], Text(_MORE)]
+            wrapped = _clipped(wrapped, most, width)
         if not place or len(shown) + len(wrapped) <= room:
             shown += wrapped
     return [*shown, Text()] if given else []
@@ -127,7 +127,7 @@ def _fitting(
     for claim in claims:
         text = wrapped(claim.text, "bold")
         if not shown and len(text) > room:
-            text = [*text[: room - 1], Text(_MORE)]
+            text = _clipped(text, room, width)
         if len(text) <= room:
             shown[id(claim)] = text
             room -= len(text)
@@ -184,6 +184,15 @@ def _reading(console: Console, facts: Sequence[tuple[str, str]], width: int) -> 
             head = Text(" " * margin)
     if len(shown) < len(facts):
         yield Text(f"{len(facts) - len(shown)} more notes are in the report.", style="dim")
+
+
+def _clipped(lines: Sequence[Text], most: int, width: int) -> list[Text]:
+    """The first lines; the last of them says that more follows."""
+    *whole, last = lines[:most]
+    last = last.copy()
+    last.rstrip()
+    last.truncate(width - len(_MORE) - 1, overflow="crop")
+    return [*whole, last.append(f" {_MORE}")]
 
 
 def _cut(line: Text, width: int) -> Text:

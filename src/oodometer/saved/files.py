@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from oodometer.errors import UserError, describe
+from oodometer.errors import UserError, describe, no_file
 from oodometer.files import refuse_special
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def open_file(path: Path) -> ArrayReaders:
     refuse_special(path, "Outputs")
     kind = _kind(path)
     if not path.exists() and (kind in _READERS or not kind):
-        raise UserError(f"'{path}' does not exist.")
+        raise no_file("Outputs file", path, (own for own in _READERS if own.startswith(".")))
     if kind not in _READERS:
         raise UserError(_refusal(path))
     return reading(path, lambda: _READERS[kind](path))

@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from oodometer.calls import Setting, parse_call
-from oodometer.errors import UserError, describe
+from oodometer.errors import UserError, describe, no_file
 from oodometer.imports import import_object
 from oodometer.lab.training.networks.custom import argument_names, inputs_of
 
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights", "model_ema", "ema")
+_ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _COUNTER = "num_batches_tracked"  # of BatchNorm: how many batches it was trained with
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "backbone.", "network.", "encoder.")
 
@@ -103,7 +104,7 @@ def _arguments(
 
 def _read(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
-        raise UserError(f"Weights '{path}' do not exist.")
+        raise no_file("Weights file", path, _ENDINGS)
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -112,7 +113,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # noqa: BLE001 - whatever a hostile file makes readers raise
         reason = describe(problem, named=False).partition(". ")[0].rstrip(".")
-        if not re.search("[a-z]", reason):
+        if not re.search("[a-z]", reason) or reason.startswith("["):  # of PyTorch's reader
             reason = "not a file of torch.save"
         raise UserError(
             f"Weights '{path}' cannot be read safely ({reason}): save them with "

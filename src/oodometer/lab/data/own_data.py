@@ -186,7 +186,8 @@ def _per_channel(
 ) -> NDArray[np.float32]:
     if channels is not None and len(numbers) not in (0, 1, channels):
         raise UserError(
-            f"{what} has {len(numbers)} numbers, but the images have {channels} channels."
+            f"{what} has {len(numbers)} numbers, but the images have {channels} "
+            f"channel{'s' * (channels != 1)}."
         )
     values = np.array(numbers or [default], dtype=np.float32)
     if not np.isfinite(values).all() or (what == "std" and (values <= 0).any()):

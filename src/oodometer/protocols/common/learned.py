@@ -150,7 +150,9 @@ def judge_learning(table: ScoreTable, *, keep: bool = False, expected: float = 0
     if not found:
         return Learning(table, caveats, ())
     if keep:
-        return Learning(table, caveats, (), f"But {fact}: what detectors do then says little.")
+        return Learning(
+            table, caveats, (), f"{_sentence(fact)}: what detectors do then says little."
+        )
     left_out = tuple(f"run {run}: left out, its classifier did not learn" for run in sorted(failed))
     if remain:
         return Learning(without(table, failed), caveats, left_out, f"{fact}.")
@@ -172,7 +174,11 @@ def _tell_unlearned(fact: str, found: Sequence[Unlearned]) -> tuple[str, ...]:
         return ()
     named = [str(part) for part in found[:_NAMED]]
     more = [f"{len(found) - _NAMED} more"] if len(found) > _NAMED else []
-    return (f"{fact[0].upper()}{fact[1:]}: {listing([*named, *more])}.",)
+    return (f"{_sentence(fact)}: {listing([*named, *more])}.",)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _tell_low(table: ScoreTable, failed: Collection[str], expected: float) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def fairness(overlap: Overlap) -> Finding:
             (f"images of {ood_name}", str(overlap.ood_count)),
         ),
         answer=f"{ood_name} is a doubtful outlier set for {id_name}: {warnings} of "
-        f"{len(claims)} checks warn."
+        f"{len(claims)} checks warn{'s' if warnings == 1 else ''}."
         if warnings
         else f"Nothing speaks against {ood_name} as outliers for {id_name}: no check warns.",
     )

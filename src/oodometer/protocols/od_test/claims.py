@@ -100,6 +100,11 @@ def answer(accuracies: Accuracies) -> str:
     where = f"{value:.0%} accurate on outliers that nobody tuned on"
     if len(comparison.order) == 1:
         return f"{best}, the only method, is {where}."
+    if not accuracies.three[comparison.first].known:
+        return (
+            f"{best} is the most accurate here ({value:.0%} on outliers that it was not tuned on), "
+            f"but fewer than {FEWEST_SETS} outlier sets cannot say which method is best."
+        )
     if judge([comparison]) == "holds":
         return f"Use {best}: {where}, significantly more than every other method."
     if len(tied) < SHOWN:

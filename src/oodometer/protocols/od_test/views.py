@@ -62,7 +62,8 @@ def _cell(effect: Effect) -> Estimate | float:
 
 
 def _gap(effect: Effect) -> Estimate | float:
-    return Estimate(*effect.difference()[:3]) if effect.known else effect.value
+    # A difference of equal accuracies is 0, not what rounding leaves of it.
+    return Estimate(*effect.difference()[:3]) if effect.known else round(effect.value, 12)
 
 
 def source_table(accuracies: Accuracies) -> list[Table]:

@@ -62,6 +62,7 @@ def answer(
         ),
         *_by_winner(without.sure, contest.set_word, "Without {sets}, {winner} leads.", "or"),
     ]
+    parts += _not_compared(contest.left_out)
     if is_trained_once:
         parts.append("One training run cannot say whether that survives retraining.")
     return " ".join(parts)
@@ -151,6 +152,15 @@ def _declared(ours: str, standing: Standing) -> list[str]:
         (other,) = standing.ours
         return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}."]
     return [f"{ours} is {listing(parts)} of {len(standing.ours)} others."]
+
+
+def _not_compared(names: Sequence[str]) -> list[str]:
+    """Who might be better than the leader, for all that is known."""
+    if not names:
+        return []
+    one = len(names) == 1
+    told = f"{few(names, 'detector')} {'is' if one else 'are'} not compared: "
+    return [f"{told}too many of {'its' if one else 'their'} values are missing."]
 
 
 def _on_lost(lost: Sequence[str], word: str) -> list[str]:

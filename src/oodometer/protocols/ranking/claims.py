@@ -250,6 +250,7 @@ def first_claims(contest: Contest) -> list[Claim]:
     verdict = never_otherwise(int((~leads).sum()), cases, decided=decided)
     if verdict == "flips" and contest.preposition != "in":
         verdict = "undecided"
+        text += ", which may be chance"  # each case has one value
     # The rival is whoever is first most often instead, or else has the next best mean.
     rival = often[0] if often else contest.detectors[1]
     rows = [0, contest.detectors.index(rival)]

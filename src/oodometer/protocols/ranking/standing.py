@@ -153,6 +153,7 @@ class Contest:
     on_sets: Mapping[str, Pairwise]  # the same, where sets have a spread of their own
     without: Callable[[str], Pairwise]  # the main scope, one set left out
     shared: Mapping[str, NDArray[np.intp]]  # repeats whose levels several runs have in common
+    left_out: tuple[str, ...]  # detectors that lack too much to be compared
 
     @property
     def tried(self) -> str:
@@ -257,6 +258,7 @@ def contest_of_scores(field: ScoreCases, ours: str) -> Contest:
         on_sets=on_sets,
         without=without,
         shared=field.units.shared,
+        left_out=tuple(field.unranked),
     )
 
 
@@ -300,6 +302,7 @@ def contest_of_values(scopes: Sequence[Cases], ours: str) -> Contest:
         on_sets={n: compared(v) for n, v in sets.items()} if field.are_runs else {},
         without=without,
         shared=field.units.shared,
+        left_out=field.left_out,
     )
 
 
