@@ -228,3 +228,60 @@ def test_names_of_a_level_without_title_are_shown_in_the_question(tmp_path: Path
     assert "'column 3' (3 names: raw, platt, …)" in asked
     found = read_results(path, "detector=column 3, condition=column 2").results[0]
     assert _detectors(found) == ["raw", "platt", "isotonic"] and len(found.frame) == 24
+
+
+def test_data_sets_in_the_names_of_experiments_become_a_column() -> None:
+    names = [
+        f"ad_{d}_{m}_{d}_dm{w}_test_0"
+        for d in ("SMD", "MSL", "PSM")
+        for m, w in (("Net", 8), ("Former", 64))
+    ]
+    table = _sweep(experiment_name=names, f1=[0.71, 0.75, 0.81, 0.84, 0.95, 0.93])
+    reading = read_results(table)
+    assert _detectors(reading.results[0]) == ["Net dm8", "Former dm64"]
+    assert set(reading.results[0].frame["id"]) == {"SMD", "MSL", "PSM"}
+    assert any("hold data sets" in note for note in reading.notes)
+
+
+def test_names_without_a_second_data_set_stay_whole() -> None:
+    table = _sweep(model=["net_SMD", "former_MSL", "tree_PSM"], accuracy=[0.71, 0.75, 0.81])
+    assert _detectors(read_results(table).results[0]) == ["net_SMD", "former_MSL", "tree_PSM"]
+
+
+def test_the_data_set_of_a_line_is_no_part_of_its_model() -> None:
+    rows = [("CNN (torch)", "urls", 0.91), ("CNN (torch) (Phi)", "Phi", 0.95),
+            ("SVC", "urls", 0.88), ("SVC (Phi)", "Phi", 0.97)]  # fmt: skip
+    reading = read_results(pd.DataFrame(rows, columns=["model", "dataset", "accuracy"]))
+    assert _detectors(reading.results[0]) == ["CNN (torch)", "SVC"]
+    assert any("SVC (Phi) = SVC" in note for note in reading.notes)
+    rows = [("mfe", "mfe_casf"), ("mfe", "mfe_csar"), ("dock", "casf"), ("dock", "csar")]
+    table = pd.DataFrame(rows, columns=["Model", "Dataset"]).assign(RMSE=[1.1, 1.2, 1.3, 1.5])
+    assert set(read_results(table).results[0].frame["id"]) == {"casf", "csar"}
+    other = _sweep(model=["a (x)", "b (y)"], dataset=["x", "y"], accuracy=[0.91, 0.92])
+    assert _detectors(read_results(other).results[0]) == ["a (x)", "b (y)"]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric", "higher"),
+    [("Elo ↑", "Elo", True), ("Regret (lower is better)", "Regret", False), ("Foo (↓)", "Foo", False)],
+)  # fmt: skip
+def test_a_title_that_says_which_is_better_names_a_metric(
+    title: str, metric: str, higher: bool
+) -> None:
+    found = read_results(_sweep(model=["a", "b"], **{title: [1301, 1402]})).results[0]
+    assert (found.metric, found.higher_is_better) == (metric, higher)
+
+
+def test_unknown_metrics_with_different_directions_are_asked_about() -> None:
+    table = _sweep(model=["a", "b"], **{"Elo ↑": [1301.5, 1402.5], "Harm ↓": [12.1, 13.5]})
+    asked = _question(table)
+    assert "different metrics" in asked
+    for option in re.findall(r'--columns "([^"]*)"', asked):
+        assert len(read_results(table, option).results[0].frame) == 2
+
+
+def test_numbers_of_an_unknown_metric_are_named_in_the_question() -> None:
+    table = _sweep(model=list("abc"), Elo=[1301.5, 1402.1, 1253.3])
+    options = re.findall(r'--columns "([^"]*)"', _question(table))
+    assert options == ["higher=Elo", "lower=Elo"]
+    assert [read_results(table, o).results[0].higher_is_better for o in options] == [True, False]

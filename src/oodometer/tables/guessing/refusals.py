@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import are_checkpoints
+from oodometer.factors import TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
@@ -15,7 +15,13 @@ from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
-from oodometer.tables.vocabulary.names import is_setting, is_statistic, names_costs
+from oodometer.tables.vocabulary.names import (
+    OOD_TITLES,
+    is_setting,
+    is_statistic,
+    mentions_setting,
+    names_costs,
+)
 from oodometer.tables.vocabulary.others import (
     are_yes_or_no,
     is_test,
@@ -133,7 +139,24 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
             f"Column '{other[0]}' holds another kind of metric: {roles.option(higher=other[0])} or "
             f"{roles.option(lower=other[0])} says which is better."
         )
+    numbers = [c for c in frame.columns if _may_hold_results(frame, c)]
+    if numbers and not roles.chosen:
+        column = numbers[0]
+        others = f" (or so for {', '.join(map(repr, numbers[1:_SHOWN]))})" if numbers[1:] else ""
+        return (
+            f"No column names a known metric: if '{column}' holds results, say which is better, "
+            f"with {roles.option(higher=column)} or {roles.option(lower=column)}{others}."
+        )
     return (
         f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
         "--columns auroc=COLUMN."
     )
+
+
+def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column holds numbers that vary, and no settings, repeats or costs."""
+    varies = 2 * len(frame[column].unique()) > len(frame) > 1
+    other = (
+        mentions_setting(column) or names_costs(column) or plain(column) in {*TITLES, *OOD_TITLES}
+    )
+    return numeric_share(frame[column]) > 0.5 and varies and not other

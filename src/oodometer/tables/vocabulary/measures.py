@@ -84,9 +84,6 @@ _GENERAL = (
     (r"vus_?pr", Measure("VUS-PR")),
     (r"vus_?roc", Measure("VUS-ROC")),
     (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
-    (r"pearson(?:_?(?:r|corr\w*))?|plcc", Measure("Pearson correlation", is_share=False)),
-    (r"spearman(?:_?(?:r|rho|corr\w*))?|srcc|srocc",
-     Measure("Spearman correlation", is_share=False)),
     (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
     (r"nmi", Measure("NMI")),
     (r"(?:sacre)?bleu(?:_?\d)?", Measure("BLEU", is_share=False)),
@@ -127,6 +124,9 @@ _GENERAL = (
     (r"fid|kid", Measure("FID", higher=False, is_share=False)),
     (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
                                                 is_share=False)),
+    (r"pearson(?:_?(?:r|corr\w*))?|plcc", Measure("Pearson correlation", is_share=False)),
+    (r"spearman(?:_?(?:r|rho|corr\w*))?|srcc|srocc",
+     Measure("Spearman correlation", is_share=False)),
     (r"(?:test_|val_|train_)?loss(?:es)?", Measure("loss", higher=False, is_share=False)),
     # Errors that are no shares of wrong answers: how far numbers are off.
     (r"(?:reconstruction|reconstr|recon|reproj(?:ection)?|rel(?:ative)?|abs(?:olute)?|squared"
