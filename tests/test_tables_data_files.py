@@ -263,8 +263,12 @@ def test_the_data_set_of_a_line_is_no_part_of_its_model() -> None:
 
 @pytest.mark.parametrize(
     ("title", "metric", "higher"),
-    [("Elo ↑", "Elo", True), ("Regret (lower is better)", "Regret", False), ("Foo (↓)", "Foo", False)],
-)  # fmt: skip
+    [
+        ("Elo ↑", "Elo", True),
+        ("Regret (lower is better)", "Regret", False),
+        ("Fo (↓)", "Fo", False),
+    ],
+)
 def test_a_title_that_says_which_is_better_names_a_metric(
     title: str, metric: str, higher: bool
 ) -> None:

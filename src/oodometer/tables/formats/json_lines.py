@@ -8,7 +8,12 @@ from math import isfinite
 from typing import TypeGuard
 
 from oodometer.factors import plain
-from oodometer.tables.formats.json_parts import is_detail, without_means, without_summaries
+from oodometer.tables.formats.json_parts import (
+    is_detail,
+    unlike_tables,
+    without_means,
+    without_summaries,
+)
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
@@ -44,6 +49,8 @@ def json_lines(content: Json) -> list[Line] | None:
     content = without_means(content)
     if isinstance(content, dict):
         content = without_summaries(content)
+        if unlike_tables(content):
+            return None
     return next((lines for shape in _SHAPES if (lines := shape(content)) is not None), None)
 
 
@@ -221,7 +228,8 @@ def _names_inside_names(content: Json) -> list[Line] | None:
         objects = below  # {"results": {...}} says no more than what is inside
         level = said[1] if (said := _PER.fullmatch(name)) else level
     keys = dict.fromkeys(key for value in objects.values() for key in value)
-    if all(map(str.isdigit, keys)):
+    deeper = any(isinstance(entry, dict) for value in objects.values() for entry in value.values())
+    if all(map(str.isdigit, keys)) and not deeper:
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
     lines = [
         {level if level and title == "column 1" else title: cell for title, cell in line.items()}

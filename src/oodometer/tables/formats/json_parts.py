@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import combinations
 
 from oodometer.errors import UserError
 from oodometer.tables.vocabulary.measures import metric_named
@@ -55,9 +56,37 @@ def tables_in(content: Json) -> list[str]:
     """
     if not isinstance(content, dict):
         return []
-    return [
-        name for name, value in content.items() if _may_be_table(value) and _names_metric(value)
-    ]
+    tables = {name: value for name, value in content.items() if _may_be_table(value)}
+    unlike = unlike_tables(content)
+    return [name for name, value in tables.items() if name in unlike or _names_metric(value)]
+
+
+def unlike_tables(content: Mapping[str, Json]) -> list[str]:
+    """Return the names of objects of objects in one, if the innermost have hardly a key in common.
+
+    >>> unlike_tables({"main": {"msp": {"svhn": 0.9}}, "steps": {"2": {"time": 3, "adv": 0.1}}})
+    ['main', 'steps']
+    >>> unlike_tables({"cifar10": {"msp": {"svhn": 0.9}}, "cifar100": {"msp": {"svhn": 0.8}}})
+    []
+    """
+    deep = {name: value for name, value in content.items() if _is_deep(value)}
+    tables = {name: value for name, value in deep.items() if _names_metric(value)} or deep
+    keys = {name: _innermost(value) for name, value in tables.items()}
+    pairs = list(combinations(keys.values(), 2))
+    alike = all(3 * len(one & other) > min(len(one), len(other)) for one, other in pairs)
+    return [] if alike else list(keys)
+
+
+def _is_deep(value: Json) -> bool:
+    return isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values())
+
+
+def _innermost(value: Json) -> set[str]:
+    """Return the names of all numbers inside objects."""
+    if not isinstance(value, dict):
+        return set()
+    numbers = {str(name) for name, entry in value.items() if _is_number(entry)}
+    return numbers.union(*(_innermost(entry) for entry in value.values()))
 
 
 def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:

@@ -31,7 +31,7 @@ from oodometer.tables.vocabulary.names import (
     is_surely_detector,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import CONDITIONS, are_yes_or_no
+from oodometer.tables.vocabulary.others import are_data_files, are_yes_or_no, names_condition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +103,7 @@ def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
     """Leave out the only column if it is a setting or a condition: all may be of one model."""
     if len(free) != 1 or wide:
         return free
-    known = plain(free[0]) in CONDITIONS.union(LABELS)
+    known = names_condition(free[0]) or plain(free[0]) in LABELS
     return [] if known or mentions_setting(free[0]) else free
 
 
@@ -139,8 +139,8 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     named = max(share(texts, is_metric), share(texts, is_average))  # near, far
-    other = are_checkpoints(texts.unique()) or are_yes_or_no(texts.unique())
-    return filled and worded and named < 0.5 and not other
+    others = (are_checkpoints, are_yes_or_no, are_data_files)
+    return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:

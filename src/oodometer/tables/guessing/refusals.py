@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 3  # readings that a question names
+_TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
+_HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
@@ -78,9 +80,9 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
-    words = [c for c in free if numeric_share(frame[c]) <= 0.5]
+    words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
     settings = [c for c in free if c not in words and is_setting(c)]
-    free = [*words, *settings] or [c for c in free if not is_statistic(c) and not is_test(c)]
+    free = [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
     titles = [what for _, what in roles.measured.values() if what]
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
         return (
@@ -100,6 +102,17 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
         f"No column names the detector{of_data}: if all rows are of one, there is nothing to "
         f"compare; else say which column tells what is compared, with {options}."
     )
+
+
+def _may_be_compared(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column of numbers may tell what is compared: levels, but no measurements."""
+    exact = sum(len(re.sub(r"^0+|\D", "", text)) > _TYPED for text in frame[column].unique())
+    other = is_statistic(column) or is_test(column) or _are_hashes(frame[column])
+    return not other and 2 * exact <= frame[column].nunique()
+
+
+def _are_hashes(texts: pd.Series[str]) -> bool:
+    return all(map(_HASH.fullmatch, texts.unique()))
 
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:

@@ -153,6 +153,9 @@ _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
 )
+_CAMEL = re.compile(  # TrainLoss, but not FocalLoss
+    r"(?<![A-Za-z])(Train|Val|Valid|Test|Eval|Mean|Avg|Macro|Micro|Weighted|Best|Final)(?=[A-Z])"
+)
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
 # Words of prose that name a metric, and more often something else.
@@ -181,12 +184,12 @@ def metric_named(title: str) -> str | None:
 
     >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
     ('auroc', 'fpr95', '', None)
-    >>> metric_named("Test Accuracy"), metric_named("balanced_acc"), metric_named("DICE")
+    >>> metric_named("TestAccuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
     if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
-    text = _joined(title)
+    text = _joined(_CAMEL.sub(r"\1_", title))
     for known in _KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name
