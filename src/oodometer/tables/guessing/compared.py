@@ -154,6 +154,7 @@ def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
 def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     """Return the column that can only be that of the detectors, or ask."""
     wide = wide_names(roles)
+    free = _without_twins(frame, free, roles)
     untitled = [column for column in free if is_untitled(column)]
     if len(free) > 1 and len(untitled) == 1 and are_data(wide):
         return untitled[0]
@@ -165,6 +166,25 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if is_untitled(free[0]) and any(map(is_data, names)) and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _without_twins(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> list[str]:
+    """Leave out columns that merely name otherwise what the data sets or an earlier column name."""
+    kept = [column for column in (roles.id, roles.ood) if column is not None]
+    others = []
+    for column in free:
+        if len(free) > 1 and any(_are_twins(frame, column, other) for other in kept):
+            continue
+        kept.append(column)
+        others.append(column)
+    return others or list(free)
+
+
+def _are_twins(frame: pd.DataFrame, column: str, other: str) -> bool:
+    """Whether two columns name the same things, each of which has several lines."""
+    pairs = len(frame[[column, other]].drop_duplicates())
+    same = frame[column].nunique() == frame[other].nunique() == pairs
+    return same and 2 < 2 * pairs <= len(frame)
 
 
 def _is_compared(name: str) -> bool:
