@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from oodometer.factors import plain
 from oodometer.tables.formats.json_parts import (
+    are_lines,
     is_detail,
     unlike_tables,
     without_means,
@@ -309,7 +310,7 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
     """
     content = _merged(_without_details(content))
     inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    lines = {name: value for name, value in content.items() if _holds_lines(value)}
+    lines = {} if _names_results(content) else _lines_in(content)
     if inner or lines:
         told = told | {name: value for name, value in content.items() if _is_told(name, value)}
         for name, value in inner.items():
@@ -356,6 +357,15 @@ def _merged(content: Line) -> Line:
     return rest
 
 
+def _names_results(content: Line) -> bool:
+    """Whether an object has results of its own, which bins and the like merely explain."""
+    return any(metric_named(name) and _is_number(value) for name, value in content.items())
+
+
+def _lines_in(content: Line) -> dict[str, list[Line]]:
+    return {n: v for n, v in content.items() if _holds_lines(v) and are_lines(v)}
+
+
 def _holds_lines(value: Json) -> TypeGuard[list[Line]]:
     return isinstance(value, list) and bool(value) and _are_objects(value)
 
@@ -367,7 +377,7 @@ def _is_told(name: str, value: Json) -> bool:
 
 def _without_details(content: Line) -> Line:
     """Leave out what an object with metrics of its own tells in detail: per class, by bin."""
-    if not any(metric_named(name) and _is_number(value) for name, value in content.items()):
+    if not _names_results(content):
         return content
     return {
         name: value

@@ -16,7 +16,7 @@ _OF_ALL = r"(?:_(?:results?|metrics?|scores?|stats|values?|performance|(?:by|ove
 _SUMMARY = re.compile(
     r"(?:aggregat(?:e|es|ed|ion|ions)|summar(?:y|ies)|stat(?:istic)?s|statistical|comparisons?"
     r"|pairwise|paired|differences?|deltas?|significance|rankings?|leaderboard|verdict|hypothes[ie]s"
-    rf"|bootstrap|tests?_of)(?:_.*)?|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
+    rf"|bootstrap|tests?_of|wilcoxon|friedman|anova|t_?tests?|p_values?)(?:_.*)?|.*_stats|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
 )
 _STATISTIC = re.compile(
     r"(?:mean|avg|average|std|stdev|sd|min|max|median|n|count|var|variance|sem|stderr|ci\w*|n_\w+"
@@ -69,9 +69,11 @@ def unlike_tables(content: Mapping[str, Json]) -> list[str]:
     >>> unlike_tables({"cifar10": {"msp": {"svhn": 0.9}}, "cifar100": {"msp": {"svhn": 0.8}}})
     []
     """
+    if any(map(are_lines, content.values())):
+        return []  # which are the results
     deep = {name: value for name, value in content.items() if _is_deep(value)}
     tables = {name: value for name, value in deep.items() if _names_metric(value)} or deep
-    keys = {name: _innermost(value) for name, value in tables.items()}
+    keys = {name: own for name, value in tables.items() if (own := _innermost(value))}
     pairs = list(combinations(keys.values(), 2))
     alike = all(3 * len(one & other) > min(len(one), len(other)) for one, other in pairs)
     return [] if alike else list(keys)
@@ -129,7 +131,7 @@ def without_means(content: Json) -> Json:
     described = len(inside) > 1 and all(map(_STATISTIC.fullmatch, names.values()))
     if len(runs) == 1 and described and metric_named(runs[0]) is None:
         return inside[runs[0]]
-    if not runs and not any(_are_lines(value) for value in inside.values()):
+    if not runs and not any(map(are_lines, inside.values())):
         return inside
     metrics = {metric_named(name) for name in runs} - {None}
     return {name: value for name, value in inside.items() if not _sums_up(name, value, metrics)}
@@ -140,10 +142,9 @@ def _are_runs(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(map(_is_number, value))
 
 
-def _are_lines(value: Json) -> bool:
+def are_lines(value: Json) -> bool:
     """Whether a list holds the results of several runs or data sets, each an object."""
-    several = isinstance(value, list) and bool(value) and _may_be_table(value)
-    return several and _names_metric(value)
+    return isinstance(value, list) and _may_be_table(value) and _names_metric(value)
 
 
 def _is_number(value: Json) -> bool:
