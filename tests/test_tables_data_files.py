@@ -228,3 +228,145 @@ def test_names_of_a_level_without_title_are_shown_in_the_question(tmp_path: Path
     assert "'column 3' (3 names: raw, platt, …)" in asked
     found = read_results(path, "detector=column 3, condition=column 2").results[0]
     assert _detectors(found) == ["raw", "platt", "isotonic"] and len(found.frame) == 24
+
+
+def test_data_sets_in_the_names_of_experiments_become_a_column() -> None:
+    names = [
+        f"ad_{d}_{m}_{d}_dm{w}_test_0"
+        for d in ("SMD", "MSL", "PSM")
+        for m, w in (("Net", 8), ("Former", 64))
+    ]
+    table = _sweep(experiment_name=names, f1=[0.71, 0.75, 0.81, 0.84, 0.95, 0.93])
+    reading = read_results(table)
+    assert _detectors(reading.results[0]) == ["Net dm8", "Former dm64"]
+    assert set(reading.results[0].frame["id"]) == {"SMD", "MSL", "PSM"}
+    assert any("hold data sets" in note for note in reading.notes)
+
+
+def test_names_without_a_second_data_set_stay_whole() -> None:
+    table = _sweep(model=["net_SMD", "former_MSL", "tree_PSM"], accuracy=[0.71, 0.75, 0.81])
+    assert _detectors(read_results(table).results[0]) == ["net_SMD", "former_MSL", "tree_PSM"]
+
+
+def test_the_data_set_of_a_line_is_no_part_of_its_model() -> None:
+    rows = [("CNN (torch)", "urls", 0.91), ("CNN (torch) (Phi)", "Phi", 0.95),
+            ("SVC", "urls", 0.88), ("SVC (Phi)", "Phi", 0.97)]  # fmt: skip
+    reading = read_results(pd.DataFrame(rows, columns=["model", "dataset", "accuracy"]))
+    assert _detectors(reading.results[0]) == ["CNN (torch)", "SVC"]
+    assert any("SVC (Phi) = SVC" in note for note in reading.notes)
+    rows = [("mfe", "mfe_casf"), ("mfe", "mfe_csar"), ("dock", "casf"), ("dock", "csar")]
+    table = pd.DataFrame(rows, columns=["Model", "Dataset"]).assign(RMSE=[1.1, 1.2, 1.3, 1.5])
+    assert set(read_results(table).results[0].frame["id"]) == {"casf", "csar"}
+    other = _sweep(model=["a (x)", "b (y)"], dataset=["x", "y"], accuracy=[0.91, 0.92])
+    assert _detectors(read_results(other).results[0]) == ["a (x)", "b (y)"]
+
+
+@pytest.mark.parametrize(
+    ("title", "metric", "higher"),
+    [
+        ("Elo ↑", "Elo", True),
+        ("Regret (lower is better)", "Regret", False),
+        ("Fo (↓)", "Fo", False),
+    ],
+)
+def test_a_title_that_says_which_is_better_names_a_metric(
+    title: str, metric: str, higher: bool
+) -> None:
+    found = read_results(_sweep(model=["a", "b"], **{title: [1301, 1402]})).results[0]
+    assert (found.metric, found.higher_is_better) == (metric, higher)
+
+
+def test_unknown_metrics_with_different_directions_are_asked_about() -> None:
+    table = _sweep(model=["a", "b"], **{"Elo ↑": [1301.5, 1402.5], "Harm ↓": [12.1, 13.5]})
+    asked = _question(table)
+    assert "different metrics" in asked
+    for option in re.findall(r'--columns "([^"]*)"', asked):
+        assert len(read_results(table, option).results[0].frame) == 2
+
+
+def test_numbers_of_an_unknown_metric_are_named_in_the_question() -> None:
+    table = _sweep(model=list("abc"), Elo=[1301.5, 1402.1, 1253.3])
+    options = re.findall(r'--columns "([^"]*)"', _question(table))
+    assert options == ["higher=Elo", "lower=Elo"]
+    assert [read_results(table, o).results[0].higher_is_better for o in options] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [("attack_type", ["paraphrase", "synonym", "typos"]), ("fname", ["a.csv", "b c.csv", "d.csv"]),
+     ("noise level", ["clean", "L1", "L2"]), ("recording", ["x.wav", "y.wav", "z.wav"])],
+)  # fmt: skip
+def test_lines_that_are_attacks_or_files_of_one_model_are_not_compared(
+    title: str, names: list[str]
+) -> None:
+    asked = _question(_sweep(**{title: names}, smape=[0.11, 0.06, 0.22]))
+    assert "nothing to compare" in asked and f'detector={title}"' in asked
+
+
+def test_a_column_that_names_data_sets_otherwise_is_not_what_is_compared() -> None:
+    rows = [(key, runner, name, 0.8 + 0.01 * len(runner + key))
+            for key, name in (("rogue", "rogue/bench"), ("jb", "Jail"), ("slabs", "S-Labs/test"))
+            for runner in ("guard", "wolf-small", "sentinel")]  # fmt: skip
+    columns = ["benchmark_key", "runner", "benchmark", "auc"]
+    found = read_results(pd.DataFrame(rows, columns=columns)).results[0]
+    assert _detectors(found) == ["guard", "wolf-small", "sentinel"]
+    assert found.frame["ood"].nunique() == 3
+
+
+def test_numbered_runs_inside_names_are_no_columns(tmp_path: Path) -> None:
+    runs = {d: {str(n): {"auroc": v} for n, v in enumerate(_runs(d))} for d in _MEANS}
+    content = {"threshold": 0.5, "variants": runs}
+    path = _written(tmp_path, content)
+    asked = _question(path)
+    assert "'column 2' numbers 3 levels" in asked
+    found = read_results(path, "repeat=column 2").results[0]
+    assert _detectors(found) == list(_MEANS) and len(found.frame) == 9
+
+
+def test_unlike_tables_inside_an_object_are_asked_about(tmp_path: Path) -> None:
+    first = {"CIFAR-10": {"ttc": 27.9, "nac": 30.9}, "DTD": {"ttc": 26.5, "nac": 29.7}}
+    second = {"steps_2": {"stl": 17.4, "svhn": 3.1}, "steps_4": {"stl": 34.3, "svhn": 9.1}}
+    content = {"table1": first, "table2": second, "seed": 0}
+    path = _written(tmp_path, content)
+    assert f"'{path}#table1' or '{path}#table2'" in _question(path)
+    assert len(read_results(f"{path}#table1", "detector=*, higher=*").results[0].frame) == 4
+
+
+def test_bins_that_explain_a_result_are_no_lines(tmp_path: Path) -> None:
+    bins = [
+        {"n": 359, "predicted": 0.1, "accuracy": 0.2},
+        {"n": 358, "predicted": 0.3, "accuracy": 0.4},
+    ]
+    content = {
+        m: {"auc": v, "brier": 0.1, "reliability": bins} for m, v in (("rf", 0.84), ("cox", 0.82))
+    }
+    found = read_results(_written(tmp_path, content)).results[0]
+    assert found.metric == "auroc" and found.frame["value"].tolist() == [0.84, 0.82]
+
+
+def test_titles_in_camel_case_name_metrics_and_methods_do_not() -> None:
+    assert [metric_named(t) for t in ("ValLoss", "TestAccuracy", "MacroF1")] == [
+        "loss",
+        "accuracy",
+        "F1",
+    ]
+    assert metric_named("FocalLoss") is None
+
+
+def test_no_question_offers_hashes_or_measurements_as_what_is_compared() -> None:
+    hashes = ["4fffeffda10a", "aa169e46999c", "e4b08846326d"]
+    table = _sweep(run_id=hashes, accuracy=[0.78, 0.83, 0.81],
+                   drift=[0.0285714, 0.0571428, 0.0914285])  # fmt: skip
+    asked = _question(table)
+    assert "run_id" not in asked and "drift" not in asked
+
+
+def test_numbers_that_cannot_be_accuracies_are_not_called_so() -> None:
+    table = _sweep(episode=list(range(1, 7)),
+                   dqn_score=[-251.7, -241.9, -250.2, -249.4, -252.0, -244.1],
+                   ddqn_score=[-249.1, -251.1, -240.7, -248.8, -243.3, -239.9])  # fmt: skip
+    asked = _question(table)
+    assert "accuracy" not in asked and "episode" not in asked
+    found = read_results(table, "detector=*, higher=*").results[0]
+    assert _detectors(found) == ["dqn_score", "ddqn_score"]
+    assert [factor.kind for factor in found.factors] == ["re_evaluation"]

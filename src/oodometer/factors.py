@@ -67,11 +67,11 @@ def _titles() -> Mapping[str, Title]:
         "taskid experimentid expid uid uuid hash runname runhash wandbid mlflowid mlflowrunid",
         Title(
             "re_evaluation"
-        ): "epoch step checkpoint bestby features fittedon testsize top coverage "
+        ): "epoch step episode checkpoint bestby features fittedon testsize top coverage "
         "threshold cutoff percentile quantile operatingpoint severity severitylevel",
         Title("re_evaluation", is_drawn=True): "ooddraw",
         Title("part"): "series seriesid seriesname timeseries timeseriesid ts file filename fileid "
-        "subject subjectid patient patientid participant participantid instance instanceid "
+        "fname subject subjectid patient patientid participant participantid instance instanceid "
         "recording recordingid video videoid clip scene class classname classid station stationid "
         "sensor sensorid",
     }

@@ -18,6 +18,7 @@ from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
+from oodometer.tables.frames.glued import with_sets_of_names, without_names_of_others
 from oodometer.tables.frames.id_sets import with_id_sets
 from oodometer.tables.frames.paths import gather
 from oodometer.tables.frames.titles import tidied
@@ -104,6 +105,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
+    frame = with_sets_of_names(frame, notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -114,6 +116,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     require_no_samples(frame, chosen)
     roles = guess(frame, chosen, default, columns)
     frame = _of_one_detector(frame, roles, stem, notes)
+    frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
     require_one_form(frame, roles)
     settle_overall(frame, roles)

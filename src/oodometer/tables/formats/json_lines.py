@@ -8,7 +8,13 @@ from math import isfinite
 from typing import TypeGuard
 
 from oodometer.factors import plain
-from oodometer.tables.formats.json_parts import is_detail, without_means, without_summaries
+from oodometer.tables.formats.json_parts import (
+    are_lines,
+    is_detail,
+    unlike_tables,
+    without_means,
+    without_summaries,
+)
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
@@ -44,6 +50,8 @@ def json_lines(content: Json) -> list[Line] | None:
     content = without_means(content)
     if isinstance(content, dict):
         content = without_summaries(content)
+        if unlike_tables(content):
+            return None
     return next((lines for shape in _SHAPES if (lines := shape(content)) is not None), None)
 
 
@@ -221,7 +229,8 @@ def _names_inside_names(content: Json) -> list[Line] | None:
         objects = below  # {"results": {...}} says no more than what is inside
         level = said[1] if (said := _PER.fullmatch(name)) else level
     keys = dict.fromkeys(key for value in objects.values() for key in value)
-    if all(map(str.isdigit, keys)):
+    deeper = any(isinstance(entry, dict) for value in objects.values() for entry in value.values())
+    if all(map(str.isdigit, keys)) and not deeper:
         return [{name: value.get(key) for name, value in objects.items()} for key in keys]
     lines = [
         {level if level and title == "column 1" else title: cell for title, cell in line.items()}
@@ -301,7 +310,7 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
     """
     content = _merged(_without_details(content))
     inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    lines = {name: value for name, value in content.items() if _holds_lines(value)}
+    lines = {} if _names_results(content) else _lines_in(content)
     if inner or lines:
         told = told | {name: value for name, value in content.items() if _is_told(name, value)}
         for name, value in inner.items():
@@ -348,6 +357,15 @@ def _merged(content: Line) -> Line:
     return rest
 
 
+def _names_results(content: Line) -> bool:
+    """Whether an object has results of its own, which bins and the like merely explain."""
+    return any(metric_named(name) and _is_number(value) for name, value in content.items())
+
+
+def _lines_in(content: Line) -> dict[str, list[Line]]:
+    return {n: v for n, v in content.items() if _holds_lines(v) and are_lines(v)}
+
+
 def _holds_lines(value: Json) -> TypeGuard[list[Line]]:
     return isinstance(value, list) and bool(value) and _are_objects(value)
 
@@ -359,7 +377,7 @@ def _is_told(name: str, value: Json) -> bool:
 
 def _without_details(content: Line) -> Line:
     """Leave out what an object with metrics of its own tells in detail: per class, by bin."""
-    if not any(metric_named(name) and _is_number(value) for name, value in content.items()):
+    if not _names_results(content):
         return content
     return {
         name: value

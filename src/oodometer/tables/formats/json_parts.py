@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from itertools import combinations
 
 from oodometer.errors import UserError
 from oodometer.tables.vocabulary.measures import metric_named
@@ -15,7 +16,7 @@ _OF_ALL = r"(?:_(?:results?|metrics?|scores?|stats|values?|performance|(?:by|ove
 _SUMMARY = re.compile(
     r"(?:aggregat(?:e|es|ed|ion|ions)|summar(?:y|ies)|stat(?:istic)?s|statistical|comparisons?"
     r"|pairwise|paired|differences?|deltas?|significance|rankings?|leaderboard|verdict|hypothes[ie]s"
-    rf"|bootstrap|tests?_of)(?:_.*)?|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
+    rf"|bootstrap|tests?_of|wilcoxon|friedman|anova|t_?tests?|p_values?)(?:_.*)?|.*_stats|(?:overall|averages?|averaged|means?|best){_OF_ALL}"
 )
 _STATISTIC = re.compile(
     r"(?:mean|avg|average|std|stdev|sd|min|max|median|n|count|var|variance|sem|stderr|ci\w*|n_\w+"
@@ -55,9 +56,39 @@ def tables_in(content: Json) -> list[str]:
     """
     if not isinstance(content, dict):
         return []
-    return [
-        name for name, value in content.items() if _may_be_table(value) and _names_metric(value)
-    ]
+    tables = {name: value for name, value in content.items() if _may_be_table(value)}
+    unlike = unlike_tables(content)
+    return [name for name, value in tables.items() if name in unlike or _names_metric(value)]
+
+
+def unlike_tables(content: Mapping[str, Json]) -> list[str]:
+    """Return the names of objects of objects in one, if the innermost have hardly a key in common.
+
+    >>> unlike_tables({"main": {"msp": {"svhn": 0.9}}, "steps": {"2": {"time": 3, "adv": 0.1}}})
+    ['main', 'steps']
+    >>> unlike_tables({"cifar10": {"msp": {"svhn": 0.9}}, "cifar100": {"msp": {"svhn": 0.8}}})
+    []
+    """
+    if any(map(are_lines, content.values())):
+        return []  # which are the results
+    deep = {name: value for name, value in content.items() if _is_deep(value)}
+    tables = {name: value for name, value in deep.items() if _names_metric(value)} or deep
+    keys = {name: own for name, value in tables.items() if (own := _innermost(value))}
+    pairs = list(combinations(keys.values(), 2))
+    alike = all(3 * len(one & other) > min(len(one), len(other)) for one, other in pairs)
+    return [] if alike else list(keys)
+
+
+def _is_deep(value: Json) -> bool:
+    return isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values())
+
+
+def _innermost(value: Json) -> set[str]:
+    """Return the names of all numbers inside objects."""
+    if not isinstance(value, dict):
+        return set()
+    numbers = {str(name) for name, entry in value.items() if _is_number(entry)}
+    return numbers.union(*(_innermost(entry) for entry in value.values()))
 
 
 def without_summaries(content: Mapping[str, Json]) -> dict[str, Json]:
@@ -100,7 +131,7 @@ def without_means(content: Json) -> Json:
     described = len(inside) > 1 and all(map(_STATISTIC.fullmatch, names.values()))
     if len(runs) == 1 and described and metric_named(runs[0]) is None:
         return inside[runs[0]]
-    if not runs and not any(_are_lines(value) for value in inside.values()):
+    if not runs and not any(map(are_lines, inside.values())):
         return inside
     metrics = {metric_named(name) for name in runs} - {None}
     return {name: value for name, value in inside.items() if not _sums_up(name, value, metrics)}
@@ -111,10 +142,9 @@ def _are_runs(value: Json) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(map(_is_number, value))
 
 
-def _are_lines(value: Json) -> bool:
+def are_lines(value: Json) -> bool:
     """Whether a list holds the results of several runs or data sets, each an object."""
-    several = isinstance(value, list) and bool(value) and _may_be_table(value)
-    return several and _names_metric(value)
+    return isinstance(value, list) and _may_be_table(value) and _names_metric(value)
 
 
 def _is_number(value: Json) -> bool:

@@ -25,6 +25,7 @@ from oodometer.tables.guessing.roles import (
     UNNAMED,
     Roles,
 )
+from oodometer.tables.guessing.stated import stated_results
 from oodometer.tables.guessing.titled import OTHER_METRIC, WHOSE_SPREAD, titled_results
 from oodometer.tables.guessing.untitled import untitled_results
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data, is_set
@@ -88,7 +89,7 @@ def guess(
     roles.said = said
     given = bool(roles.measured)
     rest = set_aside(frame, [column for column in frame.columns if column not in chosen], roles)
-    rest = titled_results(frame, rest, roles, default)
+    rest = stated_results(frame, titled_results(frame, rest, roles, default), roles)
     rest = _counts_of_runs(frame, _by_title(frame, rest, roles, default), roles)
     rest = without_sample_counts(frame, rest, roles)
     numeric = [column for column in rest if numeric_share(frame[column]) > 0.5]

@@ -44,7 +44,7 @@ from oodometer.tables.vocabulary.names import (
     is_surely_detector,
     mentions_setting,
 )
-from oodometer.tables.vocabulary.others import CONDITIONS, are_yes_or_no
+from oodometer.tables.vocabulary.others import are_data_files, are_yes_or_no, names_condition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +115,7 @@ def _without_setting(free: list[str], wide: Sequence[str]) -> list[str]:
     """Leave out the only column if it is a setting or a condition: all may be of one model."""
     if len(free) != 1 or wide:
         return free
-    known = plain(free[0]) in CONDITIONS.union(LABELS)
+    known = names_condition(free[0]) or plain(free[0]) in LABELS
     return [] if known or mentions_setting(free[0]) else free
 
 
@@ -135,8 +135,8 @@ def _may_name(texts: pd.Series[str]) -> bool:
     filled = len(texts.unique()) > 1 and 2 * sum(map(is_gap, texts)) < len(texts)
     worded = share(texts, lambda text: any(map(str.isalpha, text))) > 0.5  # not 2/3
     named = max(share(texts, is_metric), share(texts, is_average))  # near, far
-    other = are_checkpoints(texts.unique()) or are_yes_or_no(texts.unique())
-    return filled and worded and named < 0.5 and not other
+    others = (are_checkpoints, are_yes_or_no, are_data_files)
+    return filled and worded and named < 0.5 and not any(test(texts.unique()) for test in others)
 
 
 def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
@@ -150,6 +150,7 @@ def _known_detectors(frame: pd.DataFrame, free: Sequence[str]) -> str | None:
 def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     """Return the column that can only be that of the detectors, or ask."""
     wide = wide_names(roles)
+    free = _without_twins(frame, free, roles)
     untitled = [column for column in free if is_untitled(column)]
     if len(free) > 1 and len(untitled) == 1 and are_data(wide):
         return untitled[0]
@@ -163,6 +164,25 @@ def _only_one(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str:
     if unsure and not any(map(_is_compared, names)):
         raise models_or_data(names, free[0], roles)
     return free[0]
+
+
+def _without_twins(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> list[str]:
+    """Leave out columns that merely name otherwise what the data sets or an earlier column name."""
+    kept = [column for column in (roles.id, roles.ood) if column is not None]
+    others = []
+    for column in free:
+        if len(free) > 1 and any(_are_twins(frame, column, other) for other in kept):
+            continue
+        kept.append(column)
+        others.append(column)
+    return others or list(free)
+
+
+def _are_twins(frame: pd.DataFrame, column: str, other: str) -> bool:
+    """Whether two columns name the same things, each of which has several lines."""
+    pairs = len(frame[[column, other]].drop_duplicates())
+    same = frame[column].nunique() == frame[other].nunique() == pairs
+    return same and 2 < 2 * pairs <= len(frame)
 
 
 def _is_compared(name: str) -> bool:

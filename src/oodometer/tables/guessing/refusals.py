@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import are_checkpoints, plain
+from oodometer.factors import TITLES, are_checkpoints, plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
@@ -15,7 +15,13 @@ from oodometer.tables.guessing.likeness import are_runs
 from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
-from oodometer.tables.vocabulary.names import is_setting, is_statistic, names_costs
+from oodometer.tables.vocabulary.names import (
+    OOD_TITLES,
+    is_setting,
+    is_statistic,
+    mentions_setting,
+    names_costs,
+)
 from oodometer.tables.vocabulary.others import (
     are_yes_or_no,
     is_test,
@@ -28,7 +34,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # readings that a question names
 _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of what was tested
+_TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
+_HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
@@ -77,9 +85,9 @@ def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
     free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
     free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
-    words = [c for c in free if numeric_share(frame[c]) <= 0.5]
+    words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
     settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
-    free = [*words, *settings] or [c for c in free if not is_statistic(c) and not is_test(c)]
+    free = [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
     titles = [what for _, what in roles.measured.values() if what]
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
         return (
@@ -113,6 +121,17 @@ def _why_two(cell: str, roles: Roles) -> str:
         f"Cells such as '{cell}' hold two numbers: say what they are, in the titles, such as 'SVHN "
         f"(FPR95/AUROC)', or for all of them, such as {roles.option(**{'FPR95/AUROC': ALL})}."
     )
+
+
+def _may_be_compared(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column of numbers may tell what is compared: levels, but no measurements."""
+    exact = sum(len(re.sub(r"^0+|\D", "", text)) > _TYPED for text in frame[column].unique())
+    other = is_statistic(column) or is_test(column) or _are_hashes(frame[column])
+    return not other and 2 * exact <= frame[column].nunique()
+
+
+def _are_hashes(texts: pd.Series[str]) -> bool:
+    return all(map(_HASH.fullmatch, texts.unique()))
 
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
@@ -151,7 +170,24 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
             f"Column '{other[0]}' holds another kind of metric: {roles.option(higher=other[0])} or "
             f"{roles.option(lower=other[0])} says which is better."
         )
+    numbers = [c for c in frame.columns if _may_hold_results(frame, c)]
+    if numbers and not roles.chosen:
+        column = numbers[0]
+        others = f" (or so for {', '.join(map(repr, numbers[1:_SHOWN]))})" if numbers[1:] else ""
+        return (
+            f"No column names a known metric: if '{column}' holds results, say which is better, "
+            f"with {roles.option(higher=column)} or {roles.option(lower=column)}{others}."
+        )
     return (
         f"No column holds results; the columns are {', '.join(frame.columns)}: say which with "
         "--columns auroc=COLUMN."
     )
+
+
+def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column holds numbers that vary, and no settings, repeats or costs."""
+    varies = 2 * len(frame[column].unique()) > len(frame) > 1
+    other = (
+        mentions_setting(column) or names_costs(column) or plain(column) in {*TITLES, *OOD_TITLES}
+    )
+    return numeric_share(frame[column]) > 0.5 and varies and not other

@@ -236,16 +236,17 @@ def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
     free = [c for c in cells if cells[c] and _may_measure(frame, c, cells[c], bounded=False)]
     if ALL in roles.chosen or len(free) < 2:
         return free if ALL in roles.chosen else []
-    raise what_are(free, roles)
+    shares = all(0 <= cell.value <= 100 for c in free for cell in cells[c])
+    raise what_are(free, roles, shares=shares)
 
 
-def what_are(columns: Sequence[str], roles: Roles) -> UserError:
-    """Ask what numbers are that nothing names."""
+def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> UserError:
+    """Ask what numbers are that nothing names; only `shares` may be accuracies."""
     shown = ", ".join(f"'{column}'" for column in columns[:2])
+    known = f"{roles.option(accuracy=ALL)} (or another metric), " if shares else ""
     return UserError(
         f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
-        f"{roles.option(accuracy=ALL)} (or another metric), {roles.option(higher=ALL)} or "
-        f"{roles.option(lower=ALL)} (which is better)."
+        f"{known}{roles.option(higher=ALL)} or {roles.option(lower=ALL)} (which is better)."
     )
 
 

@@ -45,10 +45,11 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
     Their titles are not known, and their levels are words: choices before training, ways to
     evaluate the same run, or data sets.
     """
+    levels = {name: list(long.frame[name].unique()) for name in long.factors}
     return {
-        name: _question(title, list(long.frame[name].unique()), long.frame, roles)
+        name: _question(title, levels[name], long.frame, roles)
         for name, title in long.factors.items()
-        if title not in roles.chosen and _is_assumed(title, list(long.frame[name].unique()))
+        if title not in {*roles.chosen, roles.wide} and _is_assumed(title, levels[name])
     }
 
 

@@ -90,9 +90,6 @@ _GENERAL = (
     (r"vus_?pr", Measure("VUS-PR")),
     (r"vus_?roc", Measure("VUS-ROC")),
     (r"r_?2(?:_?score)?|r_?squared", Measure("R2", is_share=False)),
-    (r"pearson(?:_?(?:r|corr\w*))?|plcc", Measure("Pearson correlation", is_share=False)),
-    (r"spearman(?:_?(?:r|rho|corr\w*))?|srcc|srocc",
-     Measure("Spearman correlation", is_share=False)),
     (r"(?:adjusted_rand(?:_index)?|ari)", Measure("ARI", is_share=False)),
     (r"nmi", Measure("NMI")),
     (r"(?:sacre)?bleu(?:_?\d)?", Measure("BLEU", is_share=False)),
@@ -135,6 +132,9 @@ _GENERAL = (
     (r"fid|kid", Measure("FID", higher=False, is_share=False)),
     (r"hd_?95|hausdorff(?:_distance)?", Measure("Hausdorff distance", higher=False,
                                                 is_share=False)),
+    (r"pearson(?:_?(?:r|corr\w*))?|plcc", Measure("Pearson correlation", is_share=False)),
+    (r"spearman(?:_?(?:r|rho|corr\w*))?|srcc|srocc",
+     Measure("Spearman correlation", is_share=False)),
     (r"(?:test_|val_|train_)?loss(?:es)?", Measure("loss", higher=False, is_share=False)),
     # Errors that are no shares of wrong answers: how far numbers are off.
     (r"(?:reconstruction|reconstr|recon|reproj(?:ection)?|rel(?:ative)?|abs(?:olute)?|squared"
@@ -160,6 +160,9 @@ _SPLIT = re.compile(r"train|training|val|valid|validation|dev|test|eval|final")
 _REMARKS = re.compile(
     r"[(\[][^()\[\]]*(?:better|higher|lower|percent)[^()\[\]]*[)\]]|(?:±|\+/?-|\\pm)\s*\w+",
     re.IGNORECASE,
+)
+_CAMEL = re.compile(  # TrainLoss, but not FocalLoss
+    r"(?<![A-Za-z])(Train|Val|Valid|Test|Eval|Mean|Avg|Macro|Micro|Weighted|Best|Final)(?=[A-Z])"
 )
 _SETTING = re.compile(r"(?<![^\W_])(?!tpr)[a-z]+\s?=\s?[\d.]+", re.IGNORECASE)  # (r=2) is not R2
 _BEST_SHARE = re.compile(r"\btop[-_ ]?\d+(?:\.\d+)?\s?%", re.IGNORECASE)  # of the samples
@@ -193,14 +196,14 @@ def metric_named(title: str) -> str | None:
 
     >>> metric_named("AUROC ↑"), metric_named("FPR@95"), metric_named("CCR_4"), metric_named("svhn")
     ('auroc', 'fpr95', '', None)
-    >>> metric_named("Test Accuracy"), metric_named("balanced_acc"), metric_named("DICE")
+    >>> metric_named("TestAccuracy"), metric_named("balanced_acc"), metric_named("DICE")
     ('accuracy', 'balanced accuracy', None)
     """
     if len(title) > _LONGEST or _BEST_SHARE.search(title):
         return None
-    text = _joined(title)
     if _PER_UNIT.search(title):
         return "" if metric_named(_PER_UNIT.sub(" ", title)) is not None else None
+    text = _joined(_CAMEL.sub(r"\1_", title))
     for known in _KNOWN:
         if known.pattern.search(text) and not (known.is_general and is_detector(title)):
             return known.measure.name

@@ -136,7 +136,7 @@ QUANTITIES = frozenset(
 )  # fmt: skip
 _SETTINGS = re.compile(
     r"lr|learningrate|weightdecay|wd|epochs?|batchsize|bs|width|depth|temperature|k|eps(ilon)?|"
-    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|iteration|index|year|params|"
+    r"trainsize|layers?|momentum|dropout|noise|noiserate|step|episode|iteration|index|year|params|"
     r"parameters|nsamples|samples|size|id|rank|place|level|severity|alpha|beta|gamma|lambda"
 )
 # Words of titles that name a setting, whatever stands beside them.

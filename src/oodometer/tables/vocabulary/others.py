@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from oodometer.factors import CORRUPTIONS, plain
+from oodometer.factors import plain
 
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what was found in each run, and what it is that was.
@@ -16,11 +16,15 @@ _FINDINGS = frozenset(
     {"epoch", "epochs", "step", "steps", "iteration", "iterations", "iter", "threshold", "round",
      "params", "parameters", "hyperparameters", "checkpoint"}
 )  # fmt: skip
-# Titles of what one model is tested under, or what is done to its data: seldom compared itself.
-CONDITIONS = frozenset(
-    {*CORRUPTIONS, "condition", "conditions", "perturbation", "perturbations", "attack", "attacks",
-     "distortion", "distortions", "degradation", "transformation", "noiselevel", "corruptions"}
+# Words of titles of what one model is tested under, or what is done to its data.
+_CONDITIONS = frozenset(
+    {"condition", "conditions", "perturbation", "perturbations", "attack", "attacks", "corruption",
+     "corruptions", "distortion", "distortions", "degradation", "transformation", "noiselevel"}
 )  # fmt: skip
+_BESIDE_CONDITIONS = frozenset({"type", "name", "kind", "level", "id", "setting", "test"})
+_DATA_FILE = re.compile(
+    r"(?i).*\.(?:csv|tsv|txt|json|npy|npz|mat|arff|wav|flac|mp3|png|jpe?g|dcm|parquet)"
+)
 # Titles of what is true of a single sample, and of what a model says of it.
 _TRUTHS = frozenset(
     {"ytrue", "groundtruth", "truelabel", "truelabels", "trueclass", "goldlabel", "gold", "gt",
@@ -51,6 +55,27 @@ def is_test(title: str) -> bool:
     """
     words = [plain(word) for word in re.split(r"[\W_]+", title)]
     return len(words) > 1 and not _TESTS.isdisjoint(words)
+
+
+def names_condition(title: str) -> bool:
+    """Whether a title is that of conditions, such as attacks, which are seldom compared themselves.
+
+    >>> names_condition("attack_type"), names_condition("Noise level"), names_condition("model")
+    (True, True, False)
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title) if word}
+    known = words & _CONDITIONS
+    return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
+
+
+def are_data_files(texts: Iterable[str]) -> bool:
+    """Whether texts are mostly names of files with data, such as time series or images.
+
+    >>> are_data_files(["a.csv", "b c.csv"]), are_data_files(["resnet.pth", "knn"])
+    (True, False)
+    """
+    names = list(texts)
+    return 2 * sum(bool(_DATA_FILE.fullmatch(name.strip())) for name in names) > len(names)
 
 
 def are_yes_or_no(texts: Iterable[str]) -> bool:

@@ -1,0 +1,130 @@
+"""Names that hold a data set and what is compared in one, such as resnet18_svhn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from oodometer.factors import plain
+from oodometer.tables.cells import numeric_share
+from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.vocabulary.data_names import is_data
+from oodometer.tables.vocabulary.names import DATA_WORDS, OOD_TITLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BETWEEN = re.compile(r"[\s_/|:,()\[\]]+")  # words of a name; CIFAR-10 is one
+_EDGE = r"[\s_/|:\-]+"
+_DATASET = "dataset"
+_SHOWN = 2  # names that a note lists
+_LONGEST = 40  # letters of a name in a note
+
+
+def with_sets_of_names(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Give the data sets a column of their own that every name of a column holds, one each.
+
+    Only known data sets count, and some of the names must be the same but for them. Words that
+    all names share are left out.
+    """
+    columns = [str(column) for column in frame.columns]
+    if any(plain(c) in OOD_TITLES or is_data(c) or _says_data(c) for c in columns):
+        return frame
+    for column in columns:
+        if numeric_share(frame[column]) > 0 or not frame[column].is_unique:
+            continue
+        parted = {name: _parted(name) for name in frame[column]}
+        sets = {name: found for name, (found, _) in parted.items()}
+        rests = _without_common([rest for _, rest in parted.values()])
+        if not all(sets.values()) or not _are_crossed(list(sets.values()), rests):
+            continue
+        first = next(iter(sets))
+        notes.append(
+            f"names in '{column}' hold data sets: '{_short(first)}' was read as {_short(rests[0])} "
+            f"on {sets[first]}"
+        )
+        return frame.assign(**{column: rests, _DATASET: list(sets.values())})
+    return frame
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+
+
+def _says_data(title: str) -> bool:
+    return not {plain(word) for word in _BETWEEN.split(title)}.isdisjoint(DATA_WORDS)
+
+
+def _parted(name: str) -> tuple[str, list[str]]:
+    """Return the only data set that a name holds, perhaps twice, and its other words."""
+    words = [word for word in _BETWEEN.split(name) if word]
+    sets = dict.fromkeys(word for word in words if is_data(word))
+    found = next(iter(sets)) if len(sets) == 1 else ""
+    return found, [word for word in words if word != found]
+
+
+def _without_common(rests: Sequence[Sequence[str]]) -> list[str]:
+    """Return names without the words that all of them have, unless nothing is left of one."""
+    common = set.intersection(*map(set, rests)) if rests else set()
+    short = [[word for word in rest if word not in common] for rest in rests]
+    return [" ".join(words) for words in (short if all(short) else rests)]
+
+
+def _are_crossed(sets: Sequence[str], rests: Sequence[str]) -> bool:
+    """Whether the same names come with several data sets, each with one of them once."""
+    pairs = set(zip(rests, sets, strict=True))
+    several = len(set(rests)) < len(rests)
+    return several and len(set(rests)) > 1 and len(pairs) == len(sets) and all(rests)
+
+
+def without_names_of_others(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> pd.DataFrame:
+    """Take the data set of a line out of the name of its model, and the model out of that set's.
+
+    Such are "SVC (wine)" on wine beside "SVC" on others, and mfe_casf2013 of mfe: only where the
+    shorter name comes in other lines, too.
+    """
+    sets = roles.id or roles.ood
+    detector = roles.detector
+    if detector is None or sets is None or sets not in frame or detector not in frame:
+        return frame
+    for column, other in ((detector, sets), (sets, detector)):
+        short = _stripped(frame, column, other)
+        changed = {old: new for old, new in short.items() if old[0] != new}
+        if changed:
+            shown = [f"{old} = {new}" for (old, _), new in list(changed.items())[:_SHOWN]]
+            more = ", …" * (len(changed) > _SHOWN)
+            notes.append(f"names that repeat the {other} of their line: {', '.join(shown)}{more}")
+            keys = zip(frame[column], frame[other], strict=True)
+            frame = frame.assign(**{column: [short[key] for key in keys]})
+    return frame
+
+
+def _stripped(frame: pd.DataFrame, column: str, other: str) -> dict[tuple[str, str], str]:
+    """Return names without the text of another column at their end or their beginning."""
+    keys = dict.fromkeys(zip(frame[column], frame[other], strict=True))
+    short = {key: _without(*key) for key in keys}
+    given = {name for name, _ in keys}
+    others: dict[str, set[str]] = {}
+    for (_, beside), name in short.items():
+        others.setdefault(name, set()).add(beside)
+    new = {
+        key: name if name in given or len(others[name]) > 1 else key[0]
+        for key, name in short.items()
+    }
+    alone = {(name, beside) for (_, beside), name in new.items()}
+    return new if len(alone) == len(new) else {key: key[0] for key in keys}
+
+
+def _without(name: str, part: str) -> str:
+    """Return a name without a part at its end or its beginning, and the signs between.
+
+    >>> _without("SVC (RBF) (wine)", "wine"), _without("mfe_casf", "mfe"), _without("wine", "wine")
+    ('SVC (RBF)', 'casf', 'wine')
+    """
+    if len(plain(part)) < 2:
+        return name
+    said = re.escape(part)
+    ends = rf"\s*[(\[]\s*{said}\s*[)\]]$|{_EDGE}{said}$|^[(\[]{said}[)\]]\s*|^{said}{_EDGE}"
+    bare = re.sub(rf"(?i){ends}", "", name).strip()
+    return bare or name
