@@ -5,7 +5,8 @@
 Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
 CelebA, constant images, black images and uniform noise. --images and --epochs shorten a recipe,
 which the table says; --untrained keeps the initial weights and does only what follows training.
-Where a score has parts, or a model has members, one of them alone has rows of its own.
+Where a score has parts, each of them alone has rows of its own; so have the members of an
+ensemble, with the mean of their AUROCs.
 With --store, the model that a study has trained is scored instead; how long that took on an idle
 core is not known. Prints one row per set; with --write they replace the rows of the same model
 and data in that CSV file (docs/results/trained-detectors.csv).
@@ -68,19 +69,27 @@ def probe_sets(source: Source) -> Iterator[Images]:
     yield Images("uniform noise", noise.pixels, noise.labels)
 
 
-def readings(card: DetectorModel) -> Mapping[str, Callable[[Tensor], Tensor]]:
-    """How answers (members, n, columns) become scores (n,), by what is added to the model's name.
+Reading = Callable[[Tensor], Tensor]  # of answers (members, n, columns), to scores (n,)
+
+
+def readings(card: DetectorModel) -> Mapping[str, Sequence[Reading]]:
+    """How answers become scores, by what is added to the model's name.
 
     The first is the detector's own: the first number of each answer or, of the logits of an
-    ensemble, the entropy of the mean prediction. What one member or one part does is another.
+    ensemble, the entropy of the mean prediction. What a part does alone is another, or each of the
+    members, whose AUROCs are averaged.
     """
     if card.members > 1:
         return {
-            "": lambda answers: summarize_votes(answers)[:, 0],
-            ONE: lambda answers: summarize_votes(answers[:1])[:, 0],
+            "": [partial(_entropy, slice(None))],
+            ONE: [partial(_entropy, slice(one, one + 1)) for one in range(card.members)],
         }
     parts = ("", *(f", {part}" for part in PARTS.get(card.name, ())))
-    return {part: partial(_column, column) for column, part in enumerate(parts)}
+    return {part: [partial(_column, column)] for column, part in enumerate(parts)}
+
+
+def _entropy(members: slice, answers: Tensor) -> Tensor:
+    return summarize_votes(answers[members])[:, 0]
 
 
 def _column(column: int, answers: Tensor) -> Tensor:
@@ -182,9 +191,10 @@ def _rows(
     known = answers(source.test)
     for outliers in probe_sets(source):
         unknown = answers(outliers)
-        for part, score in readings(card).items():
-            value = auroc(score(known).numpy(), score(unknown).numpy())
-            print(f"{outliers.name}{part}: {value:.4f}", file=sys.stderr, flush=True)
+        for part, scores in readings(card).items():
+            values = [auroc(score(known).numpy(), score(unknown).numpy()) for score in scores]
+            shown = ", ".join(f"{value:.4f}" for value in values)
+            print(f"{outliers.name}{part}: {shown}", file=sys.stderr, flush=True)
             some = made[:1] if part == ONE else made
             minutes = [each.minutes for each in some if each.minutes is not None]
             weights = [p.numel() for each in some for p in each.model.parameters()]
@@ -194,7 +204,7 @@ def _rows(
                 "parameters": str(sum(weights)),
                 "CPU minutes": f"{sum(minutes):.1f}" if minutes else "",
                 "outliers": outliers.name,
-                "AUROC": f"{value:.4f}",
+                "AUROC": f"{np.mean(values):.4f}",
             }
             yield part, row
 
