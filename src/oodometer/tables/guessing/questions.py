@@ -75,3 +75,13 @@ def models_or_data(names: Sequence[str], column: str, roles: Roles) -> UserError
         f"Are {names[0]}, {names[1]}{', …' * (len(names) > 2)} models ({option}{or_lower(roles)}), "
         "or data sets of one model, so that there is nothing to compare?"
     )
+
+
+def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> UserError:
+    """Ask what numbers are that nothing names; only `shares` may be accuracies."""
+    shown = ", ".join(f"'{column}'" for column in columns[:2])
+    known = f"{roles.option(accuracy=ALL)} (or another metric), " if shares else ""
+    return UserError(
+        f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
+        f"{known}{roles.option(higher=ALL)} or {roles.option(lower=ALL)} (which is better)."
+    )

@@ -13,8 +13,9 @@ from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.content import detector_names
 from oodometer.tables.guessing.likeness import are_runs
+from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
-from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity, what_are
+from oodometer.tables.guessing.untitled import MEAN_AND_SPREAD, is_known, is_quantity
 from oodometer.tables.vocabulary.data_names import is_outlier_set
 from oodometer.tables.vocabulary.measures import Measure, metric_named
 from oodometer.tables.vocabulary.names import MEANS, is_surely_detector, names_outliers

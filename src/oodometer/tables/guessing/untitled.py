@@ -17,6 +17,7 @@ from oodometer.tables.guessing.likeness import (
     are_runs,
     are_within,
 )
+from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import (
     ALL,
     MEAN_OF_OTHERS,
@@ -238,16 +239,6 @@ def _any_numbers(frame: pd.DataFrame, cells: _Cells, roles: Roles) -> list[str]:
         return free if ALL in roles.chosen else []
     shares = all(0 <= cell.value <= 100 for c in free for cell in cells[c])
     raise what_are(free, roles, shares=shares)
-
-
-def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> UserError:
-    """Ask what numbers are that nothing names; only `shares` may be accuracies."""
-    shown = ", ".join(f"'{column}'" for column in columns[:2])
-    known = f"{roles.option(accuracy=ALL)} (or another metric), " if shares else ""
-    return UserError(
-        f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
-        f"{known}{roles.option(higher=ALL)} or {roles.option(lower=ALL)} (which is better)."
-    )
 
 
 def _of_one_size(measured: list[str], cells: _Cells, roles: Roles, bounded: bool) -> list[str]:
