@@ -324,18 +324,22 @@ def _role_named(
         names = set(texts)
         known = sum(metric_named(name) is not None for name in names)
         return role if 2 * known >= len(names) or known > 2 else None
-    if role is None:
-        return role
-    if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
-        return None  # where numbers are from
-    if title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title}):
-        return None  # perhaps what is compared: the features of a benchmark
+    if role is None or _means_otherwise(texts, title, titles):
+        return None
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
     if not are_names and (title in ("score", "id") or not _are_labels(texts)):
         return None
     return None if role == "ood" and not _is_first(title, titles) else role
+
+
+def _means_otherwise(texts: pd.Series[str], title: str, titles: AbstractSet[str]) -> bool:
+    """Whether a title that may name data sets says something else beside the other titles."""
+    if title == "source":  # where numbers are from
+        return "target" not in titles and not any(map(is_data, set(texts)))
+    # Perhaps what is compared: the features of a benchmark.
+    return title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title})
 
 
 def _are_decimals(texts: pd.Series[str]) -> bool:
