@@ -122,9 +122,8 @@ def _are_hashes(texts: pd.Series[str]) -> bool:
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     """Say what the columns hold instead."""
-    other = _why_left_out(roles, frame)
-    if other:
-        return other
+    if why := _why_left_out(roles, frame):
+        return why
     for column in filter(metric_named, frame.columns):
         wrong = [t for t in frame[column] if not is_gap(t) and read_cell(t) is None]
         if wrong:
