@@ -190,7 +190,7 @@ def test_a_frame_is_read_like_a_file():
         ("method,auroc\nmsp,abc\nknn,.9\nvim,.8\nodin,.7\n", "'abc', which is not a number"),
         ("method,auroc\nmsp,.9\n,.8\n", "Line 2 of the table names no detector"),
         ("method,fpr95\nmsp,.9\nknn,.8\nvim,50\n", "mixes 2 numbers up to 1 with 1 perc"),
-        ("method,auroc\nmsp,190\nknn,80\n", "auroc of 190 is neither a .* percentage: msp on OOD"),
+        ("method,auroc\nmsp,190\nknn,80\n", "auroc of 190 is .* percentage: msp on outliers"),
         ("method,auroc\nmsp,-0.1\nknn,0.8\n", "auroc of -0.1 is neither"),
         ("method,auroc,auroc\nmsp,.9,.8\nknn,.8,.7\n", "2 columns called 'auroc'"),
         ("method,auroc,note\nmsp,.9,x,y\nknn,.8,z\n", "Line 2 .* has 4 cells, but .* 3"),
@@ -233,4 +233,4 @@ def test_json_that_is_no_table(tmp_path, text, words):
 def test_one_column_without_title_is_the_detector_and_nothing_else(table):
     reading = read_results(table(",auroc\nfirst thing,.9\nsecond thing,.8\n"))
     assert reading.columns == (("column 1", "detector"), ("auroc", "auroc"))
-    assert set(reading.results[0].frame["ood"]) == {"OOD"}
+    assert set(reading.results[0].frame["ood"]) == {"outliers"}

@@ -117,7 +117,7 @@ def test_other_names_of_auroc_beside_another_metric(tmp_path, title):
 def test_a_metric_of_all_sets_beside_one_per_set(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("method,svhn_auroc,lsun_auroc,fpr95\nmsp,91,92,40\nknn,93,94,30\n")
-    assert [found.ood for found in read_results(path).results] == [("svhn", "lsun"), ("OOD",)]
+    assert [found.ood for found in read_results(path).results] == [("svhn", "lsun"), ("outliers",)]
     path.write_text("method,svhn_auroc,fpr95\nmsp,91,40\nknn,93,30\n")
     assert [found.ood for found in read_results(path).results] == [("svhn",), ("svhn",)]
     path.write_text("method,ood,clean auroc,fpr95\nmsp,svhn,91,40\nknn,svhn,93,30\n")

@@ -69,7 +69,10 @@ def test_sheets_with_the_same_titles_are_read_like_files(tmp_path):
     path = rewritten(tmp_path, "xl/worksheets/sheet2.xml", SHEET % f"<row>{head}</row>{cells}")
     with pytest.raises(UserError, match="sheets 'seed 0', 'seed 1': name one .* t.xlsx#seed 0"):
         read_results(path)
-    assert values(read_results(f"{path}#seed 1")) == {("MSP", "OOD"): 0.91, ("KNN", "OOD"): 0.92}
+    assert values(read_results(f"{path}#seed 1")) == {
+        ("MSP", "outliers"): 0.91,
+        ("KNN", "outliers"): 0.92,
+    }
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,9 @@ _OF_EPOCHS = frozenset({"loss", "losses", "val", "epoch", "epochs", "history"}) 
 _OF_RUNS = re.compile(
     r"(?i)[\s_-]+(?:(?:per|by|all|over)[\s_-]+)?(?:runs?|seeds?|folds?|values|all)$"
 )
+_RUNS = re.compile(  # of lists, whose names say nothing
+    r"(?i)(?:(?:all|per|by)[\s_-]+)?(?:runs?|seeds?|folds?|trials?|results?|records?|entries|metrics)"
+)
 _PER = re.compile(r"(?i)(?:per|by)[\s_-]+(\w+)")  # by_seed: what the names inside are
 _Value = str | int | float
 Json = object  # whatever `json.loads` gives
@@ -309,27 +312,41 @@ def _nested(content: Line, names: tuple[str, ...], told: Line) -> Iterator[Line]
     inside.
     """
     content = _merged(_without_details(content))
-    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
-    lines = {} if _names_results(content) else _lines_in(content)
-    if inner or lines:
+    inside = list(_inside(content))
+    if inside:
         told = told | {name: value for name, value in content.items() if _is_told(name, value)}
-        for name, value in inner.items():
-            says_nothing = len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS
-            yield from _nested(value, names if says_nothing else (*names, name), told)
-        for name, entries in (lines if not inner else {}).items():
-            below = names if len(lines) == 1 < len(names) + 1 and names else (*names, name)
-            for entry in entries:
-                yield from _nested(entry, below, told)
+        for name, value in inside:
+            yield from _nested(value, (*names, name) if name else names, told)
         return
     labels = {f"column {number}": name for number, name in enumerate(names, start=1)} | told
+    yield from ({**labels, **line} for line in _of_lists(content))
+
+
+def _inside(content: Line) -> Iterator[tuple[str, Line]]:
+    """Return the objects in one, or in its lists, each with its name, or "" if that says nothing.
+
+    Lists beside results, such as bins, merely explain these.
+    """
+    inner = {name: value for name, value in content.items() if isinstance(value, dict)}
+    for name, value in inner.items():
+        yield "" if len(inner) == 1 < len(content) and name.casefold() in _WRAPPERS else name, value
+    if inner or _names_results(content):
+        return
+    for name, entries in content.items():
+        if _holds_lines(entries) and are_lines(entries):
+            yield from (("" if _RUNS.fullmatch(name) else name, entry) for entry in entries)
+
+
+def _of_lists(content: Line) -> Iterator[Line]:
+    """Return a line per run or epoch, where all that an object holds are lists as long; else it."""
     lists = [value for value in content.values() if isinstance(value, list)]
     if len(lists) < len(content) or len({len(values) for values in lists}) != 1:
-        yield {**labels, **content}
+        yield content
         return
     number = "epoch" if _are_of_epochs(content) else "run"
     titles = [f"train_{title}" if f"val_{title}" in content else title for title in content]
     for run, values in enumerate(zip(*lists, strict=True)):
-        yield {**labels, number: run, **dict(zip(titles, values, strict=True))}
+        yield {number: run, **dict(zip(titles, values, strict=True))}
 
 
 def _are_of_epochs(titles: Iterable[str]) -> bool:
@@ -360,10 +377,6 @@ def _merged(content: Line) -> Line:
 def _names_results(content: Line) -> bool:
     """Whether an object has results of its own, which bins and the like merely explain."""
     return any(metric_named(name) and _is_number(value) for name, value in content.items())
-
-
-def _lines_in(content: Line) -> dict[str, list[Line]]:
-    return {n: v for n, v in content.items() if _holds_lines(v) and are_lines(v)}
 
 
 def _holds_lines(value: Json) -> TypeGuard[list[Line]]:

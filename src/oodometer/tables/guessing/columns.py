@@ -15,6 +15,7 @@ from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sa
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
 from oodometer.tables.guessing.likeness import mostly, wide_names
+from oodometer.tables.guessing.questions import what_are_others
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -142,7 +143,7 @@ def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) ->
     if roles.detector is not None:
         sets = [c for c in bare if not is_average(c)]
         if mostly(sets, is_data):
-            raise _what_are_others(titled, sets, roles)
+            raise what_are_others(titled, sets, roles)
         return
     several = len(titled) > 1
     if several and not mostly(wide_names(roles), is_detector):
@@ -150,20 +151,7 @@ def _require_named(frame: pd.DataFrame, numeric: Sequence[str], roles: Roles) ->
     known = is_detector if several else is_surely_detector
     if not any(known(words[-1]) for c in bare if (words := c.split())):
         return
-    raise _what_are_others(titled, bare, roles)
-
-
-def _what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
-    """Ask what numbers are beside those whose titles name a metric."""
-    metric = roles.measured[titled[0]][0]
-    role = metric.replace(" ", "_")
-    alike = [column for column in titled if roles.measured[column][0] == metric]
-    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
-    other = roles.option(ignore=", ignore=".join(bare))
-    return UserError(
-        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
-        f"too, use {same}; else {other}."
-    )
+    raise what_are_others(titled, bare, roles)
 
 
 def _chosen_roles(chosen: Mapping[str, str]) -> Roles:
@@ -342,15 +330,11 @@ def _role_named(
         names = set(texts)
         known = sum(metric_named(name) is not None for name in names)
         return role if 2 * known >= len(names) or known > 2 else None
-    if role is None:
-        return role
-    if title == "source" and "target" not in titles and not any(map(is_data, set(texts))):
-        return None  # where numbers are from
+    if role is None or _means_otherwise(texts, title, titles):
+        return None
     if title in SET_TITLES and _name_models(texts.unique().tolist()):
         named_elsewhere = not titles.isdisjoint({*DETECTOR_TITLES, *MODEL_TITLES})
         return None if roles.detector is not None or named_elsewhere else "detector"
-    if title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title}):
-        return None  # perhaps what is compared: the features of a benchmark
     if role in ("id", "ood") and (_are_decimals(texts) or is_gap(texts.iloc[0])):
         return None  # results on such data, or a name that not all lines have
     are_names = not numeric or title in _ALWAYS_NAMES
@@ -363,6 +347,14 @@ def _name_models(names: Sequence[str]) -> bool:
     """Whether names are those of models and detectors, and none is that of a data set."""
     models = mostly(names, lambda name: is_model(name) or is_detector(name))
     return len(names) > 1 and models and not any(map(is_data, names))
+
+
+def _means_otherwise(texts: pd.Series[str], title: str, titles: AbstractSet[str]) -> bool:
+    """Whether a title that may name data sets says something else beside the other titles."""
+    if title == "source":  # where numbers are from
+        return "target" not in titles and not any(map(is_data, set(texts)))
+    # Perhaps what is compared: the features of a benchmark.
+    return title == "benchmark" and not titles.isdisjoint(SET_TITLES - {title})
 
 
 def _are_decimals(texts: pd.Series[str]) -> bool:

@@ -180,6 +180,11 @@ def _is_property(frame: pd.DataFrame, column: str, roles: Roles) -> bool:
     return bool(frame.groupby(roles.detector)[column].nunique().max() < 2)
 
 
+def are_of_classifiers(frame: pd.DataFrame, roles: Roles) -> bool:
+    """Whether a table without names of data sets is about classifiers, not about outliers."""
+    return _are_trained_on(frame, roles, ())
+
+
 def _are_trained_on(frame: pd.DataFrame, roles: Roles, sets: Sequence[str]) -> bool:
     """Whether each data set has models of its own: by the metrics, then by the detectors."""
     metrics = {metric for metric, _ in roles.measured.values()}

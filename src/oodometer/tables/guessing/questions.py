@@ -85,3 +85,16 @@ def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> Us
         f"Nothing says what the numbers in {shown}{', …' * (len(columns) > 2)} are: use "
         f"{known}{roles.option(higher=ALL)} or {roles.option(lower=ALL)} (which is better)."
     )
+
+
+def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
+    """Ask what numbers are beside those whose titles name a metric."""
+    metric = roles.measured[titled[0]][0]
+    role = metric.replace(" ", "_")
+    alike = [column for column in titled if roles.measured[column][0] == metric]
+    same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
+    other = roles.option(ignore=", ignore=".join(bare))
+    return UserError(
+        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"too, use {same}; else {other}."
+    )

@@ -81,13 +81,7 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
 
 def _why_no_detector(roles: Roles, frame: pd.DataFrame) -> str:
     """Name the columns that may hold what is compared."""
-    taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
-    free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
-    free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
-    free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
-    words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
-    settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
-    free = [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
+    free = _candidates(roles, frame)
     titles = [what for _, what in roles.measured.values() if what]
     if len(titles) > 1 and not roles.wide and not are_runs(titles):
         return (
@@ -123,6 +117,17 @@ def _why_two(cell: str, roles: Roles) -> str:
     )
 
 
+def _candidates(roles: Roles, frame: pd.DataFrame) -> list[str]:
+    """Return the columns of words and settings that tell lines apart, or else those of levels."""
+    taken = {*roles.measured, *roles.spreads.values(), *roles.ignored, roles.metric, roles.runs}
+    free = [c for c in frame.columns if c not in taken and len(frame[c].unique()) > 1]
+    free = [c for c in free if metric_named(c) is None and not frame[c].map(is_gap).any()]
+    free = [c for c in free if not names_costs(c) and not are_checkpoints(frame[c].unique())]
+    words = [c for c in free if numeric_share(frame[c]) <= 0.5 and not _are_hashes(frame[c])]
+    settings = [c for c in free if c not in words and _may_be_set(frame[c], c)]
+    return [*words, *settings] or [c for c in free if _may_be_compared(frame, c)]
+
+
 def _may_be_compared(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column of numbers may tell what is compared: levels, but no measurements."""
     exact = sum(len(re.sub(r"^0+|\D", "", text)) > _TYPED for text in frame[column].unique())
@@ -136,22 +141,8 @@ def _are_hashes(texts: pd.Series[str]) -> bool:
 
 def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
     """Say what the columns hold instead."""
-    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
-    if len(gains) > len(frame):
-        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
-    statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
-    if statistics:
-        column = statistics[0]
-        return (
-            f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
-            f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."
-        )
-    differences = [c for c, why in roles.ignored.items() if why == DIFFERENCES]
-    if differences:
-        return (
-            f"Column '{differences[0]}' holds differences to other numbers: give a table with the "
-            "numbers themselves."
-        )
+    if why := _why_left_out(roles, frame):
+        return why
     pairs = [t for column in frame.columns for t in frame[column] if _PAIR.fullmatch(t)]
     if len(pairs) > len(frame):
         return _why_two(pairs[0], roles)
@@ -191,3 +182,24 @@ def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
         mentions_setting(column) or names_costs(column) or plain(column) in {*TITLES, *OOD_TITLES}
     )
     return numeric_share(frame[column]) > 0.5 and varies and not other
+
+
+def _why_left_out(roles: Roles, frame: pd.DataFrame) -> str:
+    """Say which numbers are known as something else: differences, statistics."""
+    gains = [t for column in frame.columns for t in frame[column] if t.startswith("+")]
+    if len(gains) > len(frame):
+        return f"Numbers with a sign, such as {gains[0]}, are read as differences, not as results."
+    statistics = [c for c, why in roles.ignored.items() if why == OTHER_STATISTIC]
+    if statistics:
+        column = statistics[0]
+        return (
+            f"Column '{column}' holds a statistic, such as a rank, and no other holds results: "
+            f"{roles.option(lower=column)} or {roles.option(higher=column)} takes it for one."
+        )
+    differences = [c for c, why in roles.ignored.items() if why == DIFFERENCES]
+    if differences:
+        return (
+            f"Column '{differences[0]}' holds differences to other numbers: give a table with the "
+            "numbers themselves."
+        )
+    return ""

@@ -12,7 +12,7 @@ from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import are_numbers, mostly
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.levels import count_levels
-from oodometer.tables.lines.long import Long
+from oodometer.tables.lines.long import OUTLIERS, Long
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,
@@ -63,7 +63,7 @@ def _is_assumed(title: str, levels: list[str]) -> bool:
 
 
 def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) -> str:
-    sets = "ood" if (frame["ood"] == "OOD").all() else "id" if "id" not in frame.columns else ""
+    sets = "ood" if (frame["ood"] == OUTLIERS).all() else "id" if "id" not in frame.columns else ""
     named = {"ood": "outlier sets", "id": "data sets"}.get(sets, "")
     option = f", or {named} ({roles.option(**{sets: title})})" if sets else ""
     return (

@@ -15,6 +15,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
+from oodometer.tables.guessing.content import are_of_classifiers
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.lines.summaries import without_summaries
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _COVARIATES = {"noiserate": "noise_rate"} | dict.fromkeys(
     ("acc", "accuracy", "idaccuracy", "idacc", "testaccuracy", "testacc", "top1"), "accuracy"
 )
+OUTLIERS = "outliers"  # what a table is about that names no data set
 ROW = "\0row"  # the line of the file; no title of a user's can be equal to this
 _PERCENT_TITLE = re.compile(r"(?<!\d)(?<!\d\s)%")  # AUROC (%), but not FPR@95%
 
@@ -194,7 +196,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
         notes.append(f"no detector is named for {', '.join(long[unnamed]['metric'].unique())}: "
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
-    other = {"ood": "OOD", "id": ""}.get(wide, NOT_GIVEN)
+    other = {"ood": OUTLIERS, "id": ""}.get(wide, NOT_GIVEN)
     alone = len(labels) == 1 and (wide != "ood" or is_data(labels[0]))
     return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
@@ -235,7 +237,8 @@ def _with_labels(long: Long, frame: pd.DataFrame, roles: Roles, notes: list[str]
         if roles.metric is not None:
             metrics = {metric_named(text) or "" for text in frame[roles.metric].unique()} - {""}
         general = all(m in GENERAL or m in roles.own for m in metrics)
-        lines["ood"] = "" if "id" in lines or general else "OOD"
+        general = general or are_of_classifiers(frame, roles)
+        lines["ood"] = "" if "id" in lines or general else OUTLIERS
     for column in roles.factors:
         name = _free_name(column, lines)
         texts = _merged(frame, column, roles, notes)[rows]

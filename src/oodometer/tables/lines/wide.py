@@ -54,34 +54,49 @@ def what_is_wide(roles: Roles) -> str:
     if roles.wide:
         return "run" if roles.wide == "repeat" else roles.wide
     titles = [what for _, what in roles.measured.values() if what]
-    repeat = _common_word(_REPEAT, titles)
-    if repeat is not None:
-        return repeat
-    known = roles.ood is not None or roles.id is not None
-    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
-        return "run"
-    if are_detectors(roles):
-        return "detector"
-    known_factor = factor_in(titles)
-    if known_factor is not None and known_factor not in roles.factors:
-        return known_factor
-    bare = [_RUN_OF.sub(r"\1", title) for title in titles]
-    if len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare):
-        return _CORRUPTION
+    named = _runs_or_detectors(titles, roles) or _known_factor(titles, roles)
+    if named:
+        return named
     level = _common_word(_LEVEL, titles) if len(titles) > 1 else None
-    stated = all("=" in title for title in titles)  # k=1, k=5
-    short = level is None or (len(level) < _SHORTEST_LEVEL and not stated)  # S1, S2: some sets
-    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
-    are_sets = means_data or any(map(is_data, titles))
     if roles.sets == "id" and roles.id is None and roles.ood is not None:
         return "id"
-    if are_sets and roles.ood is None and (roles.id is None or roles.sets == "ood"):
+    free = roles.ood is None and (roles.id is None or roles.sets == "ood")
+    if free and _are_sets(titles, level):
         if _are_variants(titles, roles):
             return _VARIANT
         _require_sets(titles, roles)
         return roles.sets
     used = {*RESERVED, *map(str.casefold, (*roles.factors, *roles.covariates))}
     return "condition" if level is None or level in used else level
+
+
+def _runs_or_detectors(titles: Sequence[str], roles: Roles) -> str:
+    """Return what titles name, if they number runs or name detectors, else ""."""
+    repeat = _common_word(_REPEAT, titles)
+    if repeat is not None:
+        return repeat
+    known = roles.ood is not None or roles.id is not None
+    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
+        return "run"
+    return "detector" if are_detectors(roles) else ""
+
+
+def _known_factor(titles: Sequence[str], roles: Roles) -> str:
+    """Return the known factor whose levels titles name, or that they are corruptions, else ""."""
+    known = factor_in(titles)
+    if known is not None and known not in roles.factors:
+        return known
+    bare = [_RUN_OF.sub(r"\1", title) for title in titles]
+    corrupted = len(bare) > 1 and 2 * sum(map(is_corruption, bare)) > len(bare)
+    return _CORRUPTION if corrupted else ""
+
+
+def _are_sets(titles: Sequence[str], level: str | None) -> bool:
+    """Whether titles may be those of data sets: no levels of something that a word names."""
+    stated = all("=" in title for title in titles)  # k=1, k=5
+    short = level is None or (len(level) < _SHORTEST_LEVEL and not stated)  # S1, S2: some sets
+    means_data = short or plain(level or "") in OOD_TITLES | DATA_WORDS | ID_TITLES
+    return means_data or any(map(is_data, titles))
 
 
 def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
