@@ -31,6 +31,7 @@ class FactorEffect:
 
     parts: Sequence[Spread]  # by outlier set
     overall: Sequence[Spread]  # the mean over data sets; the same parts where there is none
+    ours: str = ""  # the detector that was declared in advance
 
     @property
     def factor(self) -> str:
@@ -40,12 +41,12 @@ class FactorEffect:
     @cached_property
     def on_sets(self) -> OrderChange:
         """Who is best on each outlier set."""
-        return OrderChange(self.parts)
+        return OrderChange(self.parts, self.ours)
 
     @cached_property
     def order(self) -> OrderChange:
         """What is told of the order of all detectors."""
-        return self.on_sets if self.overall is self.parts else OrderChange(self.overall)
+        return self.on_sets if self.overall is self.parts else OrderChange(self.overall, self.ours)
 
     @cached_property
     def move(self) -> Move:
@@ -65,6 +66,7 @@ class OrderChange:
     """Who takes turns while one factor changes and nothing else does."""
 
     parts: Sequence[Spread]
+    ours: str = ""
 
     @cached_property
     def _turned(self) -> bool:
@@ -124,7 +126,9 @@ class OrderChange:
             )
             for part in self.parts
         )
-        decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
+        decided = all(
+            is_decided(part, self.best, self.ours, any_two=any_two) for part in self.parts
+        )
         verdict = never_otherwise(0, cases, decided=decided)
         return verdict, NO_LEAD if cases >= FEWEST and not decided else ""
 
