@@ -207,8 +207,13 @@ class Move:
 
 def farthest(parts: Sequence[Spread]) -> Move:
     """Find who is moved farthest, and where."""
-    part = max(parts, key=lambda part: float(part.deltas.max()))
-    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    part = max(parts, key=lambda part: (round(float(part.deltas.max()), 12), part.set))
+    # Of equal ones the last by name, however lines were sorted.
+    ordered = sorted(
+        range(len(part.detectors)),
+        key=lambda row: (round(float(part.deltas[row]), 12), part.detectors[row]),
+    )
+    near, far = ordered[0], ordered[-1]
     intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
     sure = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
     return Move(part, far, near, _sets(parts), sure)
