@@ -643,3 +643,29 @@ def test_who_is_left_out_for_having_seen_outliers_is_not_among_no_detector():
     guessing = ScoreTable("id", tuple(rows), {"a": {}})
     answer = ranking(guessing, np.random.default_rng(0)).answer
     assert answer.startswith("None of the compared detectors is significantly better than chance")
+
+
+def test_other_findings_judge_the_pairs_of_a_declared_detector_as_the_ranking_does():
+    """Without d1 declared, d0 is significantly ahead of all; with it, d1 is not separable."""
+    frame = pd.DataFrame(
+        {"detector": f"d{d}", "seed": run, "auroc": value, "fpr95": round(1.0 - value, 4)}
+        for (d, run), value in np.ndenumerate(declared_matters())
+    )
+    for ours, is_decided in (("", True), ("d1", False)):
+        first, *others = analyze(frame, ours=ours)
+        lead = next(claim for claim in first.claims if "the highest mean" in claim.text)
+        assert (lead.verdict == "holds") == is_decided
+        (agreement,) = (found for found in others if found.protocol == "metric_agreement")
+        assert (agreement.claims[0].verdict == "holds") == is_decided
+
+
+def declared_matters():
+    """Six detectors in three runs: what is usual separates d1 from d0, its own spread does not."""
+    for seed in range(400):
+        values = 0.8 + 0.01 * np.random.default_rng(seed).normal(size=(6, 3))
+        values = np.round(values + 0.04 * (np.arange(6) == 0)[:, None], 4)
+        pairwise = from_values(values, bounds=(0.0, 1.0))
+        plain, declared = leaderboard(pairwise), leaderboard(pairwise, declared=1)
+        if plain.is_decided and not declared.is_decided:
+            return values
+    raise AssertionError("no such runs")

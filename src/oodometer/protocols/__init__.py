@@ -72,8 +72,9 @@ PROTOCOLS: dict[str, Protocol] = {
     "instability": Protocol(
         "How far does each factor move every detector, and which order survives?",
         instability,
-        lambda measured, rng: instability_of(measured.main),
-        applies=_is_varied,
+        lambda measured, rng: instability_of(measured.main, ours=measured.ours),
+        instability,
+        _is_varied,
     ),
     "label_noise": Protocol(
         "What does label noise cost each detector, and what helps?",
@@ -83,7 +84,7 @@ PROTOCOLS: dict[str, Protocol] = {
     ),
     "metric_agreement": Protocol(
         "Do several metrics agree on the order of detectors?",
-        of_results=lambda measured, rng: metric_agreement(measured.separating),
+        of_results=lambda measured, rng: metric_agreement(measured.separating, measured.ours),
         applies=lambda measured: len(measured.separating) > 1,
     ),
     "od_test": Protocol(

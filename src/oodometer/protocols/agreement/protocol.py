@@ -31,8 +31,11 @@ from oodometer.stats.ranks import rank_matrix
 FEWEST_DETECTORS = 3  # two agree or not by a coin toss
 
 
-def metric_agreement(tables: Sequence[Results]) -> Finding:
-    """Compare the order of detectors by the first metric with that by every other."""
+def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
+    """Compare the order of detectors by the first metric with that by every other.
+
+    `ours` was declared in advance: its pairs are judged as in the ranking.
+    """
     if len(tables) < 2:
         raise UserError("Agreement of metrics needs at least two metrics; the table has one.")
     fields = [cases_of(table) for table in tables]
@@ -41,7 +44,7 @@ def metric_agreement(tables: Sequence[Results]) -> Finding:
         raise UserError("Fewer than two detectors have values of every metric.")
     means = {field.metric: _means(field, common) for field in fields}
     main, *others = means
-    found = [_agreement(fields[0], field, common) for field in fields[1:]]
+    found = [_agreement(fields[0], field, common, ours) for field in fields[1:]]
     firsts = themed("changes", (claim for one in found for claim in _first_claims(one, common)))
     orders = themed("changes", (claim for one in found for claim in _order_claims(one, common)))
     return Finding(
@@ -115,7 +118,7 @@ class _Agreement(NamedTuple):
         return "holds" if one.first == two.first else "flips"
 
 
-def _agreement(main: Cases, other: Cases, detectors: Sequence[str]) -> _Agreement:
+def _agreement(main: Cases, other: Cases, detectors: Sequence[str], ours: str) -> _Agreement:
     fields = {main.metric: main, other.metric: other}
     means = {name: _means(field, detectors) for name, field in fields.items()}
     if any(np.ptp(own) == 0.0 for own in means.values()):
@@ -124,7 +127,8 @@ def _agreement(main: Cases, other: Cases, detectors: Sequence[str]) -> _Agreemen
     for metric, field in fields.items():
         rows = [field.detectors.index(name) for name in detectors]
         compared = compare_values(field, field.values[rows])
-        board = leaderboard(compared, level=LEVEL)
+        declared = detectors.index(ours) if ours in detectors else None
+        board = leaderboard(compared, level=LEVEL, declared=declared)
         ranked = tuple(detectors[row] for row in board.order)
         standings.append(_Standing(metric, ranked, board))
     return _Agreement(main, other, means, tuple(standings))

@@ -33,6 +33,7 @@ class FactorEffect:
 
     parts: Sequence[Spread]  # by outlier set
     overall: Sequence[Spread]  # the mean over data sets; the same parts where there is none
+    ours: str = ""  # the detector that was declared in advance
 
     @property
     def factor(self) -> str:
@@ -42,12 +43,12 @@ class FactorEffect:
     @cached_property
     def on_sets(self) -> OrderChange:
         """Who is best on each outlier set."""
-        return OrderChange(self.parts)
+        return OrderChange(self.parts, self.ours)
 
     @cached_property
     def order(self) -> OrderChange:
         """What is told of the order of all detectors."""
-        return self.on_sets if self.overall is self.parts else OrderChange(self.overall)
+        return self.on_sets if self.overall is self.parts else OrderChange(self.overall, self.ours)
 
     @cached_property
     def move(self) -> Move:
@@ -67,6 +68,7 @@ class OrderChange:
     """Who takes turns while one factor changes and nothing else does."""
 
     parts: Sequence[Spread]
+    ours: str = ""
 
     @cached_property
     def _turned(self) -> bool:
@@ -126,7 +128,9 @@ class OrderChange:
             )
             for part in self.parts
         )
-        decided = all(is_decided(part, self.best, any_two=any_two) for part in self.parts)
+        decided = all(
+            is_decided(part, self.best, self.ours, any_two=any_two) for part in self.parts
+        )
         verdict = never_otherwise(0, cases, decided=decided)
         return verdict, NO_LEAD if cases >= FEWEST and not decided else ""
 
@@ -205,8 +209,13 @@ class Move:
 
 def farthest(parts: Sequence[Spread]) -> Move:
     """Find who is moved farthest, and where."""
-    part = max(parts, key=lambda part: float(part.deltas.max()))
-    far, near = int(part.deltas.argmax()), int(part.deltas.argmin())
+    part = max(parts, key=lambda part: (round(float(part.deltas.max()), 12), part.set))
+    # Of equal ones the last by name, however lines were sorted.
+    ordered = sorted(
+        range(len(part.detectors)),
+        key=lambda row: (round(float(part.deltas[row]), 12), part.detectors[row]),
+    )
+    near, far = ordered[0], ordered[-1]
     intervals = sum(len(part.detectors) for part in parts)  # the farthest of all was picked
     sure = _apart(part, far, near, 1.0 - (1.0 - LEVEL) / intervals)
     return Move(part, far, near, _sets(parts), sure)

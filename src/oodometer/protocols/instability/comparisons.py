@@ -40,22 +40,24 @@ def winner_flips(parts: Sequence[Spread]) -> bool:
     return False
 
 
-def is_decided(part: Spread, best: str, *, any_two: bool) -> bool:
+def is_decided(part: Spread, best: str, ours: str, *, any_two: bool) -> bool:
     """Whether one detector is significantly ahead of all others on a set, or any of any other.
 
-    Over all training runs; where none is the `best` in all of them, in each context.
+    Over all training runs; where none is the `best` in all of them, in each context. The pairs of
+    `ours` are judged as declared in advance.
     """
     places = [np.flatnonzero(part.contexts == own) for own in np.unique(part.contexts)]
-    boards = [_board(part, own) for own in ([np.arange(part.runs)] if best else places)]
+    boards = [_board(part, own, ours) for own in ([np.arange(part.runs)] if best else places)]
     if any_two:  # everybody is a group of its own
         return all(board is not None and len(board.groups) == len(board.order) for board in boards)
     return all(board is not None and board.is_decided for board in boards)
 
 
-def _board(part: Spread, runs: NDArray[np.intp]) -> Leaderboard | None:
+def _board(part: Spread, runs: NDArray[np.intp], ours: str) -> Leaderboard | None:
     if len(np.unique(part.trained[runs])) < FEWEST_FOR_T:
         return None
-    return leaderboard(part.compared(runs), level=LEVEL)
+    declared = part.detectors.index(ours) if ours in part.detectors else None
+    return leaderboard(part.compared(runs), level=LEVEL, declared=declared)
 
 
 def level_comparisons(parts: Sequence[Spread]) -> list[list[Comparison]]:

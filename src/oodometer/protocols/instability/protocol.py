@@ -42,7 +42,7 @@ FEW_LEVELS = 12  # up to this many, a table with a line per level can be read
 MANY_SETS = 8  # beyond, tables and pictures show means over outlier sets; claims still name sets
 
 
-def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
+def instability(table: ScoreTable, rng: np.random.Generator, ours: str = "") -> Finding:
     """For each factor of a study: how far it moves every detector, and which order survives."""
     table, shared = retrained(table, "Instability", 2)
     reduced = results(table)
@@ -55,7 +55,7 @@ def instability(table: ScoreTable, rng: np.random.Generator) -> Finding:
     if all(key in accuracy for key in keys):
         known = np.array([accuracy[key] for key in keys])
         reduced = replace(reduced, frame=reduced.frame.assign(accuracy=known))
-    return instability_of(reduced, runs=len(table.runs), shared=shared)
+    return instability_of(reduced, runs=len(table.runs), shared=shared, ours=ours)
 
 
 def instability_of(
@@ -65,13 +65,15 @@ def instability_of(
     published: bool = False,
     runs: int | None = None,
     shared: Sequence[str] = (),
+    ours: str = "",
 ) -> Finding:
     """The same, of a results table; `factors` limits it to some.
 
     `published` gives the tables as the paper has them: in percent, ranks from 0, ties to the
     earlier name, standard deviations divided by n instead of n - 1. `runs` is how many there should
     be, by default those that have a value. `shared` names detectors that were left out because some
-    training runs share their scores.
+    training runs share their scores. `ours` was declared in advance: its pairs are judged as in the
+    ranking.
     """
     wanted = _wanted(table, factors)
     runs = _count_runs(table) if runs is None else runs
@@ -88,7 +90,9 @@ def instability_of(
         shown += every
     elif not shown:
         shown = _parts({factor: spreads(over_sets(cells), factor) for factor in moved})
-    effects = [FactorEffect(parts, overall.get(factor, parts)) for factor, parts in moved.items()]
+    effects = [
+        FactorEffect(parts, overall.get(factor, parts), ours) for factor, parts in moved.items()
+    ]
     largest = max(_parts(moved), key=lambda part: part.runs)
     return Finding(
         protocol="instability",

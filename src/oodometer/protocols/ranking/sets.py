@@ -23,7 +23,6 @@ from oodometer.protocols.common.words import (
 )
 from oodometer.protocols.ranking.standing import Contest
 from oodometer.stats.comparison import Difference
-from oodometer.stats.leaderboard import leaderboard
 
 BASELINE = "max_softmax"  # what the leader is compared with on each outlier set, where it is there
 CHANCE = 0.5  # AUROC of a detector that guesses
@@ -241,7 +240,7 @@ def _same_leader(contest: Contest) -> Claim:
     leads = rest[:, 0] - rest[:, 1:].max(axis=1)
     weakest = int(leads.argmin())
     # All must be significant: that allows for all of them.
-    boards = (leaderboard(contest.without(name)) for name in contest.set_means)
+    boards = (contest.board_without(name) for name in contest.set_means)
     sure = all(board.is_decided and board.order[0] == 0 for board in boards)
     size = points(leads[weakest]) if contest.subject.are_shares else f"{leads[weakest]:.3g}"
     text = f"{contest.leader} leads whichever {contest.set_word} is left out"

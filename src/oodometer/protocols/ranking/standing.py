@@ -195,6 +195,11 @@ class Contest:
         """(detectors, cases): rank, 1 = best."""
         return rank_matrix(self.subject.sign * self.values)
 
+    def board_without(self, gone: str) -> Leaderboard:
+        """The leaderboard of the main scope without one set."""
+        declared = self.detectors.index(self.ours) if self.ours else None
+        return leaderboard(self.without(gone), level=LEVEL, declared=declared)
+
     def against(self, pairwise: Pairwise, reference: str, families: int) -> dict[str, Difference]:
         """Every other detector less a reference, higher is better, in one of several families.
 
