@@ -549,6 +549,7 @@ def test_own_networks_get_what_they_take():
         ("my_networks:Plain", 8, "takes no argument 'units', so its width cannot be 8: leave"),
         ("my_networks:deaf", None, "has 1000 outputs for 5 classes"),
         ("my_networks:demanding", None, "alone: missing a required argument: 'secret'"),
+        ("torch.nn:Linear", None, "called without arguments: missing .* argument: 'in_feat"),
         ("my_networks:headless", None, "has no linear layer"),
         ("my_networks:wrong", None, "must make a torch.nn.Module, but made a str"),
         ("my_networks:picky", None, "cannot be used: The model failed on .* shape .2, 3, 4, 4."),

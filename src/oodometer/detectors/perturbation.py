@@ -107,7 +107,7 @@ def iodin(train: View, *, temperature: float = 1000.0, step: float = 0.0014) -> 
     """Score of `odin` when only the most important value of every input is moved.
 
     The formula is that of `odin`, with x' = x - step * sign(g) at the one value (of one pixel and
-    channel) where the gradient g is largest, and x elsewhere.
+    channel) where |g| is largest, g the gradient, and x elsewhere.
     """
     row = place_of("iodin", "temperature", temperature, TEMPERATURES)
     column = place_of("iodin", "step", step, IODIN_STEPS)

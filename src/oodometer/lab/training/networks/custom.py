@@ -78,9 +78,10 @@ def _arguments(
     try:
         signature.bind(**taken)
     except TypeError as problem:
+        how = f"with {', '.join(taken)} alone" if taken else "without arguments"
         raise UserError(
-            f"Network '{name}' cannot be called with {', '.join(taken) or 'nothing'} alone: "
-            f"{problem} (a study offers {', '.join(offered)})."
+            f"Network '{name}' cannot be called {how}: {problem} "
+            f"(a study offers {', '.join(offered)})."
         ) from None
     return taken
 
