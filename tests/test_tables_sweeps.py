@@ -277,7 +277,8 @@ def test_a_lead_that_rests_on_an_assumed_kind_is_asked_about(tmp_path):
     for kind in ("condition", "re_evaluation"):
         assert f'{kind}=condition"' in str(question.value)
         answers[kind] = analyze(path, columns=f"{kind}=condition")[0].answer
-    assert answers["condition"].startswith("Use new: ") and "new and old are not sep" in str(answers)
+    assert answers["condition"].startswith("Use new: ")
+    assert "new and old are not separable" in str(answers)
 
 
 def test_a_lead_that_holds_either_way_is_not_asked_about(tmp_path):
