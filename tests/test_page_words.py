@@ -202,3 +202,22 @@ def test_an_open_claim_about_single_sets_says_why_it_is_open():
     frame = table(np.random.default_rng(0), gap=0.001, seed=range(8))
     (claim,) = [c for c in analyze(frame)[0].claims if " ranks first in " in c.text]
     assert claim.verdict == "flips" and "chance" not in claim.text
+
+
+def test_a_declared_detector_is_counted_in_the_scope_that_the_sentence_names(tmp_path):
+    """Runs and outlier sets may separate it from different detectors: a bare count misleads."""
+    rng = np.random.default_rng(5)
+    means = 100 * (0.9 - 0.02 * np.arange(5)[:, None] + rng.normal(0, 0.012, (5, 4)))
+    lines = [" ± 0.6,".join(f"{value:.1f}" for value in row) + " ± 0.6" for row in means]
+    file = tmp_path / "t.csv"
+    rows = [f"{name},{line}" for name, line in zip("abcde", lines, strict=True)]
+    file.write_text("\n".join(["method,SVHN,LSUN,Textures,Places", *rows]), encoding="utf-8")
+    by_runs, by_sets = analyze(file, runs=5, ours="b", columns="auroc=*, ood=*")[:2]
+    for finding, scope in ((by_runs, "after retraining"), (by_sets, "on other outlier sets")):
+        told = re.match(r"b is (.*?) others? ([a-z ]+)\.", finding.answer)
+        assert told and told[2].startswith(scope), finding.answer
+        table_ = next(t for t in finding.tables if t.name.startswith("ours"))
+        p = table_.columns.index("adjusted p")
+        open_ = sum(row[p] >= 0.05 for row in table_.rows)
+        assert f"not separable from {open_} " in f"{told[1]} " or not open_
+    assert "5 runs of each" in by_runs.answer or "significantly ahead" in by_runs.answer

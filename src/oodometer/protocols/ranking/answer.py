@@ -48,7 +48,7 @@ def answer(
         none = "No detector" if contest.subject.is_whole else "None of the compared detectors"
         return f"{none} is significantly better than chance{sets}: these results recommend none."
     parts = [
-        *(_declared(contest.ours, contest.main) if contest.ours else ()),
+        *(declared(contest.ours, contest.main, names_scope=is_second) if contest.ours else ()),
         _too_few(contest)
         if contest.is_undecidable
         else _scoped(contest.main, contest.tried, is_second, rests_on_one=bool(without.sure)),
@@ -138,8 +138,12 @@ def _nobody_stands_out(standing: Standing, tried: str) -> str:
     )
 
 
-def _declared(ours: str, standing: Standing) -> list[str]:
-    """Whom the detector that was declared in advance is ahead of, and behind, if not of all."""
+def declared(ours: str, standing: Standing, *, names_scope: bool = False) -> list[str]:
+    """Whom the detector that was declared in advance is ahead of, and behind, if not of all.
+
+    With its scope where the same page counts in another one, too.
+    """
+    scope = f" {standing.scope}" if names_scope else ""
     if ours == standing.leader and not standing.tied:
         return []  # the choice says it
     sure = [d.value for d in standing.ours.values() if d.p_value < SIGNIFICANT]
@@ -150,8 +154,8 @@ def _declared(ours: str, standing: Standing) -> list[str]:
     parts += [f"not separable from {open_}"] * bool(open_)
     if len(standing.ours) == 1:
         (other,) = standing.ours
-        return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}."]
-    return [f"{ours} is {listing(parts)} of {len(standing.ours)} others."]
+        return [f"{ours} is {parts[0].rsplit(' ', 1)[0]} {other}{scope}."]
+    return [f"{ours} is {listing(parts)} of {len(standing.ours)} others{scope}."]
 
 
 def _not_compared(names: Sequence[str]) -> list[str]:

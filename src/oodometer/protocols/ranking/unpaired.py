@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,7 @@ from oodometer.protocols.common.cells import Pair, set_word
 from oodometer.protocols.common.differences import FEWEST_FOR_T, has_shares
 from oodometer.protocols.common.views import span
 from oodometer.protocols.common.words import count, in_all, listing
-from oodometer.protocols.ranking.answer import choice
+from oodometer.protocols.ranking.answer import choice, declared
 from oodometer.protocols.ranking.claims import lead_claims, ours_claims
 from oodometer.protocols.ranking.notes import ADJUSTED
 from oodometer.protocols.ranking.order_views import (
@@ -326,8 +326,15 @@ def _finding(
             (f"{_set_word(table)}s", str(sets)),
             *([("declared in advance", ours)] if ours else []),
         ),
-        answer=choice(standing, "these runs") if len(known) > 1 else "",
+        answer=_answer(standing, ours if ours in known else "", runs) if len(known) > 1 else "",
     )
+
+
+def _answer(standing: Standing, ours: str, runs: Sequence[int]) -> str:
+    """Whom to use, and first how the detector that was declared in advance stands."""
+    first = declared(ours, standing, names_scope=True) if ours else []
+    tried = f"{runs[0]} runs of each" if len(set(runs)) == 1 else "these runs"
+    return " ".join([*first, choice(standing, tried)])
 
 
 def _means(standing: Standing, known: Mapping[str, Summary]) -> Table:
