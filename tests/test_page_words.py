@@ -14,6 +14,7 @@ from oodometer.analysis import analyze
 from oodometer.comparison import conclude
 from oodometer.finding import Claim, Finding
 from oodometer.reports.brief import TerminalSummary
+from oodometer.reports.html import render
 from oodometer.scores import ScoreRow, ScoreTable
 
 P_VALUE = re.compile(r"adjusted p ([=<]) ([\d.e-]+)")
@@ -221,3 +222,11 @@ def test_a_declared_detector_is_counted_in_the_scope_that_the_sentence_names(tmp
         open_ = sum(row[p] >= 0.05 for row in table_.rows)
         assert f"not separable from {open_} " in f"{told[1]} " or not open_
     assert "5 runs of each" in by_runs.answer or "significantly ahead" in by_runs.answer
+
+
+def test_the_filter_of_a_page_does_not_call_data_sets_outlier_sets():
+    names = [f"set{n}" for n in range(4)]
+    frame = table(np.random.default_rng(0), sets=("",), id=names, seed=range(3))
+    page = render(analyze(frame.drop(columns="ood")), title="t")
+    (label,) = re.findall(r"<label>([^<]*)<select id=\"filter-set\"", page)
+    assert label.strip() == "Data set" and "<option>set3</option>" in page

@@ -183,5 +183,5 @@ def _readable(finding: Finding) -> Finding:
         shown.append(series)
     if not cut:
         return replace(finding, series=tuple(shown))
-    caveat = f"Pictures with too many points show the first only: {'; '.join(cut)}."
+    caveat = f"Figures with too many points show the first ones only: {'; '.join(cut)}."
     return replace(finding, series=tuple(shown), caveats=(*finding.caveats, caveat))
