@@ -159,3 +159,37 @@ def test_wrapped_lines_and_pairs_and_numbers_of_numpy(tmp_path):
     assert accuracy.metric == "accuracy" and max(accuracy.frame["value"]) == pytest.approx(0.96)
     names = dict(described(read(tmp_path, text)))
     assert "train accuracy" in names["other metrics"]
+
+
+def test_conditions_of_several_unknown_sets_are_not_as_many_outlier_sets(tmp_path):
+    path = tmp_path / "auroc.csv"
+    path.write_text(
+        "method,C10 clean,C10 flipped,Clo clean,Clo flipped,Clo drawn\n"
+        "MSP,94.1,88.7,82.3,76.2,75.1\nEnergy,93.8,88.9,83.3,75.7,74.9\nKNN,93.3,89.1,82.8,74,73\n"
+    )
+    with pytest.raises(UserError) as question:
+        read_results(path)
+    assert "'C10 clean' and 'Clo clean' seem to hold a data set and a condition" in str(
+        question.value
+    )
+    assert len(read_results(path, columns="ood=*").results[0].frame) == 15
+    (factor,) = read_results(path, columns="condition=*").results[0].factors
+    assert factor.kind == "condition"
+
+
+def test_files_that_call_their_names_otherwise_are_not_one_table(tmp_path):
+    (tmp_path / "a.csv").write_text("detector,ood,AUROC\nMSP,SVHN,0.9\nKNN,SVHN,0.8\n")
+    (tmp_path / "b.csv").write_text("method,AUROC\nMSP,0.7\nEnergy,0.6\n")
+    with pytest.raises(UserError, match="are detector, ood in 'a.csv', but method in 'b.csv'"):
+        read_results(tmp_path)
+    (tmp_path / "b.csv").write_text("detector,ood,AUROC\nMSP,LSUN,0.7\nKNN,LSUN,0.6\n")
+    assert len(read_results(tmp_path).results[0].frame) == 4
+
+
+def test_a_role_behind_its_column_is_told_the_right_way_round(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("method,batch,AUROC\nMSP,1,0.9\nKNN,1,0.8\nMSP,2,0.9\nKNN,2,0.7\n")
+    with pytest.raises(UserError, match="'batch' is a column: write repeat=batch"):
+        read_results(path, columns="batch=repeat")
+    with pytest.raises(UserError, match="Unknown role of a column 'batc'"):
+        read_results(path, columns="batc=repeat")

@@ -46,6 +46,7 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     tables = _read_all(paths, notes)
     if len(tables) == 1:
         return _with_detector(*tables.popitem(), notes)
+    _require_alike(tables)
     named = _named_in_paths(list(tables))
     frames = []
     added: dict[str, None] = {}  # columns that no file has
@@ -71,6 +72,24 @@ def gather(paths: Sequence[Path], notes: list[str]) -> Table:
     about = {table.about for table in tables.values()}
     found = tuple(found for table in tables.values() for found in table.found)
     return Table(frame, about=about.pop() if len(about) == 1 else "", found=found)
+
+
+def _require_alike(tables: Mapping[Path, Table]) -> None:
+    """Refuse files whose columns of names are called otherwise: they are not parts of one table."""
+    naming = {*DETECTOR_TITLES, *MODEL_TITLES, *OOD_TITLES, *ID_TITLES}
+    first: tuple[Path, set[str]] | None = None
+    for file, table in tables.items():
+        columns = [c for c in table.frame.columns if numeric_share(table.frame[c]) <= 0.5]
+        own = {plain(column) for column in columns} & naming
+        if first is None or (own and own > first[1]):
+            first = file, own
+        elif not own <= first[1]:
+            titles = (", ".join(sorted(names)) or "none" for names in (first[1], own))
+            raise UserError(
+                f"These files are not parts of one table: the columns of names are {next(titles)} "
+                f"in '{first[0].name}', but {next(titles)} in '{file.name}'. Analyze them one by "
+                "one, or name those that belong together."
+            )
 
 
 def _with_detector(file: Path, table: Table, notes: list[str]) -> Table:

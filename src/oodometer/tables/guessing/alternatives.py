@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.guessing.likeness import are_runs, factor_in
+from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
 _OVER_ALL = "over the data that other columns are about"  # why a column is not used
+_STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
 
@@ -49,6 +50,26 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
         f"decides, with {_options(forms, main, roles)}, or average them with "
         f"{roles.option(condition=ALL)}."
+    )
+
+
+def require_no_states(roles: Roles) -> None:
+    """Ask what titles are that end in clean again and again, behind names that nobody knows.
+
+    Such are C10 clean, C10 noisy and Clo clean: conditions of several data sets, not as many
+    outlier sets. Where names are known, titles were parted before.
+    """
+    names = [what for _, what in roles.measured.values() if what]
+    if roles.wide or roles.main or ALL in roles.chosen or mostly(names, is_data):
+        return
+    states = [name for name in names if plain(name.split()[-1]) in _STATES]
+    if len(states) < 2 or len(states) == len(names):
+        return
+    raise UserError(
+        f"Titles such as '{states[0]}' and '{states[1]}' seem to hold a data set and a condition: "
+        f"if each names an outlier set, use {roles.option(ood=ALL)}; if all are conditions, "
+        f"{roles.option(condition=ALL)}. With conditions of several data sets, give a line per "
+        "number, with a column for each."
     )
 
 

@@ -92,7 +92,8 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
             raise UserError(f"--columns takes role=column, such as detector=Method; got '{part}'.")
         measure = None if role in (*SINGLE, *MANY) else measure_called(role)
         if role not in allowed and measure is None:
-            raise _unknown_role(role, allowed)
+            is_column = titles.get(role, role) in frame.columns
+            raise _unknown_role(role, column, allowed, is_column=is_column)
         column = titles.get(column, column)
         is_metric = measure is not None or role in ("higher", "lower")
         if column == ALL and role in WIDE and ALL not in frame.columns:
@@ -126,7 +127,12 @@ def parted_pairs(text: str) -> tuple[str, str]:
     return pairs, ", ".join(part for part in parts if part and part not in named)
 
 
-def _unknown_role(role: str, allowed: Sequence[str]) -> UserError:
+def _unknown_role(role: str, column: str, allowed: Sequence[str], *, is_column: bool) -> UserError:
+    """Refuse a role that does not exist, or one that stands behind its column."""
+    if is_column and (column in allowed or measure_called(column) is not None):
+        return UserError(
+            f"--columns takes role=column, but '{role}' is a column: write {column}={role}."
+        )
     close = nearest(role, allowed)
     hint = f" Did you mean '{close}'?" if close is not None else ""
     return UserError(
