@@ -370,3 +370,14 @@ def test_numbers_that_cannot_be_accuracies_are_not_called_so() -> None:
     found = read_results(table, "detector=*, higher=*").results[0]
     assert _detectors(found) == ["dqn_score", "ddqn_score"]
     assert [factor.kind for factor in found.factors] == ["re_evaluation"]
+
+
+def test_top_1_accuracy_decides_beside_top_5() -> None:
+    table = _sweep(model=["a", "b"], top1_accuracy=[0.71, 0.73], top5_accuracy=[0.95, 0.93])
+    assert [r.metric for r in read_results(table).results] == ["accuracy", "top-5 accuracy"]
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:73ad\nsize 4941\n")
+    assert "git lfs pull" in _question(path)
