@@ -72,9 +72,7 @@ def read_file(path: Path) -> dict[str, Table]:
         raise UserError(f"'{file}' has a line of more than {_LONGEST_LINE:,} characters.")
     start = text.lstrip()[:200].casefold()
     if start.startswith(_POINTER):
-        raise UserError(
-            f"'{file}' is a pointer of Git LFS: get the file itself with git lfs pull."
-        )
+        raise UserError(f"'{file}' is a pointer of Git LFS: get the file itself with git lfs pull.")
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
         return {"": Table(_from_json(text, file, wanted))}
     if start.startswith(("<!doctype html", "<html")) and not find_tables(text):
