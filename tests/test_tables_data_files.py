@@ -370,3 +370,22 @@ def test_numbers_that_cannot_be_accuracies_are_not_called_so() -> None:
     found = read_results(table, "detector=*, higher=*").results[0]
     assert _detectors(found) == ["dqn_score", "ddqn_score"]
     assert [factor.kind for factor in found.factors] == ["re_evaluation"]
+
+
+def test_top_1_accuracy_decides_beside_top_5() -> None:
+    table = _sweep(model=["a", "b"], top1_accuracy=[0.71, 0.73], top5_accuracy=[0.95, 0.93])
+    assert [r.metric for r in read_results(table).results] == ["accuracy", "top-5 accuracy"]
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:73ad\nsize 4941\n")
+    assert "git lfs pull" in _question(path)
+
+
+def test_a_metric_without_a_set_is_not_that_on_another_column_s_set() -> None:
+    table = _sweep(method=["otsu", "unet"], iou=[0.23, 0.82], bolivia_iou=[0.4, 0.77],
+                   f1=[0.37, 0.9], bolivia_f1=[0.57, 0.87])  # fmt: skip
+    found = read_results(table, "F1=f1").results[0]
+    assert found.metric == "F1" and found.frame["value"].tolist() == [0.37, 0.9]
+    assert not found.factors and "bolivia" not in found.frame.to_string()

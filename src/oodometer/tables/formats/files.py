@@ -35,6 +35,7 @@ _OTHER_SPREADSHEETS = (".xls", ".ods", ".numbers", ".xlsb")
 _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZ", b"\xfd7"  # how packed files begin
 _NO_TEXT = re.compile(rb"[\x01-\x08\x0e-\x19]{2}|[\x01-\x08].*[\x01-\x08]", re.DOTALL)
 _LARGEST = 1 << 30  # bytes; a results table is far smaller
+_POINTER = "version https://git-lfs.github.com/"  # how a file begins that lies elsewhere
 _SHOWN = 5  # names of a JSON object that an error lists
 _DELIMITERS = (",", ";", "\t", "|")  # of files that are nothing but a table
 _LONGEST_LINE = 1 << 24  # characters, on average: no table has such
@@ -71,6 +72,8 @@ def read_file(path: Path) -> dict[str, Table]:
     if len(text) > _LONGEST_LINE * (1 + text.count("\n")):
         raise UserError(f"'{file}' has a line of more than {_LONGEST_LINE:,} characters.")
     start = text.lstrip()[:200].casefold()
+    if start.startswith(_POINTER):
+        raise UserError(f"'{file}' is a pointer of Git LFS: get the file itself with git lfs pull.")
     if suffix in (".json", ".jsonl", ".ndjson") or start.startswith(("[{", '{"')):
         return {"": Table(_from_json(text, file, wanted))}
     if start.startswith(("<!doctype html", "<html")) and not find_tables(text):

@@ -197,7 +197,8 @@ def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataF
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
     other = {"ood": OUTLIERS, "id": ""}.get(wide, NOT_GIVEN)
-    alone = len(labels) == 1 and (wide != "ood" or is_data(labels[0]))
+    both = set(long[unnamed]["metric"]) & set(long[~unnamed]["metric"])  # IoU beside IoU on SVHN
+    alone = len(labels) == 1 and not both and (wide != "ood" or is_data(labels[0]))
     return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
 

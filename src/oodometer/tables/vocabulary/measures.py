@@ -253,7 +253,7 @@ def without_metric(title: str) -> str:
 
     >>> without_metric("SVHN AUROC"), without_metric("auroc_svhn"), without_metric("FPR@95 ↓")
     ('SVHN', 'svhn', '')
-    >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "F1-score-wine")]
+    >>> [without_metric(title) for title in ("iSUN.ROC-AUC", "pr_auc-s3dis", "top1_accuracy_wine")]
     ['iSUN', 's3dis', 'wine']
     """
     if len(title) > _LONGEST:
@@ -269,6 +269,8 @@ def without_metric(title: str) -> str:
             words = words[:start] + words[end:]
             break
     words = [_REST.sub("", word) for word in words]
+    if metric and metric.endswith("accuracy"):  # top1_accuracy: either word names it
+        words = [word for word in words if plain(word) not in ("acc", "accuracy")]
     said = [word for word in words if plain(word) or word in ("Ø", "∅")]
     return " ".join(word for word in said if not _AROUND_METRICS.fullmatch(word.casefold()))
 
