@@ -407,7 +407,7 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "scores").write_text("in the way")
     store = FolderStore(tmp_path / "store")
-    with pytest.raises(StoreError, match=r"cannot be written: .*; choose another folder"):
+    with pytest.raises(StoreError, match="scores' is not a folder, as it has to be there"):
         store.save("scores", "ab12", b"content", {})
     assert not list((tmp_path / "store" / "unfinished").glob("*"))
     assert list(store.keys("scores")) == [] and not store.has("scores", "ab12")

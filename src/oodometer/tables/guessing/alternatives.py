@@ -10,7 +10,7 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
-from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, OVER_ALL, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import base_metric, main_first
 from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
-_OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
@@ -96,7 +95,7 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
                 f"it decides, or {roles.option(ignore=bare[0])} for the others as data sets."
             )
         del roles.measured[bare[0]]
-        roles.ignored[bare[0]] = MEAN_OF_OTHERS if is_mean else _OVER_ALL
+        roles.ignored[bare[0]] = MEAN_OF_OTHERS if is_mean else OVER_ALL
 
 
 def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:
