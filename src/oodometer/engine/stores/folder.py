@@ -179,10 +179,12 @@ class FolderStore(Store):
             )
         if problem.errno in (errno.EEXIST, errno.ENOTDIR) and problem.filename is not None:
             place = Path(os.fsdecode(problem.filename))
-            there = (path for path in (place, *place.parents) if os.path.lexists(path))
+            found = next(path for path in (place, *place.parents) if os.path.lexists(path))
+            is_ours = found.is_relative_to(self.folder)
+            remedy = "remove it" if is_ours else "choose another folder with --store"
             return StoreError(
-                f"Store '{self.folder}' cannot be {verb}: '{next(there, place)}' is not a folder, "
-                "as it has to be there; remove it and run the same command again."
+                f"Store '{self.folder}' cannot be {verb}: '{found}' is not a folder, as it has to "
+                f"be there; {remedy}."
             )
         return StoreError(
             f"Store '{self.folder}' cannot be {verb}: {reason}; choose another folder with --store."
