@@ -592,7 +592,7 @@ def test_what_stands_in_the_place_of_a_folder_is_named(tmp_path, place):
     shutil.rmtree(inside, ignore_errors=True)
     inside.parent.mkdir(exist_ok=True)
     inside.write_text("a file")
-    with pytest.raises(StoreError, match=f"'{inside}' is not a folder, .* remove it and run"):
+    with pytest.raises(StoreError, match=f"'{inside}' is not a folder, .* remove it"):
         store.save("scores", "ab12", b"content", {})
     assert inside.read_text() == "a file"
 
