@@ -3,8 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/trained_detectors.py pixelcnn_od_test --data fashion-mnist
 
 Scores 2,000 test images against at most 2,000 of each outlier set: another grey set or SVHN and
-CelebA, constant images, black images and uniform noise. --images and --epochs shorten a recipe,
-which the table says; --untrained keeps the initial weights and does only what follows training.
+CelebA, constant images (with color: grey ones, too), black images and uniform noise. --images and
+--epochs shorten a recipe, which the table says; --untrained keeps the initial weights and does
+only what follows training.
 Where a score has parts, each of them alone has rows of its own; so have the members of an
 ensemble, with the mean of their AUROCs.
 With --store, the model that a study has trained is scored instead; how long that took on an idle
@@ -63,6 +64,9 @@ def probe_sets(source: Source) -> Iterator[Images]:
     colors = rng.uniform(0, 1, (TESTED, own[0], 1, 1)).astype(np.float32)
     unknown = np.full(TESTED, -1)
     yield Images("constant", np.broadcast_to(colors, (TESTED, *own)).copy(), unknown)
+    if own[0] > 1:  # random colors are rare in photographs
+        grey = rng.uniform(0, 1, (TESTED, 1, 1, 1)).astype(np.float32)
+        yield Images("constant grey", np.broadcast_to(grey, (TESTED, *own)).copy(), unknown)
     yield Images("black", np.zeros((TESTED, *own), np.float32), unknown)
     noise = load_outliers("uniform_noise", source)
     assert isinstance(noise, Images)
