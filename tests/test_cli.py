@@ -433,19 +433,31 @@ def test_a_full_disk_behind_the_output_is_one_sentence():
     assert (done.returncode, done.stderr) == (1, "oodometer: No space left on device.\n")
 
 
-def test_a_thread_that_never_ends_does_not_keep_a_command_from_ending():
-    """As a user's detector may start one when it is imported."""
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (
+            "threading.Thread(target=time.sleep, args=(1e6,)).start()",
+            "oodometer: not waiting for a thread that other code has started.\n",
+        ),
+        ("lists.pool = ThreadPoolExecutor(1); lists.pool.submit(len, '').result()", ""),
+    ],
+    ids=["for ever", "pool"],
+)
+def test_a_thread_of_other_code_does_not_keep_a_command_from_ending(start, told):
+    """As a user's detector may start one when it is imported; Python ends those of pools."""
     program = (
         "import sys, threading, time; import oodometer.cli.lists as lists\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
         "names = lists._list_{0}\n"
-        "def start(): threading.Thread(target=time.sleep, args=(1e6,)).start(); return names()\n"
+        "def start(): {1}; return names()\n"
         "lists._list_{0} = start; sys.argv = ['oodometer', 'list', '{0}', '--json']\n"
         "from oodometer.cli import main; main()"
     )
-    command = [sys.executable, "-c", program.format("studies")]
+    command = [sys.executable, "-c", program.format("studies", start)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, json.loads(done.stdout)[0]["name"]) == (0, "demo")
-    assert done.stderr == "oodometer: not waiting for a thread that other code has started.\n"
+    assert done.stderr == told
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "40"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -353,6 +354,12 @@ def test_a_set_on_which_nobody_beats_chance_is_named():
     assert claim.verdict == "holds"
     (worse,) = [c for c in finding.claims if c.text.startswith("Worse than chance")]
     assert worse.text.endswith("on hard.") and worse.verdict == "holds"
+    assert "for 6 detectors on 3 outlier sets lie below" in worse.evidence
+    table = scored(0, runs=9, hard=-0.5)
+    alone = tuple(row for row in table.rows if row.dataset in ("id", "hard"))
+    finding = ranking(replace(table, rows=alone), np.random.default_rng(0))
+    (worse,) = [c for c in finding.claims if c.text.startswith("Worse than chance")]
+    assert "on 1 outlier set lie below" in worse.evidence
     finding = ranking(scored(0, runs=3, hard=0.5), np.random.default_rng(0))
     assert not any("chance" in c.text for c in finding.claims)
 

@@ -33,6 +33,16 @@ def test_renaming_detectors_permutes_the_answers(table, random):
     np.testing.assert_array_equal(rank_matrix(table[order]), rank_matrix(table)[order])
 
 
+def test_only_rounding_makes_values_equal_not_a_run_that_exploded():
+    sums = [0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1, 0.5]
+    assert sums[0] != sums[1] and rank_matrix(np.c_[sums]).ravel().tolist() == [1.5, 1.5, 3.0]
+    huge = rank_matrix([[1e15, 0.7], [2.0, 0.6], [1.0, 0.5]], higher_is_better=False)
+    assert huge.tolist() == [[3.0, 3.0], [2.0, 2.0], [1.0, 1.0]]
+    endless = rank_matrix([[np.inf, 0.7], [np.inf, 0.6], [1.0, 0.5]])
+    assert endless[:, 0].tolist() == [1.5, 1.5, 3.0]
+    assert rank_matrix([[0.0], [1e-17], [-0.4], [0.3]]).ravel().tolist() == [2.5, 2.5, 4.0, 1.0]
+
+
 def test_bad_tables_are_named():
     with pytest.raises(UserError) as caught:
         rank_matrix([[0.5, 0.4], [0.3, np.nan]])

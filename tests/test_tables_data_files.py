@@ -389,3 +389,6 @@ def test_a_metric_without_a_set_is_not_that_on_another_column_s_set() -> None:
     found = read_results(table, "F1=f1").results[0]
     assert found.metric == "F1" and found.frame["value"].tolist() == [0.37, 0.9]
     assert not found.factors and "bolivia" not in found.frame.to_string()
+    on_part = read_results(table, "F1=bolivia_f1").results
+    assert [r.frame["value"].tolist() for r in on_part] == [[0.57, 0.87], [0.4, 0.77]]
+    assert all(set(r.frame["id"]) == {"bolivia"} for r in on_part)

@@ -8,8 +8,7 @@ import os
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -80,20 +79,28 @@ def main() -> None:
     try:
         _run_command()
     except SystemExit as ended:
-        if not _end_soon(thread for thread in threading.enumerate() if thread not in before):
-            say("oodometer: not waiting for a thread that other code has started.", err=True)
-            sys.stdout.flush()
-            os._exit(ended.code if isinstance(ended.code, int) else int(ended.code is not None))
+        if _left_since(before):
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            watch = threading.Timer(_SECONDS_FOR_THREADS, _leave, (before, code))
+            watch.daemon = True  # Python ends many threads by itself, such as those of a pool
+            watch.start()
         raise
 
 
-def _end_soon(threads: Iterable[threading.Thread]) -> bool:
-    """Whether threads end within a moment; Python would wait for them for ever."""
-    until = time.monotonic() + _SECONDS_FOR_THREADS
-    waited_for = [thread for thread in threads if not thread.daemon]
-    for thread in waited_for:
-        thread.join(max(0.0, until - time.monotonic()))
-    return not any(thread.is_alive() for thread in waited_for)
+def _left_since(before: Sequence[threading.Thread]) -> bool:
+    """Whether there are new threads that Python waits for before it exits."""
+    return any(not thread.daemon for thread in threading.enumerate() if thread not in before)
+
+
+def _leave(before: Sequence[threading.Thread], code: int) -> None:
+    """Exit without waiting for threads that have not ended meanwhile, perhaps never do."""
+    if not _left_since(before):
+        return
+    try:
+        say("oodometer: not waiting for a thread that other code has started.", err=True)
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
 def _run_command() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from oodometer.metrics.counts import Floats
 from oodometer.stats.values import table_values
 
-ROUNDING = 1e-12  # of the largest value: what differs by less is equal
+ROUNDING = 1e-12  # of the larger value, or a usual one: what differs by less is equal
 
 
 def _rising(values: ArrayLike, higher_is_better: bool) -> Floats:
@@ -29,8 +27,12 @@ def rank_matrix(values: ArrayLike, *, higher_is_better: bool = True) -> Floats:
     [[1.0, 1.5], [2.0, 1.5]]
     """
     table = _rising(values, higher_is_better)
-    largest = float(np.abs(table).max(initial=0.0))
-    table = np.round(table / (ROUNDING * largest)) if 0.0 < largest < math.inf else table
-    better = np.array([(table > row).sum(axis=0) for row in table])
-    equal = np.array([(table == row).sum(axis=0) for row in table])
-    return np.asarray(better + 0.5 * (equal + 1))
+    sizes = np.where(np.isfinite(table), np.abs(table), 0.0)
+    usual = np.median(sizes, axis=0)  # a loss that exploded in one run makes no others equal
+    ranks = np.empty_like(table)
+    for place, row in enumerate(table):
+        near = ROUNDING * np.maximum(np.maximum(sizes, sizes[place]), usual)
+        with np.errstate(invalid="ignore"):  # infinity less itself
+            equal = (table == row) | (np.abs(table - row) <= near)
+        ranks[place] = ((table > row) & ~equal).sum(axis=0) + 0.5 * (equal.sum(axis=0) + 1)
+    return ranks

@@ -29,6 +29,7 @@ from oodometer.stats.leaderboard import Leaderboard, leaderboard
 from oodometer.stats.ranks import rank_matrix
 
 FEWEST_DETECTORS = 3  # two agree or not by a coin toss
+SINGLE_VALUES = "a single value of each detector cannot say how certain that is"
 
 
 def metric_agreement(tables: Sequence[Results], ours: str = "") -> Finding:
@@ -147,15 +148,13 @@ def _first_claims(found: _Agreement, detectors: Sequence[str]) -> list[Claim]:
     )
     # What the metrics say about this table is plain; whether other cases would agree is not.
     sure = [metric for metric, lead in found.leads.items() if lead]
-    leads = "but the leads are not significant"
+    doubt = f"the leads are not significant {main.scope}"
     if len(main.names) == 1:
-        leads = "but a single value of each detector cannot say how certain that is"
+        doubt = SINGLE_VALUES
     elif sure:
-        leads = f"but only the lead by {sure[0]} is significant"
-    doubt = f", {leads} {main.scope}" if found.verdict == "undecided" else ""
-    doubt = f", {leads}" if doubt and len(main.names) == 1 else doubt
+        doubt = f"only the lead by {sure[0]} is significant {main.scope}"
     first = Claim(
-        f"{text}{doubt}.",
+        f"{text}, but {doubt}." if found.verdict == "undecided" else f"{text}.",
         found.verdict,
         f"{count(len(detectors), 'detector')}, {count(len(main.names), main.case)}"
         + "; the leads are significant" * all(found.leads.values()),
@@ -180,7 +179,7 @@ def _answer(found: Sequence[_Agreement]) -> str:
     if verdicts == {"holds"}:
         return f"The metrics agree: {text}, significantly {main.scope}."
     if len(main.names) == 1:
-        return f"{text}, but a single value of each detector cannot say how certain that is."
+        return f"{text}, but {SINGLE_VALUES}."
     return f"{text}, but not all of these leads are significant {main.scope}."
 
 

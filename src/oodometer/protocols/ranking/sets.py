@@ -290,9 +290,11 @@ def chance_claims(contest: Contest, lost: Mapping[str, Estimate]) -> list[Claim]
     if worse:
         parts = [f"{few(below, 'detector')} on {name}" for name, below in worse]
         text = f"Worse than chance (AUROC below 0.5): {'; '.join(parts[:SHOWN])}"
-        text += f" and more on {len(parts) - SHOWN} more sets" if len(parts) > SHOWN else ""
-        evidence = f"intervals that allow for {many} detectors on {len(contest.on_sets)} "
-        claims.append(Claim(f"{text}.", "holds", f"{evidence}{contest.set_word}s lie below 0.5"))
+        more = len(parts) - SHOWN
+        text += f" and more on {count(more, 'more set')}" if more > 0 else ""
+        sets = count(len(contest.on_sets), contest.set_word)
+        evidence = f"intervals that allow for {count(many, 'detector')} on {sets} lie below 0.5"
+        claims.append(Claim(f"{text}.", "holds", evidence))
     return claims
 
 

@@ -10,9 +10,14 @@ from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
 from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
-from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, OVER_ALL, UNNAMED, Roles
+from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
-from oodometer.tables.vocabulary.measures import base_metric, main_first
+from oodometer.tables.vocabulary.measures import (
+    base_metric,
+    main_first,
+    metric_named,
+    without_metric,
+)
 from oodometer.tables.vocabulary.names import INSIDE, OOD_TITLES, WEAK_SET_TITLES, is_qualifier
 
 if TYPE_CHECKING:
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 
 _SETS = OOD_TITLES.union(WEAK_SET_TITLES)  # plain titles of columns that name data
 _SHOWN = 3  # columns that a question names
+_OVER_ALL = "over the data that other columns are about"  # why a column is not used
+_OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
@@ -75,12 +82,17 @@ def require_no_states(roles: Roles) -> None:
 def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
     """Leave out a column that is over all data beside those of its parts, or ask which decide.
 
-    Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is not a third data set.
+    Such is "Accuracy" beside "Accuracy A" and "Accuracy B": it is not a third data set. If the
+    user says that such a one decides, parts of other metrics are left out.
     """
     if roles.detector is None or roles.wide or roles.metric is not None:
         return
     main = main_first(metric for metric, _ in roles.measured.values())[0]
-    for metric in {metric for metric, _ in roles.measured.values()} - {*roles.main}:
+    chosen = [column for column in roles.measured if column in roles.chosen]
+    parts_chosen = [c for c in chosen if metric_named(c) is not None and without_metric(c)]
+    decides = bool(chosen) and not parts_chosen
+    others = [metric for metric, _ in roles.measured.values() if metric not in roles.main]
+    for metric in dict.fromkeys(others):
         own = {c: what for c, (m, what) in roles.measured.items() if m == metric}
         bare = [column for column, what in own.items() if not what]
         parts = [column for column, what in own.items() if what]
@@ -94,8 +106,10 @@ def settle_overall(frame: pd.DataFrame, roles: Roles) -> None:
                 f"'{bare[0]}' may be over all the data that {shown} are about: use {over_all} if "
                 f"it decides, or {roles.option(ignore=bare[0])} for the others as data sets."
             )
-        del roles.measured[bare[0]]
-        roles.ignored[bare[0]] = MEAN_OF_OTHERS if is_mean else OVER_ALL
+        why = _OTHERWISE if decides else MEAN_OF_OTHERS if is_mean else _OVER_ALL
+        for column in parts if decides else bare:
+            del roles.measured[column]
+            roles.ignored[column] = why
 
 
 def _is_mean(frame: pd.DataFrame, column: str, parts: Sequence[str]) -> bool:

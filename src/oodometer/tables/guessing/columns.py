@@ -14,7 +14,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import mostly, wide_names
+from oodometer.tables.guessing.likeness import mostly, wide_names, words_of
 from oodometer.tables.guessing.questions import what_are_others
 from oodometer.tables.guessing.roles import (
     ALL,
@@ -305,7 +305,7 @@ def _is_other_statistic(
     frame: pd.DataFrame, column: str, numeric: bool, columns: Sequence[str]
 ) -> bool:
     title, titles = plain(column), {plain(other) for other in columns}
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    words = words_of(column)
     described = title in OTHER_STATISTICS - RUN_COUNT_TITLES and not MEANS.isdisjoint(titles)
     several = bool(words & _NO_SETTINGS) and len(words) > 1 and not words & SPREADS
     if (not several and not (described and numeric)) or is_detector(column):
@@ -364,7 +364,7 @@ def _are_decimals(texts: pd.Series[str]) -> bool:
 
 def _names_data_sets(column: str) -> bool:
     """Whether a title such as downstream_dataset says that a column names data sets to test on."""
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    words = words_of(column)
     return bool(words & {"dataset", "datasets", "数据集"}) and words.isdisjoint(_TRAINING_WORDS)
 
 

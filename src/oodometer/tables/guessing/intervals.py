@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from oodometer.factors import plain
 from oodometer.tables.cells import interval_of, is_gap, numeric_share, read_cell
+from oodometer.tables.guessing.likeness import words_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +22,7 @@ def are_intervals(frame: pd.DataFrame, column: str) -> bool:
     filled = [text for text in frame[column] if not is_gap(text)]
     if not filled or any(interval_of(text) is None for text in filled):
         return False
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    words = words_of(column)
     return bool(words & _WORDS) or any(
         _hold(frame[column], frame[other])
         for other in map(str, frame.columns)

@@ -53,10 +53,14 @@ def stated_results(frame: pd.DataFrame, columns: list[str], roles: Roles) -> lis
     if len(stated) != 1:
         return columns
     column, higher = stated.popitem()
-    name = _SIGNS.sub("", _BETTER.sub("", column)).strip() or column
+    name = _without_direction(column)
     roles.own[name] = Measure(name, higher, is_share=None)
     roles.measured[column] = (name, "")
     return [other for other in columns if other != column]
+
+
+def _without_direction(title: str) -> str:
+    return _SIGNS.sub("", _BETTER.sub("", title)).strip()
 
 
 def _options(stated: Mapping[str, bool], roles: Roles) -> str:
@@ -65,6 +69,6 @@ def _options(stated: Mapping[str, bool], roles: Roles) -> str:
 
 
 def _may_be_results(frame: pd.DataFrame, column: str) -> bool:
-    bare = _SIGNS.sub("", _BETTER.sub("", column)).strip()
+    bare = _without_direction(column)
     other = metric_named(column) is not None or names_costs(bare) or is_known(bare)
     return bool(bare) and not other and numeric_share(frame[column]) > 0.5

@@ -16,6 +16,7 @@ from oodometer.tables.guessing.likeness import (
     are_partly_whole,
     are_runs,
     are_within,
+    words_of,
 )
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import (
@@ -135,7 +136,7 @@ def _is_beside_one(column: str, measured: Sequence[str]) -> bool:
 
 def _of_lines(measured: list[str], roles: Roles) -> list[str]:
     """Return the column that holds what each line names, called value or score; or ask which."""
-    called = {c: {plain(word) for word in re.split(r"[\W_]+", c)} & _VALUES for c in measured}
+    called = {c: words_of(c) & _VALUES for c in measured}
     values = [column for column, words in called.items() if words]
     if len(values) > 1 and not any(map(is_known, measured)):
         options = [roles.option(ignore=", ignore=".join(v for v in values if v != kept))
@@ -282,7 +283,7 @@ def is_quantity(title: str) -> bool:
     (True, True, False)
     """
     bare = MEAN_AND_SPREAD.sub("", title[:200])
-    words = {plain(word) for word in re.split(r"[\W_]+", bare)}
+    words = words_of(bare)
     named = is_detector(title) or is_model(title) or is_set(title) or plain(title) in MEANS
     return not named and not words.isdisjoint(QUANTITIES)
 
@@ -293,7 +294,7 @@ def _may_name_score(title: str) -> bool:
     >>> _may_name_score("mean-teacher"), _may_name_score("anomaly_ratio"), _may_name_score("mean")
     (True, False, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     said = words & QUANTITIES
     return said < words and said <= _OF_SCORES
 
@@ -374,7 +375,7 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     title = plain(column)
     within = not bounded or all(0 <= cell.value <= 100 for cell in cells)
     known = title in SPREADS | OTHER_STATISTICS | REPEAT_TITLES | OOD_TITLES
-    words = {plain(word) for word in re.split(r"[\W_]+", column)}
+    words = words_of(column)
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
     on_own_data = title in ID_TITLES and any(cell.value != int(cell.value) for cell in cells)
     setting = is_setting(column) and not on_own_data

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import CORRUPTIONS, LABELS, OPTIMIZERS, TITLES, by_title, plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.guessing.likeness import are_numbers, mostly
+from oodometer.tables.guessing.compared import is_untitled
+from oodometer.tables.guessing.likeness import are_numbers, mostly, words_of
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEW = 0.3  # of the detectors at any one condition: fewer, and most could not be compared
-_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|", re.IGNORECASE)
 _KNOWN = frozenset(
     {*TITLES, *LABELS, *OPTIMIZERS, *CORRUPTIONS, *MODEL_TITLES, *ARCHITECTURE_TITLES}
 )
@@ -54,7 +53,7 @@ def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
 
 
 def _is_assumed(title: str, levels: list[str]) -> bool:
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     said = plain(title) in _KNOWN or mentions_setting(title) or bool(words & _CHOICES)
     if said or title.endswith(SECTION) or numeric_share(levels) > 0:
         return False
@@ -80,7 +79,7 @@ def require_known_kinds(long: Long, roles: Roles) -> None:
         if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
-        if _UNTITLED.fullmatch(title) and numeric_share(levels) == 0:
+        if is_untitled(title) and numeric_share(levels) == 0:
             raise UserError(
                 f"Nothing says what {levels[0]}, {levels[1]}{', …' * (len(levels) > 2)} are "
                 f"('{title}'): conditions ({roles.option(condition=title)}), data sets "

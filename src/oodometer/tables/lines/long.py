@@ -16,7 +16,7 @@ from oodometer.factors import plain
 from oodometer.results import NOT_GIVEN
 from oodometer.tables.cells import ABOUT, Cell, is_gap, read_cell
 from oodometer.tables.guessing.content import are_of_classifiers
-from oodometer.tables.guessing.roles import OVER_ALL, SECTION, Roles
+from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.doubts import note_scales, require_above_chance, without_zeros
 from oodometer.tables.lines.summaries import without_summaries
 from oodometer.tables.lines.units import PERCENT, one_unit
@@ -85,8 +85,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     stacked = _stacked(columns)
     notes += [*_notes_on_remarks(columns), *_notes_on_gaps(columns)]
     if wide in stacked:
-        whole = OVER_ALL in roles.ignored.values()
-        stacked = _one_label_each(stacked, wide, notes, over_all=whole)
+        stacked = _one_label_each(stacked, wide, notes)
     labels = [name for name in (wide, runs) if name and name in stacked]
     titled = {name: name for name in labels if name not in NAMED}
     long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
@@ -187,13 +186,8 @@ def _notes_on_gaps(columns: Sequence[_Measured]) -> list[str]:
     return [f"empty cells count as missing: {sum(missing.values())} ({each}){such}"]
 
 
-def _one_label_each(
-    long: pd.DataFrame, wide: str, notes: list[str], *, over_all: bool
-) -> pd.DataFrame:
-    """Say of what columns are whose titles name a metric only, where others say it.
-
-    `over_all`: such a column was found to be over more data than another names.
-    """
+def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataFrame:
+    """Say of what columns are whose titles name a metric only, where others say it."""
     unnamed = long[wide].isna()
     if not unnamed.any():
         return long
@@ -204,7 +198,7 @@ def _one_label_each(
         return long[~unnamed].reset_index(drop=True)
     other = {"ood": OUTLIERS, "id": ""}.get(wide, NOT_GIVEN)
     both = set(long[unnamed]["metric"]) & set(long[~unnamed]["metric"])  # IoU beside IoU on SVHN
-    alone = len(labels) == 1 and not (both or over_all) and (wide != "ood" or is_data(labels[0]))
+    alone = len(labels) == 1 and not both and (wide != "ood" or is_data(labels[0]))
     return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
 

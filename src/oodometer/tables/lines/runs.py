@@ -49,7 +49,6 @@ _SHARED = 0.5  # of the lines must lie at levels that several detectors have
 _DIGITS = re.compile(r"\.\d{7}")  # this many decimals are computed, not set
 _TYPED = 3  # digits of a setting
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
-_UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
