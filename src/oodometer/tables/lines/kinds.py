@@ -13,6 +13,7 @@ from oodometer.tables.guessing.likeness import are_numbers, mostly
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
+from oodometer.tables.vocabulary.measures import base_metric
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,
@@ -37,6 +38,20 @@ _CHOICES = frozenset(
      "sampler", "sampling", "embedding", "embeddings", "initialization", "objective", "teacher",
      "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights"}
 )  # fmt: skip
+
+_CUTOFFS = frozenset({"k", "topk", "atk"})  # titles of how many results of a ranking count
+_RANKED = frozenset({"NDCG", "MRR", "Hits"})  # metrics of rankings
+
+
+def settle_cutoffs(roles: Roles) -> None:
+    """Take k beside metrics of rankings for a re-evaluation: the same ranking, cut off elsewhere.
+
+    Beside others, k is a choice, such as that of neighbors.
+    """
+    if _RANKED.isdisjoint(base_metric(metric) for metric, _ in roles.measured.values()):
+        return
+    found = (c for c in roles.factors if plain(c) in _CUTOFFS and c not in roles.chosen)
+    roles.kinds.update((column, "re_evaluation") for column in found)
 
 
 def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
