@@ -237,3 +237,29 @@ def test_k_of_a_ranking_is_a_re_evaluation_and_that_of_neighbors_a_condition(tmp
         "k": "re_evaluation"
     }
     assert kinds(read(tmp_path, "\n".join(["model,dataset,k,auroc", *rows]))) == {"k": "condition"}
+
+
+def test_numbers_in_titles_are_no_runs_where_a_title_calls_them_steps(tmp_path):
+    for title, numbers in (("Model / Epoch", "1,2,3"), ("learning step", "10,50,100")):
+        text = f"{title},{numbers}\nours,.83,.68,.60\nlwf,.82,.60,.50\n"
+        found = read(tmp_path, text, columns=f"detector={title}, accuracy=*")
+        assert kinds(found) == {title.split()[-1].casefold(): "re_evaluation"}
+
+
+def test_numbers_in_titles_that_nothing_explains_are_asked_about(tmp_path):
+    text = "Method,20,40,60\nours,.83,.68,.60\nlwf,.82,.60,.50\n"
+    with pytest.raises(UserError, match=r"20, 40, … .*condition=\*.*repeat=\*.*id=\*"):
+        read(tmp_path, text, columns="accuracy=*")
+    said = {"condition": {"condition": "condition"}, "repeat": {"run": "repeat"}, "id": {}}
+    for role, factors in said.items():
+        assert kinds(read(tmp_path, text, columns=f"accuracy=*, {role}=*")) == factors
+    alone = "\n".join(text.replace("Method", "").splitlines()[:2])  # one line, without a title
+    with pytest.raises(UserError, match="nothing to compare"):
+        read(tmp_path, alone, columns="accuracy=*")
+
+
+def test_rows_called_all_classes_are_summaries(tmp_path):
+    rows = ["nut,.9,.8", "bolt,.7,.6", "All metal classes,.8,.7", "All classes,.8,.71"]
+    found = read(tmp_path, "\n".join(["Category,PaDiM,SPADE", *rows]), columns="auroc=*")
+    frame = found.results[0].frame
+    assert {*frame.get("id", []), *frame["ood"]} - {"", "outliers"} == {"nut", "bolt"}

@@ -92,7 +92,8 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
 def require_known_kinds(long: Long, roles: Roles) -> None:
     """Ask what a column is whose title is not known, where its levels allow several readings."""
     for name, title in long.factors.items():
-        if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
+        said = title in {*roles.chosen, roles.wide}
+        if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
         if _UNTITLED.fullmatch(title) and numeric_share(levels) == 0:
