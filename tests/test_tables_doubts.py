@@ -193,3 +193,73 @@ def test_a_role_behind_its_column_is_told_the_right_way_round(tmp_path):
         read_results(path, columns="batch=repeat")
     with pytest.raises(UserError, match="Unknown role of a column 'batc'"):
         read_results(path, columns="batc=repeat")
+
+
+def test_series_whose_files_name_their_data_set_are_parts_of_it(tmp_path):
+    files = ["001_Rovers_id_1_tr_50.csv", "002_Rovers_id_2_tr_60.csv", "003_Mills_id_1_tr_9.csv"]
+    numbers = [(0.4, 0.6), (0.5, 0.3), (0.7, 0.2)]
+    wide = [f"{file},{a},{b}" for file, (a, b) in zip(files, numbers, strict=True)]
+    found = read(tmp_path, "\n".join(["file,IForest,LOF", *wide]), "VUS-PR.csv")
+    assert set(found.results[0].frame["id"]) == {"Rovers", "Mills"}
+    assert kinds(found) == {"file": "part"}
+    long = [f"{f},{m},{v}" for f, pair in zip(files, numbers, strict=True)
+            for m, v in zip(("IForest", "LOF"), pair, strict=True)]  # fmt: skip
+    same = read(tmp_path, "\n".join(["file,model,VUS-PR", *long]))
+    assert kinds(same) == {"file": "part"} and set(same.results[0].frame["id"]) == {
+        "Rovers",
+        "Mills",
+    }
+    (option,) = [note for note in found.notes if "id=file" in note]
+    assert "series of 2 data sets" in option
+    apart = read(tmp_path, "\n".join(["file,IForest,LOF", *wide]), "VUS-PR.csv", "id=file")
+    assert len(set(apart.results[0].frame["id"])) == 3
+    text = "\n".join(["file,IForest,LOF", *wide]).replace("Rovers_id_2", "Crabs_id_2")
+    assert set(read(tmp_path, text, "VUS-PR.csv").results[0].frame["id"]) == {
+        name.replace("Rovers_id_2", "Crabs_id_2") for name in files
+    }
+
+
+def test_image_and_pixel_auroc_of_crossed_titles_are_two_metrics(tmp_path):
+    text = (
+        "Class,Ava Image AUROC,Bib Image AUROC,Ava Pixel AUROC,Bib Pixel AUROC\n"
+        "nut,.91,.81,.97,.98\nbolt,.92,.85,.96,.99\ncog,.95,.83,.94,.97\n"
+    )
+    with pytest.raises(UserError, match=r"different metrics.*higher=Image auroc"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, columns="higher=Image auroc").results[0]
+    assert set(found.frame["detector"]) == {"Ava", "Bib"} and len(found.frame) == 6
+    assert found.frame["value"].max() == 0.95
+
+
+def test_k_of_a_ranking_is_a_re_evaluation_and_that_of_neighbors_a_condition(tmp_path):
+    rows = [f"{m},x,{k},{0.3 + 0.01 * k + n / 50}" for n, m in enumerate("ab") for k in (1, 5, 10)]
+    assert kinds(read(tmp_path, "\n".join(["model,dataset,k,ndcg", *rows]))) == {
+        "k": "re_evaluation"
+    }
+    assert kinds(read(tmp_path, "\n".join(["model,dataset,k,auroc", *rows]))) == {"k": "condition"}
+
+
+def test_numbers_in_titles_are_no_runs_where_a_title_calls_them_steps(tmp_path):
+    for title, numbers in (("Model / Epoch", "1,2,3"), ("learning step", "10,50,100")):
+        text = f"{title},{numbers}\nours,.83,.68,.60\nlwf,.82,.60,.50\n"
+        found = read(tmp_path, text, columns=f"detector={title}, accuracy=*")
+        assert kinds(found) == {title.split()[-1].casefold(): "re_evaluation"}
+
+
+def test_numbers_in_titles_that_nothing_explains_are_asked_about(tmp_path):
+    text = "Method,20,40,60\nours,.83,.68,.60\nlwf,.82,.60,.50\n"
+    with pytest.raises(UserError, match=r"20, 40, … .*condition=\*.*repeat=\*.*id=\*"):
+        read(tmp_path, text, columns="accuracy=*")
+    said = {"condition": {"condition": "condition"}, "repeat": {"run": "repeat"}, "id": {}}
+    for role, factors in said.items():
+        assert kinds(read(tmp_path, text, columns=f"accuracy=*, {role}=*")) == factors
+    alone = "\n".join(text.replace("Method", "").splitlines()[:2])  # one line, without a title
+    with pytest.raises(UserError, match="nothing to compare"):
+        read(tmp_path, alone, columns="accuracy=*")
+
+
+def test_rows_called_all_classes_are_summaries(tmp_path):
+    rows = ["nut,.9,.8", "bolt,.7,.6", "All metal classes,.8,.7", "All classes,.8,.71"]
+    found = read(tmp_path, "\n".join(["Category,PaDiM,SPADE", *rows]), columns="auroc=*")
+    frame = found.results[0].frame
+    assert {*frame.get("id", []), *frame["ood"]} - {"", "outliers"} == {"nut", "bolt"}

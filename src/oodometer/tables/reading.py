@@ -18,7 +18,11 @@ from oodometer.tables.found import Found, beside
 from oodometer.tables.frames.crossed import uncrossed
 from oodometer.tables.frames.differences import without_differences
 from oodometer.tables.frames.entries import metric_of_names, with_whole_names
-from oodometer.tables.frames.glued import with_sets_of_names, without_names_of_others
+from oodometer.tables.frames.glued import (
+    with_sets_of_names,
+    with_sets_of_series,
+    without_names_of_others,
+)
 from oodometer.tables.frames.id_sets import with_id_sets
 from oodometer.tables.frames.paths import gather
 from oodometer.tables.frames.titles import tidied
@@ -39,7 +43,7 @@ from oodometer.tables.guessing.refusals import (
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
-from oodometer.tables.lines.kinds import assumed_kinds
+from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
 from oodometer.tables.vocabulary.measures import (
@@ -106,7 +110,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
-    frame = with_sets_of_names(frame, notes)
+    frame = with_sets_of_names(with_sets_of_series(frame, roles_said, notes), notes)
     default, source = _default_metric(stem, table.about)
     if default is None:
         default, frame = metric_of_names(frame)
@@ -131,6 +135,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+    settle_cutoffs(roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
     results = {
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)

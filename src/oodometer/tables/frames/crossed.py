@@ -57,14 +57,30 @@ def uncrossed(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         return frame
     sets = _pairs_of_sets(whats)
     if sets is not None and not _names_sets(labels):
-        names = _names_of_sets(sets)
-        return _lines(frame, numeric, dict(zip(results, sets, strict=True)), names, notes)
+        own = _names_of_sets(sets)
+        return _lines(frame, numeric, dict(zip(results, sets, strict=True)), own, notes)
     parts = _crossed(whats)
     compared = any(_names_compared(frame, c) for c in labels)
     if parts is None or (compared and (_names_sets(labels) or not _are_of_sets(parts))):
         return frame
-    names = _names_of(parts, frame, labels)
-    return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
+    names: tuple[str, ...] = _names_of(parts, frame, labels)
+    form = _side_of_forms(parts) if all(map(metric_named, results)) else None
+    if form is None:
+        return _lines(frame, numeric, dict(zip(results, parts, strict=True)), names, notes)
+    title = _TITLES[0] if names == _TITLES else names[1 - form]
+    others = {c: (pair[1 - form],) for c, pair in zip(results, parts, strict=True)}
+    forms = {c: pair[form] for c, pair in zip(results, parts, strict=True)}
+    return _lines(frame, numeric, others, (title,), notes, forms)
+
+
+def _side_of_forms(parts: _Pairs) -> int | None:
+    """Return which part tells forms of a metric apart, such as image and pixel AUROC, if one does.
+
+    >>> _side_of_forms([("A", "Image"), ("A", "Pixel")]), _side_of_forms([("A", "x"), ("B", "x")])
+    (1, None)
+    """
+    sides = [all(map(is_qualifier, names)) for names in zip(*parts, strict=True)]
+    return sides.index(True) if sides.count(True) == 1 else None
 
 
 def _may_measure(frame: pd.DataFrame, column: str) -> bool:
@@ -80,18 +96,23 @@ def _without_metric(title: str) -> str:
 def _lines(
     frame: pd.DataFrame,
     numeric: Sequence[str],
-    parts: Mapping[str, tuple[str, str]],
-    names: tuple[str, str],
+    parts: Mapping[str, tuple[str, ...]],
+    names: tuple[str, ...],
     notes: list[str],
+    forms: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return a line per pair of names, with a column per metric; means over pairs are left out."""
+    """Return a line per pair of names, with a column per metric; means over pairs are left out.
+
+    Where titles tell `forms` of a metric apart, each has a column, and a line has one name.
+    """
     import pandas as pd
 
     rest = [c for c in map(str, frame.columns) if c not in numeric or not _is_beside(c, parts)]
     rest = [c for c in rest if c not in parts]
-    columns: dict[tuple[str, str], dict[str, str]] = {}  # pair -> metric -> column
+    columns: dict[tuple[str, ...], dict[str, str]] = {}  # pair -> metric -> column
     for column, pair in parts.items():
-        columns.setdefault(pair, {})[_metric_title(column)] = column
+        form = f"{forms[column]} " if forms else ""
+        columns.setdefault(pair, {})[f"{form}{_metric_title(column)}"] = column
     lines = [
         frame[rest].assign(
             **dict(zip(names, pair, strict=True)),
@@ -99,11 +120,12 @@ def _lines(
         )
         for pair, own in columns.items()
     ]
-    notes.append(f"titles of two lines became the columns {names[0]} and {names[1]}")
+    kept = "the column" if forms else "the columns"
+    notes.append(f"titles of two lines became {kept} {' and '.join(names)}")
     return pd.concat(lines, ignore_index=True).fillna("")
 
 
-def _is_beside(column: str, parts: Mapping[str, tuple[str, str]]) -> bool:
+def _is_beside(column: str, parts: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether a column holds a mean over pairs, as do those called after a metric alone."""
     what = _without_metric(column)
     return not what or is_average(what) or column in parts

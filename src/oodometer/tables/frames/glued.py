@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import numeric_share
-from oodometer.tables.guessing.roles import Roles
+from oodometer.tables.guessing.roles import Roles, option
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import DATA_WORDS, OOD_TITLES
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _BETWEEN = re.compile(r"[\s_/|:,()\[\]]+")  # words of a name; CIFAR-10 is one
 _EDGE = r"[\s_/|:\-]+"
 _DATASET = "dataset"
+# Files of series that are numbered throughout: 003_MSL_id_2.csv is the second series of MSL.
+_NUMBERED_FILE = re.compile(r"(\d+)[_\-]([^\W\d_]\w*?)[_\-].+")
+_FILE_TITLES = frozenset({"file", "filename", "files", "series", "timeseries", "ts", "tsname"})
 _SHOWN = 2  # names that a note lists
 _LONGEST = 40  # letters of a name in a note
 
@@ -45,6 +48,31 @@ def with_sets_of_names(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
             f"on {sets[first]}"
         )
         return frame.assign(**{column: rests, _DATASET: list(sets.values())})
+    return frame
+
+
+def with_sets_of_series(frame: pd.DataFrame, said: str, notes: list[str]) -> pd.DataFrame:
+    """Give the data sets a column of their own that numbered files of series begin with.
+
+    Otherwise every series would count as a data set. Not where the user says what the files are.
+    """
+    columns = [str(column) for column in frame.columns]
+    chosen = {part.partition("=")[2].strip() for part in said.split(",")}
+    for column in (c for c in columns if plain(c) in _FILE_TITLES and c not in chosen):
+        if any(plain(c) in OOD_TITLES or _says_data(c) for c in columns if c != column):
+            continue
+        found = {name: _NUMBERED_FILE.fullmatch(name) for name in frame[column].unique()}
+        sets = {name: match[2] for name, match in found.items() if match}
+        numbers = {match[1] for match in found.values() if match}
+        several = 1 < len(set(sets.values())) < len(sets)
+        if several and len(numbers) == len(sets) == len(found):
+            first = next(iter(sets))
+            notes.append(
+                f"'{column}' holds series of {len(set(sets.values()))} data sets: "
+                f"'{_short(first)}' is one of {sets[first]}; {option(said, id=column)} takes each "
+                "for a data set of its own"
+            )
+            return frame.assign(**{_DATASET: frame[column].map(sets)})
     return frame
 
 

@@ -215,6 +215,8 @@ def are_detectors(roles: Roles) -> bool:
         return False
     if roles.wide:
         return roles.wide == "detector"
+    if all(map(str.isdigit, titles)):  # 20, 40: how many classes, or epochs
+        return False
     if roles.are_titles or mostly(titles, is_detector) or mostly(titles, is_model):
         return True
     return (roles.ood is not None or roles.id is not None) and len(titles) > 1

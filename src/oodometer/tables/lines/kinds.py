@@ -13,6 +13,7 @@ from oodometer.tables.guessing.likeness import are_numbers, mostly, words_of
 from oodometer.tables.guessing.roles import SECTION, Roles
 from oodometer.tables.lines.levels import count_levels
 from oodometer.tables.lines.long import OUTLIERS, Long
+from oodometer.tables.vocabulary.measures import base_metric
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     MODEL_TITLES,
@@ -36,6 +37,20 @@ _CHOICES = frozenset(
      "sampler", "sampling", "embedding", "embeddings", "initialization", "objective", "teacher",
      "finetuning", "resampling", "imputation", "preprocessing", "contamination", "weights"}
 )  # fmt: skip
+
+_CUTOFFS = frozenset({"k", "topk", "atk"})  # titles of how many results of a ranking count
+_RANKED = frozenset({"NDCG", "MRR", "Hits"})  # metrics of rankings
+
+
+def settle_cutoffs(roles: Roles) -> None:
+    """Take k beside metrics of rankings for a re-evaluation: the same ranking, cut off elsewhere.
+
+    Beside others, k is a choice, such as that of neighbors.
+    """
+    if _RANKED.isdisjoint(base_metric(metric) for metric, _ in roles.measured.values()):
+        return
+    found = (c for c in roles.factors if plain(c) in _CUTOFFS and c not in roles.chosen)
+    roles.kinds.update((column, "re_evaluation") for column in found)
 
 
 def assumed_kinds(long: Long, roles: Roles) -> dict[str, str]:
@@ -76,7 +91,8 @@ def _question(title: str, levels: list[str], frame: pd.DataFrame, roles: Roles) 
 def require_known_kinds(long: Long, roles: Roles) -> None:
     """Ask what a column is whose title is not known, where its levels allow several readings."""
     for name, title in long.factors.items():
-        if title in roles.chosen or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
+        said = title in {*roles.chosen, roles.wide}
+        if said or plain(title) in {*TITLES, *LABELS} or mentions_setting(title):
             continue
         levels = list(long.frame[name].unique())
         if is_untitled(title) and numeric_share(levels) == 0:

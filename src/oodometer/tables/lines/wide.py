@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import TITLES, plain
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import KEYED, are_numbers, factor_in
 from oodometer.tables.guessing.roles import ALL, Roles
@@ -76,9 +76,22 @@ def _runs_or_detectors(titles: Sequence[str], roles: Roles) -> str:
     if repeat is not None:
         return repeat
     known = roles.ood is not None or roles.id is not None
-    if are_numbers(titles) or (len(titles) > 1 and all(map(str.isdigit, titles)) and known):
-        return "run"
+    digits = len(titles) > 1 and all(map(str.isdigit, titles))
+    evaluated = _evaluated_at(roles.detector or "") if digits else ""
+    if evaluated or are_numbers(titles) or (digits and known):
+        return evaluated or "run"
     return "detector" if are_detectors(roles) else ""
+
+
+def _evaluated_at(title: str) -> str:
+    """Return what numbers beside a column are, if its title says that they are no runs, else "".
+
+    >>> _evaluated_at("incremental step"), _evaluated_at("Model / Epoch"), _evaluated_at("Model")
+    ('step', 'epoch', '')
+    """
+    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    known = [word for word in words if word in TITLES and TITLES[word].kind == "re_evaluation"]
+    return known[-1] if known else ""
 
 
 def _known_factor(titles: Sequence[str], roles: Roles) -> str:
@@ -109,10 +122,16 @@ def _are_variants(titles: Sequence[str], roles: Roles) -> bool:
 
 
 def _require_sets(titles: Sequence[str], roles: Roles) -> None:
-    """Ask what titles beside detectors are, if one of them is called like a detector, too."""
+    """Ask what titles beside detectors are, if they are numbers, or some name a detector."""
     different = list(dict.fromkeys(titles))
     if roles.detector is None or len(different) < 2 or any(map(is_data, different)):
         return
+    if all(map(str.isdigit, different)):
+        raise UserError(
+            f"Nothing says what {', '.join(different[:2])}, … in the titles of columns are: "
+            f"conditions ({roles.option(condition=ALL)}), repeated runs "
+            f"({roles.option(repeat=ALL)}) or data sets ({roles.option(id=ALL)})?"
+        )
     if any(map(is_detector, different)):
         raise UserError(
             f"Do the titles of columns ({', '.join(different[:2])}, …) name variants, such as "

@@ -185,6 +185,9 @@ _AVERAGE = re.compile(  # Mean over sets, Avg. (4), Average (far)
     r"detectors?|outliers?|perf|performance|scores?|results?|values?|accuracy|acc|auroc|auc|ranks?|"
     r"ranking|tasks?|\d+)*"
 )
+_ALL = re.compile(  # All classes, all texture classes
+    r"(?i)(?:all|total)\s+(?:\w+\s+){0,2}(?:classes|categories|objects|textures|datasets|sets|tasks|domains)"
+)
 _SPREAD_BEHIND = re.compile(r"\s*(?:±|\+/-).*")  # mean ± 95% CI
 _LAST_WORDS = frozenset({"avg", "average", "mean", "moyenne", "macro", "overall"})
 MEANS = frozenset({"mean", "avg", "average", "mu", "平均", "平均值", "均值", "평균"})
@@ -232,7 +235,7 @@ def is_mere_average(title: str) -> bool:
     (True, False, True)
     """
     title = _SPREAD_BEHIND.sub("", title)
-    signs = title.strip() in ("Ø", "∅") or _MU.match(title)
+    signs = title.strip() in ("Ø", "∅") or _MU.match(title) or _ALL.fullmatch(title.strip())
     said = plain(title)
     return said in AVERAGES | _LAST_WORDS or bool(_AVERAGE.fullmatch(said) or signs)
 
