@@ -85,7 +85,7 @@ def to_long(frame: pd.DataFrame, roles: Roles, notes: list[str]) -> Long:
     stacked = _stacked(columns)
     notes += [*_notes_on_remarks(columns), *_notes_on_gaps(columns)]
     if wide in stacked:
-        stacked = _one_label_each(stacked, wide, roles, notes)
+        stacked = _one_label_each(stacked, wide, notes)
     labels = [name for name in (wide, runs) if name and name in stacked]
     titled = {name: name for name in labels if name not in NAMED}
     long = _with_labels(Long(stacked, titled, {}, {}), frame, roles, notes)
@@ -186,7 +186,7 @@ def _notes_on_gaps(columns: Sequence[_Measured]) -> list[str]:
     return [f"empty cells count as missing: {sum(missing.values())} ({each}){such}"]
 
 
-def _one_label_each(long: pd.DataFrame, wide: str, roles: Roles, notes: list[str]) -> pd.DataFrame:
+def _one_label_each(long: pd.DataFrame, wide: str, notes: list[str]) -> pd.DataFrame:
     """Say of what columns are whose titles name a metric only, where others say it."""
     unnamed = long[wide].isna()
     if not unnamed.any():
@@ -197,8 +197,7 @@ def _one_label_each(long: pd.DataFrame, wide: str, roles: Roles, notes: list[str
                      "left out")  # fmt: skip
         return long[~unnamed].reset_index(drop=True)
     other = {"ood": OUTLIERS, "id": ""}.get(wide, NOT_GIVEN)
-    own = {*long[~unnamed]["metric"], *roles.main}  # IoU beside IoU on SVHN, or as the user says
-    both = own & set(long[unnamed]["metric"])
+    both = set(long[unnamed]["metric"]) & set(long[~unnamed]["metric"])  # IoU beside IoU on SVHN
     alone = len(labels) == 1 and not both and (wide != "ood" or is_data(labels[0]))
     return long.assign(**{wide: long[wide].fillna(labels[0] if alone else other)})
 
