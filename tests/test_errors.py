@@ -69,6 +69,8 @@ def test_the_sentence_and_no_suggestion_without_candidates():
          "'Kind.mehtod'. Did you mean 'method'?"),
         ("absent.py:a", "Thing 'absent.py:a' could not be imported: the file '{}/absent.py' does "
          "not exist."),
+        ("leavin.py:a", "Thing 'leavin.py:a' could not be imported: the file '{0}/leavin.py' does "
+         "not exist. Did you mean '{0}/leaving.py'?"),
         ("here", "Thing 'here' must be written as package.module:object or file.py:object."),
     ],
 )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from oodometer.errors import UserError, describe, nearest
+from oodometer.errors import UserError, describe, nearest, no_file
 from oodometer.files import real_path
 
 
@@ -84,7 +84,7 @@ def import_module(title: str, name: str) -> ModuleType:
 
 def _import_file(title: str, path: Path) -> ModuleType:
     if not path.is_file():
-        raise UserError(f"{title} could not be imported: the file '{path}' does not exist.")
+        raise no_file(f"{title} could not be imported: the file", path, (".py",))
     # Two files may have one name, and a file that of a module: its place tells them apart.
     mark = hashlib.blake2b(str(path).encode(), digest_size=6).hexdigest()
     name = f"{path.stem}_{mark}"
