@@ -415,8 +415,8 @@ def test_weights_are_read_without_running_code(own_model, tmp_path):
         load_model(own_model, (1, 8, 8), 10, tmp_path / "part.safetensors")
     with pytest.raises(UserError, match="head.weight has shape"):
         load_model(own_model, (1, 8, 8), 3, tmp_path / "seed0.safetensors")
-    with pytest.raises(UserError, match=r"b.pt' does not exist. Did you mean '.*a.pt'"):
-        load_model(own_model, (1, 8, 8), 3, tmp_path / "b.pt")
+    with pytest.raises(UserError, match=r"aa.pt' does not exist. Did you mean '.*a.pt'"):
+        load_model(own_model, (1, 8, 8), 3, tmp_path / "aa.pt")
     np.savez("arrays.npz", x=np.zeros(3))
     with pytest.raises(UserError, match=r"cannot be read safely .not a file of torch.save.: save"):
         load_model(own_model, (1, 8, 8), 3, tmp_path / "arrays.npz")

@@ -52,9 +52,10 @@ def no_file(what: str, path: Path, endings: Iterable[str]) -> UserError:
     """Return the error "X does not exist. Did you mean Y?" for a file."""
     kinds = tuple(endings)
     there = (file.name for file in path.parent.glob("*"))  # a link to nowhere is there, too
-    neighbours = [n for n in there if n.lower().endswith(kinds) and n != path.name]
-    close = nearest(path.name, neighbours)
-    hint = f" Did you mean '{path.parent / close}'?" if close is not None else ""
+    names = [n for n in there if n.lower().endswith(kinds) and n != path.name]
+    neighbours = {Path(name).stem: name for name in sorted(names)}  # equal endings tell nothing
+    close = nearest(path.stem, neighbours)
+    hint = f" Did you mean '{path.parent / neighbours[close]}'?" if close is not None else ""
     return UserError(f"{what} '{path}' does not exist.{hint}")
 
 
