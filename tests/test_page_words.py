@@ -68,7 +68,9 @@ def test_a_best_detector_that_depends_on_the_labels_is_told_with_both_leads():
 
 
 def test_rates_are_no_kinds_and_one_set_has_no_median():
-    cost = lambda name, rate: 0.2 * rate  # noqa: E731
+    def cost(name, rate):
+        return 0.2 * rate
+
     several = by_protocol(noisy(np.random.default_rng(0), cost))["label_noise"]
     assert "on average over 2 noise rates" in several.answer
     kinds = next(t for t in several.tables if t.name == "kinds")

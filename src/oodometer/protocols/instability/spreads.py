@@ -240,7 +240,7 @@ class Spread:
 def compared(table: Results) -> tuple[Cells, tuple[str, ...], int]:
     """Cells of the compared detectors, who is left out, and how many cells some detector lacks.
 
-    Percentages become fractions; what is no share stays in its unit. Detectors with many gaps are
+    Percentages become fractions; other values stay in their unit. Detectors with many gaps are
     left out, by the rule of the ranking: only runs that all detectors share are compared.
     """
     require_metric_values(table)

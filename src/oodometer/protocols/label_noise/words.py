@@ -8,7 +8,7 @@ from oodometer.protocols.label_noise.labels import are_rates
 
 
 def area(cases: NoiseCases, *, begins: bool = False) -> str:
-    """What represents a run, also at the beginning: of a single outlier set there is no median."""
+    """What represents a run: the median over outlier sets, or the value of a single one."""
     return f"{'Median' if begins else 'median'} AUROC" if cases.sets > 1 else "AUROC"
 
 

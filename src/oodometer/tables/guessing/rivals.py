@@ -47,7 +47,7 @@ def require_no_rivals(frame: pd.DataFrame, named: str, free: Sequence[str], role
     """Ask what is compared, where another column may name it that was crossed with the models.
 
     Beside models, such is a column that is called so, too: model and classifier. Networks are
-    often a condition: there it is any column of names before theirs that is no known factor.
+    often a condition: there it is any column of names before theirs that is not a known factor.
     """
     models = {title for title in MODEL_TITLES if title not in _UNSURE}
     is_network = plain(named) in ARCHITECTURE_TITLES
