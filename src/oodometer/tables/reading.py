@@ -31,6 +31,7 @@ from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_no_states,
     require_one_form,
+    require_one_level,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
@@ -40,12 +41,14 @@ from oodometer.tables.guessing.refusals import (
     require_no_samples,
     require_results,
 )
+from oodometer.tables.guessing.rivals import require_difference
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
+from oodometer.tables.pages.classified import with_classes
 from oodometer.tables.vocabulary.measures import (
     GENERAL,
     MEASURES,
@@ -106,7 +109,7 @@ def read_results(
 
 def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[str]) -> Reading:
     """Read one table: first what its columns are, then its lines."""
-    frame, titles = tidied(table.frame)
+    frame, titles = tidied(with_classes(table.frame))
     pairs, roles_said = parted_pairs(columns)
     frame = with_id_sets(unfolded(frame, notes, table.about, pairs), notes)
     frame = uncrossed(without_differences(frame, notes), notes)
@@ -123,6 +126,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
+    require_one_level(roles)
     require_no_states(roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)
@@ -141,7 +145,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
     }
-    ordered = _ordered(results, roles, _stated_main(frame, default, source), notes)
+    ordered = _ordered(frame, results, roles, _stated_main(frame, default, source), notes)
     _require_several(results[ordered[0]], frame, roles)
     return Reading(
         tuple(results[metric] for metric in ordered),
@@ -168,7 +172,11 @@ def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappi
 
 
 def _ordered(
-    results: Mapping[str, Results], roles: Roles, stated: Mapping[str, str], notes: list[str]
+    frame: pd.DataFrame,
+    results: Mapping[str, Results],
+    roles: Roles,
+    stated: Mapping[str, str],
+    notes: list[str],
 ) -> list[str]:
     """Put the main metric first: as the user says or the file, else AUROC or accuracy; or ask.
 
@@ -182,7 +190,9 @@ def _ordered(
             notes.append(f"{metric} decides, as {where} says; else {ordered[0]} would")
             return sorted(ordered, key=lambda other: other != metric)
     same = [metric for metric in ordered if _is_same_for_all(results[metric])]
-    if same and same[0] == ordered[0] and len(same) < len(ordered):
+    if len(same) == len(ordered):
+        require_difference(frame, same[0], roles)
+    elif same and same[0] == ordered[0]:
         notes.append(f"{same[0]} does not differ between detectors: another metric decides")
     ordered.sort(key=same.__contains__)
     counts = {metric: results[metric].frame["detector"].nunique() for metric in ordered}

@@ -22,7 +22,7 @@ from oodometer.tables.found import Found
 from oodometer.tables.frames.grid import Grid, read_grid
 from oodometer.tables.pages.choosing import choose
 from oodometer.tables.pages.finding import find_tables
-from oodometer.tables.pages.logged import logged_tables
+from oodometer.tables.pages.logged import logged_tables, mixed_logs
 from oodometer.tables.pages.stacked import stacked_tables
 from oodometer.tables.pages.text import is_page, text_tables
 
@@ -83,21 +83,22 @@ def read_file(path: Path) -> dict[str, Table]:
 
 def _of_text(text: str, file: Path, wanted: str) -> Table:
     """Read the tables of a page, or a text that is nothing but a table."""
-    tables = (
-        find_tables(text) or logged_tables(text) or (text_tables(text) if is_page(text) else [])
-    )
-    if not tables and wanted in ("", "1"):
-        try:
-            return _framed(read_grid(text, f"'{file}'"))
-        except UserError:
-            copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
-            tables = text_tables(text) if copied else []
-            tables = tables or stacked_tables(text)
-            if not tables:
-                raise
-    if not tables:
+    tables = find_tables(text) or logged_tables(text)
+    tables = tables or (text_tables(text) if is_page(text) else []) or mixed_logs(text)
+    if tables:
+        return _framed(*choose(tables, str(file), wanted))
+    try:
+        grid = read_grid(text, f"'{file}'")
+    except UserError:
+        copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
+        tables = text_tables(text) if copied else []
+        tables = tables or stacked_tables(text)
+        if not tables:
+            raise
+        return _framed(*choose(tables, str(file), wanted))
+    if wanted not in ("", "1"):
         raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
-    return _framed(*choose(tables, str(file), wanted))
+    return _framed(grid)
 
 
 def _content(file: Path, suffix: str) -> bytes:

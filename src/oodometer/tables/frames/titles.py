@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.vocabulary.names import DETECTOR_TITLES, MODEL_TITLES, REPEAT_WORD
+from oodometer.tables.vocabulary.names import (
+    DETECTOR_TITLES,
+    MODEL_TITLES,
+    REPEAT_WORD,
+    SUMMARIES,
+    is_average,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,11 +118,16 @@ def _without_remark(title: str) -> str:
 
 
 def _numbered_repeats(frame: pd.DataFrame, column: str) -> tuple[str, pd.Series[str] | None]:
-    """Return the kind and the numbers of repeats in a column without title: seed 0, seed 1."""
+    """Return the kind and the numbers of repeats in a column without title: seed 0, seed 1.
+
+    Lines that summarize them, such as Average, keep their names.
+    """
     if not _UNTITLED.fullmatch(column):
         return "", None
     repeats = frame[column].str.extract(_REPEAT)
-    if repeats.isna().any(axis=None) or len(set(repeats[0])) != 1:
+    found = repeats.notna().all(axis=1)
+    others = [text for text in frame[column][~found] if plain(text) not in SUMMARIES]
+    if len(set(repeats[0][found])) != 1 or not all(map(is_average, others)):
         return "", None
-    kind = str(repeats[0].iloc[0]).casefold()
-    return kind, None if kind in frame.columns else repeats[1]
+    kind = str(repeats[0][found].iloc[0]).casefold()
+    return kind, None if kind in frame.columns else repeats[1].where(found, frame[column])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import read_cell
-from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly
+from oodometer.tables.guessing.likeness import are_runs, factor_in, mostly, words_of
 from oodometer.tables.guessing.roles import ALL, MEAN_OF_OTHERS, UNNAMED, Roles
 from oodometer.tables.vocabulary.data_names import is_corruption, is_data
 from oodometer.tables.vocabulary.measures import (
@@ -28,6 +28,7 @@ _SHOWN = 3  # columns that a question names
 _OVER_ALL = "over the data that other columns are about"  # why a column is not used
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
+_LEVELS = frozenset({"image", "pixel"})  # of which an AUROC is
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
 
@@ -56,6 +57,26 @@ def require_one_form(frame: pd.DataFrame, roles: Roles) -> None:
         f"{_listed(forms)} may be forms of {_called(main)}, or results on other data: say which "
         f"decides, with {_options(forms, main, roles)}, or average them with "
         f"{roles.option(condition=ALL)}."
+    )
+
+
+def require_one_level(roles: Roles) -> None:
+    """Ask which columns count, where some are about images and others about their pixels.
+
+    Such are "Ours (image-level)" and "Ours (pixel-level)": two tasks, not two detectors or sets.
+    """
+    if roles.wide or roles.metric is not None:
+        return
+    levels = {c: words_of(what) & _LEVELS for c, (_, what) in roles.measured.items()}
+    said = set().union(*levels.values())
+    if said != _LEVELS or any(len(words) != 1 for words in levels.values()):
+        return
+    of = {word: [c for c, own in levels.items() if word in own] for word in sorted(_LEVELS)}
+    images, pixels = of.values()
+    options = [roles.option(ignore=", ignore=".join(others)) for others in (pixels, images)]
+    raise UserError(
+        f"'{images[0]}' and '{pixels[0]}' are results of different tasks: if those of images "
+        f"count, use {options[0]}; if those of pixels do, {options[1]}."
     )
 
 

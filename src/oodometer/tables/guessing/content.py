@@ -19,7 +19,7 @@ from oodometer.tables.guessing.likeness import (
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets
 from oodometer.tables.vocabulary.data_names import are_trained_on, is_data, is_set
-from oodometer.tables.vocabulary.measures import GENERAL, metric_named
+from oodometer.tables.vocabulary.measures import GENERAL, base_metric, metric_named
 from oodometer.tables.vocabulary.names import (
     ARCHITECTURE_TITLES,
     INCIDENTAL,
@@ -61,14 +61,15 @@ def by_content(frame: pd.DataFrame, texts: list[str], roles: Roles) -> None:
 
 def _metric(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:
     """Return the column that names the metric of each line, unless the titles name it."""
-    if any(map(metric_named, roles.measured)):
-        return None
+    if any(metric_named(c) == base_metric(metric) for c, (metric, _) in roles.measured.items()):
+        return None  # not DE among other names of detectors
     known = [c for c in free if any(map(is_metric, frame[c].unique()))]
     return next((c for c in known if share(frame[c], _may_be_metric) == 1.0), None)
 
 
 def _may_be_metric(text: str) -> bool:
-    return is_metric(text) or text.endswith(("↑", "↓"))  # Risk@90 ↓
+    # Risk@90 ↓, and what is known but not read: FPR80
+    return is_metric(text) or text.endswith(("↑", "↓")) or metric_named(text) == ""
 
 
 def _find_sets(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> None:

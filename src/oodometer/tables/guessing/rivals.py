@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from oodometer.errors import UserError
 from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.likeness import is_about_data, mostly, wide_names
 from oodometer.tables.guessing.questions import which_column
 from oodometer.tables.guessing.roles import SECTION, Roles
@@ -73,3 +75,22 @@ def _are_crossed(frame: pd.DataFrame, first: str, second: str) -> bool:
     """Whether names of either column come with several of the other."""
     pairs = frame[[first, second]].drop_duplicates()
     return not (pairs[first].is_unique or pairs[second].is_unique)
+
+
+def require_difference(frame: pd.DataFrame, metric: str, roles: Roles) -> None:
+    """Ask what is compared, where a metric is the same for all methods of each model."""
+    titles = {*MODEL_TITLES, *ARCHITECTURE_TITLES}
+    models = [c for c in roles.factors if plain(c) in titles and c not in roles.chosen]
+    if roles.detector is None or not models:
+        return
+    others = [c for c in roles.factors if numeric_share(frame[c]) > 0.5]
+    instead = (
+        f"; if '{others[0]}' holds the results, {roles.option(higher=others[0])} or "
+        f"{roles.option(lower=others[0])} (which is better)"
+        if others
+        else ""
+    )
+    raise UserError(
+        f"{metric} is the same for all names in '{roles.detector}' of each '{models[0]}': if "
+        f"'{models[0]}' names what is compared, use {roles.option(detector=models[0])}{instead}."
+    )

@@ -49,4 +49,12 @@ def on_test_data(
 
 
 def _place(level: str) -> int | None:
-    return next((n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level)), None)
+    """Return how good a split is; None of what names several, such as how a model was selected.
+
+    >>> _place("Test set"), _place("train"), _place("training-domain validation set")
+    (0, 3, None)
+    """
+    words = [word for word in re.split(r"[\W_]+", level) if word]
+    named = {n for word in words for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(word)}
+    begun = next((n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level)), None)
+    return begun if len(named) == 1 else None

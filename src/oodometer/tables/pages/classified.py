@@ -1,13 +1,23 @@
-"""Classification reports of scikit-learn in logs and notebooks, written with bars."""
+"""Classification reports of scikit-learn: in logs and notebooks, and as tables of any kind."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from oodometer.factors import TITLES, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _HEAD = re.compile(r"[\s#>]*precision\s+recall\s+f1-score\s+support\s*")
 _LINE = re.compile(r"[\s#>]*(\S.*?)\s+(\d*\.\d+)\s+(\d*\.\d+)\s+(\d*\.\d+)\s+(\d+)\s*")
 _ACCURACY = re.compile(r"[\s#>]*accuracy\s+\d*\.\d+\s+\d+\s*")
 _BLANK = re.compile(r"[\s#>]*")
+_OVER_CLASSES = frozenset({"macroavg", "weightedavg"})
+_NO_CLASSES = frozenset({"accuracy", "microavg", "samplesavg"})  # lines beside these
+_REPORTED = frozenset({"precision", "recall"})  # titles of a report
+_CLASS = "class"  # title of a column of classes
 
 
 def with_report_bars(text: str) -> str:
@@ -30,3 +40,20 @@ def with_report_bars(text: str) -> str:
             written += ["", line] if inside else [line]
             inside = False
     return "\n".join(written)
+
+
+def with_classes(frame: pd.DataFrame) -> pd.DataFrame:
+    """Call the names of a report classes: they are parts of the data of one classifier.
+
+    The line of its accuracy is left out, as in `with_report_bars`.
+    """
+    if not {plain(column) for column in map(str, frame.columns)} >= _REPORTED:
+        return frame
+    for column in map(str, frame.columns):
+        names = frame[column].map(plain)
+        if not set(names) >= _OVER_CLASSES:
+            continue
+        kept = frame[~names.isin(_NO_CLASSES)].reset_index(drop=True)
+        known = plain(column) in TITLES or _CLASS in frame.columns
+        return kept if known else kept.rename(columns={column: _CLASS})
+    return frame

@@ -15,7 +15,11 @@ from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import is_average, is_detector
 
 _PAIR = re.compile(r"\s*([^\W\d][^:=|]{0,60}?|\[[^:=|]{1,60}?)\s*[:=]\s*(\S[^:=]*?)\s*")
-_BETWEEN = re.compile(r"\s+--+\s+|\s*[;|]\s*|,\s+|\t+")  # several pairs in a line
+# Several pairs in a line; the last are parted by spaces alone: Subject: 1   Test_acc: 0.88
+_BETWEEN = re.compile(r"\s+--+\s+|\s*[;|]\s*|,\s+|\t+|(?<![:=\s])\s{2,20}(?=[^\W\d])")
+_COUNTED = re.compile(r"([^\W\d][\w ]{0,30}?\s(?:no|nr)\.?)\s*(\d+)")  # Train no. 1
+_DURATION = re.compile(r"\d+(?:\.\d+)?\s?(?:ms|s|secs?|m|mins?|h|hrs?|hours?|minutes?|seconds?)")
+_BULLET = re.compile(r"^\s*[-*+•]\s+")
 _RULE = frozenset(" \t=-_*~#+|`─━═—")
 _TABBED = re.compile(r"(?<=[:=])\s*\t\s*|\s*\t\s*(?=\+/-|±)")  # FPR95:\t\t40.1\t+/- 0.3
 _CLOSE = re.compile(r"(?<=[\d%])\s+(?=[^\W\d][\w@]{1,30}\s?[:=])")  # AUROC: 91.2 AUPR_IN: 90.1
@@ -30,7 +34,11 @@ _OF_LOGS = frozenset(
 _WORD = re.compile(r"[^\W_]")  # some letter or digit
 _LONGEST = 200  # characters of a line
 _FEWEST = 2  # blocks, and pairs in each
-_NUMBERED = re.compile(r"([^\W\d_]+)[\s_#:=\-]*(\d+)")
+_MOST_OTHERS = 3  # lines of a log for one with pairs
+_NUMBERED = re.compile(  # epoch 1, Training on subject 3
+    r"(?P<before>(?:[^\W\d]+\s){0,4})(?P<kind>[^\W\d_]+)(?:\s(?:no|nr)\.?)?[\s_#:=\-]*(?P<number>\d+)"
+)
+_METHOD = re.compile(r"[^\W\d]\w*(?:[-.+]\w+)*")  # one word that may name a method: wrn_baseline
 
 
 @dataclass
@@ -40,6 +48,7 @@ class _Block:
     name: str
     outer: str
     pairs: dict[str, str] = field(default_factory=dict)
+    lines: int = 0
 
 
 def logged_tables(text: str) -> list[PageTable]:
@@ -47,15 +56,42 @@ def logged_tables(text: str) -> list[PageTable]:
     blocks = [block for block in _blocks(text.splitlines()) if _has_results(block)]
     if len(blocks) < _FEWEST or any(b.pairs.keys() != blocks[0].pairs.keys() for b in blocks):
         return []
+    outline = Outline()
+    outline.table(_rows(blocks))
+    return outline.tables
+
+
+def mixed_logs(text: str) -> list[PageTable]:
+    """Return a table for all blocks with the same keys, where most lines of a text are in some.
+
+    Such are epochs below a summary of them, and runs with a line of their mean.
+    """
+    lines = text.splitlines()
+    blocks = [block for block in _blocks(lines) if _has_results(block)]
+    groups: dict[frozenset[str], list[_Block]] = {}
+    for block in blocks:
+        groups.setdefault(frozenset(block.pairs), []).append(block)
+    many = sum(len(group) for group in groups.values() if len(group) >= _FEWEST)
+    covered = sum(block.lines for block in blocks)
+    if 2 * many <= len(blocks) or _MOST_OTHERS * covered < sum(map(bool, map(str.strip, lines))):
+        return []
+    outline = Outline()
+    for group in groups.values():
+        several = len({block.name for block in group}) > 1
+        outline.say(group[0].outer if several and group[0].outer else group[0].name)
+        outline.table(_rows(group))
+    return outline.tables
+
+
+def _rows(blocks: Sequence[_Block]) -> Rows:
+    """Return a line for each of several blocks with the same keys, below their titles."""
     keys = list(blocks[0].pairs)
     labels = _labels(blocks)
     rows: Rows = [[*labels, *keys]]
     for place, block in enumerate(blocks):
         names = [texts[place] for texts in labels.values()]
         rows.append([*names, *(block.pairs[key] for key in keys)])
-    outline = Outline()
-    outline.table(rows)
-    return outline.tables
+    return rows
 
 
 def _blocks(lines: Sequence[str]) -> list[_Block]:
@@ -79,6 +115,7 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
             outer = said[-2] if len(said) > 1 and said[-2] else outer
             blocks.append(_Block(said[-1] if said else "", outer))
         blocks[-1].pairs.update(pairs)
+        blocks[-1].lines += 1
         is_open = True
     return blocks
 
@@ -87,11 +124,16 @@ def _pairs(line: str) -> list[tuple[str, str]]:
     """Return the keys and numbers of a line that holds nothing else."""
     if len(line) > _LONGEST or not (":" in line or "=" in line):
         return []
-    line = _CLOSE.sub("; ", _TABBED.sub(" ", line.strip()))
-    found = [_PAIR.fullmatch(part) for part in _BETWEEN.split(line) if part]
+    line = _CLOSE.sub("; ", _TABBED.sub(" ", _BULLET.sub("", line).strip()))
+    parts = [part for part in _BETWEEN.split(line) if part]
+    found = [_PAIR.fullmatch(part) or _COUNTED.fullmatch(part) for part in parts]
     pairs = [(match[1], match[2]) for match in found if match]
-    numbers = [value for _, value in pairs if read_cell(value) is not None or is_gap(value)]
+    numbers = [value for _, value in pairs if _is_number(value)]
     return pairs if pairs and len(numbers) == len(found) else []
+
+
+def _is_number(value: str) -> bool:
+    return read_cell(value) is not None or is_gap(value) or bool(_DURATION.fullmatch(value))
 
 
 def _has_results(block: _Block) -> bool:
@@ -106,13 +148,23 @@ def _labels(blocks: Sequence[_Block]) -> dict[str, list[str]]:
     """
     inner, outer = [block.name for block in blocks], [block.outer for block in blocks]
     several = 1 < len(set(outer)) < len(outer) and len(set(inner)) < len(inner)
-    if len(set(inner)) == 1 and len(set(outer)) == len(outer):
+    of_all: dict[str, list[str]] = {}
+    if len(set(inner)) == 1 and len(set(outer)) == len(outer) > 1:
+        if _METHOD.fullmatch(inner[0]) and plain(inner[0]) not in _OF_LOGS:
+            of_all = {"method": inner}  # of which each block is another result
         inner = outer
     title, names = _named([_short(name) for name in inner])
     if len(set(names)) < len(set(inner)):
         title, names = _named(inner)
-    labels = {title: names} if title else {}
-    return labels | (_keyed(outer) if several else {})
+    about_data = sum(map(_is_of_detection, inner)) >= _FEWEST and not any(map(is_detector, names))
+    labels = {"dataset" if title == "name" and about_data else title: names} if title else {}
+    return of_all | labels | (_keyed(outer) if several else {})
+
+
+def _is_of_detection(name: str) -> bool:
+    """Whether a line says what is detected: Rademacher Noise Detection."""
+    words = name.split()
+    return len(words) > 1 and plain(words[-1]) in _DETECTION
 
 
 def _keyed(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -144,13 +196,14 @@ def _named(names: Sequence[str]) -> tuple[str, list[str]]:
 
     >>> _named(["epoch 1", "epoch 2"]), _named(["knn", "msp"]), _named(["", ""])
     (('epoch', ['1', '2']), ('name', ['knn', 'msp']), ('', ['', '']))
-    >>> _named(["SVHN", "LSUN"])
-    ('dataset', ['SVHN', 'LSUN'])
+    >>> _named(["SVHN", "LSUN"]), _named(["Training on subject 1", "Training on subject 2"])
+    (('dataset', ['SVHN', 'LSUN']), ('subject', ['1', '2']))
     """
     found = [_NUMBERED.fullmatch(name) for name in names]
-    kinds = {plain(match[1]) if match else "" for match in found}
-    if len(kinds) == 1 and kinds <= TITLES.keys():
-        return kinds.pop(), [match[2] for match in found if match]
+    said = {(match["before"], plain(match["kind"])) if match else ("", "") for match in found}
+    kinds = {kind for _, kind in said}
+    if len(said) == 1 and kinds <= TITLES.keys():
+        return kinds.pop(), [match["number"] for match in found if match]
     title = (
         "name" if sum(map(is_set, names)) < _FEWEST or any(map(is_detector, names)) else "dataset"
     )

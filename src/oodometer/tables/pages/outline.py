@@ -53,7 +53,7 @@ class Outline:
         fact = _FACT.fullmatch(line)
         if fact:
             self._facts.setdefault(max(self._levels, default=-1), {})[fact[1]] = fact[2].strip()
-        self._above, self._after_table = _RULES.sub("", line) or line, False
+        self._above, self._after_table = (_RULES.sub("", line) or line).rstrip(" :："), False
 
     @property
     def is_after_table(self) -> bool:

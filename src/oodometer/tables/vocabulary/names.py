@@ -45,8 +45,8 @@ ARCHITECTURE_TITLES = (
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
-    "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",
-    "institution", "slice", "shift",
+    "scene", "object", "objects", "language", "game", "subset", "city", "country", "hospital",
+    "site", "institution", "slice", "shift",
 )  # fmt: skip
 # Words of titles whose column says of which data the numbers are.
 DATA_WORDS = frozenset(
@@ -55,7 +55,7 @@ DATA_WORDS = frozenset(
      "task", "tasks", "groups", "country", "language", "game", "environment", "set", "sets",
      "datasets", "categories", "domains", "corruptions", "subjects", "benchmark", "benchmarks",
      "day", "weekday", "month", "season", "hour", "gender", "sex", "age", "ethnicity", "race",
-     "subgroup", "subpopulation", "region"}
+     "subgroup", "subpopulation", "region", "object", "objects"}
 )  # fmt: skip
 # Words of titles that say nothing about a model.
 INCIDENTAL = frozenset(
@@ -159,6 +159,7 @@ _QUALIFIERS = _SPLITS | frozenset(
      "segment", "r", "t", "based", "adjusted", "pointadjusted", "pointwise", "eventbased",
      "rbased", "affiliation", "norm", "normalized", "normalised", "strict", "estricta", "lenient",
      "relaxed", "exact", "bit", "token", "char", "character", "word", "sentence", "seq", "sequence",
+     "sent", "bound", "boundary", "phrase", "span", "entity", "slot", "intent",
      "adaptive", "static", "classwise", "balanced", "unbalanced",
      "corrupted", "perturbed"}
 )  # fmt: skip
