@@ -146,3 +146,79 @@ def test_a_metric_that_is_the_same_for_all_methods_of_each_model_is_asked_about(
     said = question(tmp_path, text, "t.csv")
     assert "detector=model" in said and "lower=nWIS" in said
     assert set(means(read(tmp_path, text, "t.csv", "detector=model"))) == {"arx", "gru", "seasonal"}
+
+
+def test_gains_in_any_dress_are_no_spreads(tmp_path):
+    rows = [
+        r"Base & 92.3$_{\textcolor{red}{+1.2}}$ & 92.3{\scriptsize\textcolor{green}{(+1.2)}} \\",
+        r"Ours & 93.3\textsubscript{+1.2} & 93.3\,\tiny($-$0.4) \\",
+        r"\textcolor{blue}{Other} & 94$^{\uparrow 3}$ & $94.3_{-0.4}$ \\",
+    ]
+    text = "\n".join([r"\begin{tabular}{lcc}", r"Method & SVHN AUROC & LSUN AUROC \\", *rows])
+    found = read(tmp_path, text + "\n\\end{tabular}\n", "t.tex")
+    assert means(found) == {"Base": 0.923, "Ours": 0.933, "Other": 0.9415}
+    assert "spread" not in found.results[0].frame.columns
+
+
+def test_gains_of_web_pages_and_of_plain_texts(tmp_path):
+    table = "<table><tr><th>Method<th>SVHN AUROC<th>LSUN AUROC</tr>{}</table>"
+    row = "<tr><td>{}<td>{n}1.2<sub style='color:red'>↓2.7</sub><td>{n}3<sup>+1.2</sup></tr>"
+    text = table.format(row.format("MSP", n=8) + row.format("KNN", n=9))
+    assert means(read(tmp_path, text, "t.html")) == {"MSP": 0.821, "KNN": 0.921}
+    text = "Method,SVHN AUROC,LSUN AUROC\nMSP,81.2↓2.7,83 (1.2↑)\nKNN,91.2+1.3,93 ↑ (1.2)\n"
+    found = read(tmp_path, text, "t.csv")
+    assert means(found) == {"MSP": 0.821, "KNN": 0.921}
+    assert "spread" not in found.results[0].frame.columns
+
+
+def test_formulas_in_cells_of_markdown(tmp_path):
+    text = "| Model | Accuracy |\n|-|-|\n| $\\boldsymbol{Random\\ Forest}$ | $0.9 800$ |\n"
+    text += "| SVM | $\\mathbf{0.97}_{\\color{red}+0.01}$ |\n"
+    assert means(read(tmp_path, text)) == {"Random Forest": 0.98, "SVM": 0.97}
+
+
+def test_cells_of_three_numbers_are_asked_about_and_one_may_be_taken(tmp_path):
+    text = "## Parsers (LAS / MLAS / BLEX)\n\n| Model | wabun | wakan |\n|-|-|-|\n"
+    text += "| A | 80.1 / 65.5 / 67.8 | 68.0 / 51.8 / 52.6 |\n| B | 70 / 55 / 58 | 60 / 46 / 47 |\n"
+    assert "hold three numbers" in question(tmp_path, text)
+    option = "higher/ignore/ignore=*"
+    assert option in question(tmp_path, text)
+    assert means(read(tmp_path, text, columns=option)) == {"A": 0.7405, "B": 0.65}
+    assert means(read(tmp_path, text, columns="ignore/accuracy/F1=*")) == {"A": 0.5865, "B": 0.505}
+    with pytest.raises(UserError, match="all others are 'ignore'"):
+        read(tmp_path, text, columns="higher/lower/ignore=*")
+
+
+def test_names_and_numbers_with_as_many_lines_in_a_cell_are_lines_of_the_table(tmp_path):
+    text = "| Method | InD | Test OOD | AUROC |\n|-|-|-|-|\n"
+    for name, value in (("MSP", 8), ("KNN", 9)):
+        text += (
+            f"| {name}<br>(ours) | MNIST | FMNIST<br>KMNIST<br>SVHN | 0.{value}1<br>0.8<br>1 |\n"
+        )
+    found = read(tmp_path, text).results[0]
+    assert set(found.frame["ood"]) == {"FMNIST", "KMNIST", "SVHN"}
+    assert found.detectors == ("MSP (ours)", "KNN (ours)") and len(found.frame) == 6
+
+
+def test_tables_that_nothing_tells_apart_are_not_joined_and_it_is_said_why(tmp_path):
+    text = "| | A | B |\n|-|-|-|\n| Precision | 0.4 | 0.5 |\n| Recall | 0.3 | 0.2 |\n\n" * 2
+    said = question(tmp_path, text, part="#1,2")
+    assert said.startswith("Nothing tells what stands in #1") and "README.md#1'" in said
+
+
+def test_what_titles_are_called_may_stand_above_the_names(tmp_path):
+    rows = [f"{m},{g},{p},0.{n}{i}{j}" for n, m in enumerate(("Random", "MAAT"), start=6)
+            for i, g in enumerate("ab") for j, p in enumerate("xy")]  # fmt: skip
+    text = "\n".join(["Step,group,kind,AUC", *rows])
+    assert "detector=Step" in question(tmp_path, text, "t.csv")
+
+
+@pytest.mark.parametrize("at", ["@", "", " @ "])
+def test_recalls_of_a_ranking_at_several_ranks_are_different_metrics(tmp_path, at):
+    titles = [f"{name} R{at}{rank}" for name in ("COCO", "Flickr30k") for rank in (1, 5)]
+    text = "\n".join([",".join(["Model", *titles]), "CLIP,57,80,87,88", "BLIP,82,95,98,99"])
+    option = "ignore=COCO Recall@5, ignore=Flickr30k Recall@5"
+    assert option in question(tmp_path, text, "t.csv")
+    found = read(tmp_path, text, "t.csv", option)
+    assert means(found) == {"CLIP": 0.72, "BLIP": 0.9}
+    assert set(found.results[0].frame["id"]) == {"COCO", "Flickr30k"}

@@ -37,6 +37,11 @@ _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SHORT_SEED = re.compile(r"(|.*[^\W_][\s_/.\-]+)s(\d+)")  # CIFAR-10 s42
+_RANKED = re.compile(
+    r"(?P<of>(?:.*[^\W_][\s_/.\-]+)?)(?P<kind>R|P(?=\s?@))\s?(?P<at>@?)\s?(?P<rank>\d+)(?P<rest>\s*[↑%()]*)"
+)
+_OF_RANKS = {"R": "Recall", "P": "Precision"}
+_RANKS = frozenset({"1", "5", "10", "50", "100"})  # at which retrieval is measured
 _SEEDS_FROM = 10  # a number from which on it is hardly that of a split or a severity
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
 
@@ -84,7 +89,7 @@ def _bare_titles(titles: Iterable[str]) -> dict[str, str]:
         title: name if name and times[name] == 1 else bare[title] or title
         for title, name in short.items()
     }
-    new = _with_seeds(new)
+    new = _with_ranks(_with_seeds(new))
     return new if len(set(new.values())) == len(new) else {title: title for title in new}
 
 
@@ -105,6 +110,23 @@ def _with_seeds(titles: Mapping[str, str]) -> dict[str, str]:
     if not alike or (0 not in seeds and max(seeds) < _SEEDS_FROM):
         return dict(titles)
     return {**titles, **{old: f"{match[1]}seed {match[2]}" for old, match in found.items()}}
+
+
+def _with_ranks(titles: Mapping[str, str]) -> dict[str, str]:
+    """Write out R@1 and P@5, and R1 where R5 or R10 stands beside it: recalls of a ranking.
+
+    >>> _with_ranks({"a": "COCO R1", "b": "COCO R5"}), _with_ranks({"a": "R1", "b": "R2"})
+    ({'a': 'COCO Recall@1', 'b': 'COCO Recall@5'}, {'a': 'R1', 'b': 'R2'})
+    """
+    found = {old: match for old, name in titles.items() if (match := _RANKED.fullmatch(name))}
+    bare = {match["rank"] for match in found.values() if not match["at"]}
+    if bare and ("1" not in bare or len(bare) < 2 or not bare <= _RANKS):
+        found = {old: match for old, match in found.items() if match["at"]}
+    said = {
+        old: f"{match['of']}{_OF_RANKS[match['kind']]}@{match['rank']}{match['rest']}"
+        for old, match in found.items()
+    }
+    return {**titles, **said}
 
 
 def _without_remark(title: str) -> str:

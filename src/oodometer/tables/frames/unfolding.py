@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
 from oodometer.factors import plain
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
-from oodometer.tables.guessing.roles import ALL
+from oodometer.tables.guessing.roles import ALL, DIRECTIONS, IGNORED
 from oodometer.tables.vocabulary.measures import metric_named
 from oodometer.tables.vocabulary.names import (
     INCIDENTAL,
@@ -81,7 +82,19 @@ def _with_metrics(frame: pd.DataFrame, about: str, pairs: str) -> pd.DataFrame:
     two = [c for c in two if numeric_share(frame[c]) < 0.5]
     if not two and pairs:
         raise UserError(f"--columns {pairs}={ALL}: no column holds cells of two numbers.")
-    return frame.rename(columns={c: f"{c} {said}" for c in two})
+    names = said.split("/")
+    kept = [place for place, name in enumerate(names) if name != IGNORED]
+    if len(kept) < len(names):
+        less = {c: [_kept(text, kept, len(names)) for text in frame[c]] for c in two}
+        frame = frame.assign(**less)
+    said = "/".join(names[place] for place in kept if names[place] not in DIRECTIONS)
+    return frame.rename(columns={c: f"{c} {said}".strip() for c in two})
+
+
+def _kept(text: str, places: Sequence[int], size: int) -> str:
+    """Return some of the numbers of a cell that holds as many as the user says."""
+    parts = text.split("/")
+    return "/".join(parts[place].strip() for place in places) if len(parts) == size else text
 
 
 def _with_spreads(frame: pd.DataFrame, notes: list[str]) -> pd.DataFrame:

@@ -49,6 +49,7 @@ from oodometer.tables.vocabulary.others import are_data_files, are_yes_or_no, na
 if TYPE_CHECKING:
     import pandas as pd
 
+_NUMBERED = frozenset({"step", "epoch", "episode", "iteration", "iter", "seed", "severity"})
 _MOST_SPACES = 5  # in the name of a metric; more is a heading
 _STATED = re.compile(r"(\S+(?: \S+)?)[ :=]+[+\-−]?\d+[.,]?\d*(?![\w@])")  # RMSE 17.1±4.6
 
@@ -64,6 +65,7 @@ def find_compared(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str
         return known
     wide = wide_names(roles)
     rest = [c for c in free if plain(c) not in TITLES or plain(c) in MODEL_TITLES]
+    rest += [c for c in free if c not in rest and _is_of_titles(frame[c])]
     free = rest if rest or wide else free  # a checkpoint is compared only where nothing else is
     if are_runs(wide):
         return _beside_numbers(frame, free, roles)
@@ -71,6 +73,12 @@ def find_compared(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str
         require_no_detectors(frame, free, roles)
         return None
     return _unknown_detectors(frame, free, roles)
+
+
+def _is_of_titles(texts: pd.Series[str]) -> bool:
+    """Whether "Step" above names without any number is what the titles beside it are called."""
+    numbered = plain(str(texts.name)) in _NUMBERED
+    return numbered and not any(map(str.isdigit, "".join(texts.unique())))
 
 
 def _unknown_detectors(frame: pd.DataFrame, free: Sequence[str], roles: Roles) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+from oodometer.tables.vocabulary.measures import base_metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,9 +90,10 @@ def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> Us
 
 def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
     """Ask what numbers are beside those whose titles name a metric."""
-    metric = roles.measured[titled[0]][0]
+    own = roles.measured[titled[0]][0]
+    metric = base_metric(own)  # BLEU of BLEU@4: a role that --columns takes
     role = metric.replace(" ", "_")
-    alike = [column for column in titled if roles.measured[column][0] == metric]
+    alike = [column for column in titled if roles.measured[column][0] == own]
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     return UserError(

@@ -12,7 +12,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.roles import ALL, IGNORED, OTHER_STATISTIC, Roles
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
 from oodometer.tables.vocabulary.names import (
@@ -37,7 +37,9 @@ _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of w
 _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
-_PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
+_PAIR = re.compile(r"[\d.,]+\s*%?(?:\s*/\s*[\d.,]+\s*%?)+")  # 91.2 / 40.1
+_NAMES = ("FPR95", "AUROC", "AUPR", "accuracy", "F1", "precision", "recall")  # for example
+_COUNTS_OF = {2: "two", 3: "three", 4: "four"}  # numbers in a cell
 
 
 class NothingComparedError(UserError):
@@ -72,8 +74,8 @@ def require_results(roles: Roles, frame: pd.DataFrame) -> None:
         pairs = [text for text in frame[column] if _PAIR.fullmatch(text)]
         if 2 * len(pairs) > len(frame) and metric_named(column) not in GENERAL:
             raise UserError(
-                f"Cells of column '{column}', such as '{pairs[0]}', hold two numbers: give each a "
-                f"column of its own, or leave it out with {roles.option(ignore=column)}."
+                f"Cells of column '{column}', such as '{pairs[0]}', hold several numbers: give "
+                f"each a column of its own, or leave it out with {roles.option(ignore=column)}."
             )
     if roles.detector is None and not are_detectors(roles):
         raise NothingComparedError(_why_no_detector(roles, frame))
@@ -111,9 +113,14 @@ def _may_be_set(texts: pd.Series[str], column: str) -> bool:
 
 
 def _why_two(cell: str, roles: Roles) -> str:
+    count = 1 + cell.count("/")
+    first = "/".join(["higher", *[IGNORED] * (count - 1)])
+    names = "/".join(_NAMES[:count])
     return (
-        f"Cells such as '{cell}' hold two numbers: say what they are, in the titles, such as 'SVHN "
-        f"(FPR95/AUROC)', or for all of them, such as {roles.option(**{'FPR95/AUROC': ALL})}."
+        f"Cells such as '{cell}' hold {_COUNTS_OF.get(count, count)} numbers: say what they are, "
+        f"in the titles, such as 'SVHN ({names})', or for all of them, such as "
+        f"{roles.option(**{names: ALL})}; {roles.option(**{first: ALL})} takes the first, of which "
+        "higher is better."
     )
 
 

@@ -18,6 +18,7 @@ SINGLE = ("detector", "id", "ood", "metric", "runs")  # roles that one column ha
 SECTION = "section"  # title of a column for headings between the lines
 KINDS: tuple[Kind, ...] = ("repeat", "condition", "re_evaluation", "part")
 MANY = ("factor", *KINDS, "covariate", "ignore", "higher", "lower")  # roles that several may have
+DIRECTIONS, IGNORED = ("higher", "lower"), "ignore"  # roles of numbers in cells of several
 ALL = "*"  # instead of a column: all columns of numbers whose titles name no metric
 WIDE = ("detector", "id", "ood", "condition", "repeat")  # what titles of several columns may name
 COLUMNS = "\0columns"  # instead of a column: the titles of those with results
@@ -108,18 +109,26 @@ def parse_columns(text: str, frame: pd.DataFrame, titles: Mapping[str, str]) -> 
 
 
 def parted_pairs(text: str) -> tuple[str, str]:
-    """Part what the user says of cells with two numbers from the roles of columns.
+    """Part what the user says of cells with several numbers from the roles of columns.
+
+    Of metrics that nobody knows, one is taken: `higher/ignore/ignore=*` is the first of three.
 
     >>> parted_pairs("detector=Method, FPR95/AUROC=*"), parted_pairs("higher=*")
     (('FPR95/AUROC', 'detector=Method'), ('', 'higher=*'))
+    >>> parted_pairs("higher/ignore=*")
+    ('higher/ignore', 'higher=*')
     """
     parts = [part.strip() for part in _PARTS.split(text)]
     named = [part for part in parts if _PAIRS.fullmatch(part)]
     if not named:
         return "", text
     pairs = named[0].partition("=")[0].strip()
+    words = [name for name in pairs.split("/") if name in DIRECTIONS]
+    if words and {*pairs.split("/")} - {words[0], IGNORED}:
+        raise UserError(f"--columns {named[0]}: beside '{words[0]}' all others are '{IGNORED}'.")
+    parts += [f"{words[0]}={ALL}"] if words else []
     for name in pairs.split("/"):
-        if metric_named(name) is None:
+        if metric_named(name) is None and name not in (*DIRECTIONS, IGNORED):
             raise UserError(
                 f"--columns {named[0]}: '{name}' is not a known metric, such as auroc, fpr95, "
                 "accuracy, mse."

@@ -260,10 +260,10 @@ def _name_cutoffs(roles: Roles) -> None:
         of_first = metric == "accuracy" and cut is not None and cut[1] == "1"
         if of_first:  # among one guess: accuracy itself, which people mean by it
             roles.measured[column] = (metric, what.removesuffix("1").rstrip())
-        elif metric in GENERAL and cut is not None and (what == cut[1] or bare):
+        elif metric in GENERAL and cut is not None and (what.split()[-1:] == [cut[1]] or bare):
             name = f"@{cut[1]} {metric}"
             roles.own[name] = MEASURES[metric]._replace(name=name)
-            roles.measured[column] = (name, "")
+            roles.measured[column] = (name, what.removesuffix(cut[1]).strip())
 
 
 def _part_qualifiers(roles: Roles, spreads: _Named) -> None:

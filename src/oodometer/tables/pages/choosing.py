@@ -49,6 +49,11 @@ def choose(tables: Sequence[PageTable], file: str, wanted: str) -> tuple[Grid, t
     if len(groups) > 1:
         raise UserError(_question(left, groups, file))
     grid = join([(c.table, c.grid) for c in left if c.grid is not None])
+    if grid is None and wanted:
+        raise UserError(
+            f"Nothing tells what stands in {_listed(left)} of '{file}' apart, so that they are not "
+            f"read as one table: name one, such as '{file}#{left[0].found.number}'."
+        )
     if grid is None or (not wanted and _share_nothing(left)):
         raise UserError(_question(left, groups, file, joins=grid is not None))
     read = {c.found.number for c in left}

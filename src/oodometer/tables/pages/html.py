@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)} | {"summary": BOLD}
 _BLOCKS = frozenset({"p", "div", "li", "ul", "ol", "section", "article", "br", "pre", "dd", "dt"})
 _SILENT = frozenset({"script", "style", "template", "noscript", "svg", "math", "select"})
 _LONGEST_MARK = 3  # characters of the mark of a footnote
+_GAIN = re.compile(r"[+\-−↑↓▲▼]\s*\d")  # over another line, below or above a number
 _MOST_COLUMNS, _MOST_LINES, _MOST_CELLS = 1000, 65_534, 5_000_000  # the first two: as browsers
 
 
@@ -155,6 +157,8 @@ class _Reader(HTMLParser):
 
 def _script(kind: str, said: str, behind_number: bool) -> str:
     """Return what is raised or lowered: a spread behind a number; a mark of a footnote is none."""
+    if behind_number and _GAIN.match(said):
+        return f" ({said})"
     spread = "±" in said or "." in said or "+/-" in said
     if kind == "sup" and not spread:
         return f" {said}" if len(said) > _LONGEST_MARK else ""

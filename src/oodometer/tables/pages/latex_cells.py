@@ -36,6 +36,17 @@ _SECOND = re.compile(
     r"(?<=[\d}$])\s*(?:\{\s*\\(?!pm)[a-zA-Z]+\s*|\\(?!pm)[a-zA-Z]+\s*\{\s*)"
     r"\(?\s*(\d*\.?\d+)\s*\)?\s*\}\s*$"
 )
+# A gain behind a number, raised, lowered or small: 91.2$_{\textcolor{red}{+1.3}}$. A minus without
+# anything between is that of a range.
+_OPENED = r"[{(\s$]*(?:\\(?!pm)[a-zA-Z]+[{(\s$]*)*"
+_GAIN = re.compile(
+    rf"(?<=[\d}}%$)])\s*\$?\s*(?:\\[,;!:]\s*)*(?:(?:[_^]{_OPENED}|(?=[{{(\\]){_OPENED})([+\-−↑↓▲▼])|([+↑↓▲▼]))"
+    r"[\s$}]*(\d[\d.]*\s*\\?%?)[\s$)}]*$"
+)
+_MATH = re.compile(r"\$[^$]*\$")
+_WITHIN_NUMBER = re.compile(r"(?<=[\d.])\s+(?=\d)")
+_ARROW = re.compile(r"\\(?:(up|down)arrow|(blacktriangle(?:down)?))(?![a-zA-Z])")
+_COLOURED = re.compile(r"\\textcolor(?:\[[^][]{0,40}\])?\s*\{[^{}]{0,40}\}")  # what follows is said
 _SIGNS = {
     r"\uparrow": "↑", r"\downarrow": "↓", r"\&": "and", r"\%": "%", r"\_": "_", r"\#": "#",
     "~": " ", r"\checkmark": "✓", r"\cmark": "✓", r"\xmark": "✗", r"\times": "×", r"\to": "→",
@@ -119,7 +130,7 @@ def _silenced(cell: str) -> str:
     """Leave out commands without text, from the inside out."""
     if "\\" not in cell:
         return cell
-    cell = _PLACED.sub(r"\1", _INNER.sub(" ", cell))
+    cell = _PLACED.sub(r"\1", _COLOURED.sub("", _INNER.sub(" ", cell)))
     for _ in range(_NESTED):
         less = _SILENT.sub(" ", cell)
         if less == cell:
@@ -155,7 +166,11 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
     >>> latex_text(r"\textbf{MSP}~\cite{hendrycks}"), latex_text(r"\ours")
     ('MSP', 'ours')
     """
-    cell = _SECOND.sub(r" ± \1", " ".join(_silenced(cell).replace("\\\\", " ").split()))
+    cell = " ".join(_silenced(cell).replace("\\\\", " ").replace("\\ ", " ").split())
+    if "$" in cell:  # where spaces are not shown
+        cell = _MATH.sub(lambda math: _WITHIN_NUMBER.sub("", math[0]), cell)
+    cell = _GAIN.sub(_in_brackets, _ARROW.sub(lambda sign: _arrow(sign[0]), cell))
+    cell = _SECOND.sub(r" ± \1", cell)
     if read_cell(cell) is not None:
         return cell.replace(r"\%", "%")
     known = macros or {}
@@ -167,3 +182,14 @@ def latex_text(cell: str, macros: Mapping[str, str] | None = None) -> str:
     text = " ".join(_COMMAND.sub("", plain).split())
     named = re.search(r"\\([a-zA-Z]{2,})", cell) if not text else None
     return named[1] if named and named[1] not in _NO_NAMES else text
+
+
+def _in_brackets(found: re.Match[str]) -> str:
+    """Write a gain as plain texts do, behind its number in brackets; the -3 of 10^{-3} is none."""
+    sign, number = found[1] or found[2], found[3].strip()
+    power = "^" in found[0] and sign in "-−" and "." not in number
+    return found[0] if power else f" ({sign}{number})"
+
+
+def _arrow(command: str) -> str:
+    return "↓" if "down" in command else "↑"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 
-from oodometer.tables.cells import Rows
+from oodometer.tables.cells import Rows, holds_numbers
 from oodometer.tables.pages.html import read_html, text_of_html
+from oodometer.tables.pages.latex_cells import latex_text
 from oodometer.tables.pages.outline import BOLD, CAPTION, Outline, PageTable
 
 CAPTIONED = re.compile(
@@ -23,6 +24,8 @@ _RULE = frozenset("|+:=- \t")
 _LINK = re.compile(r"!?\[([^][]*)\]\([^()\s]*(?:\s\"[^\"]*\")?\)")
 _TAG = re.compile(r"</?(table)(?=[\s>/])", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_FORMULA = re.compile(r"\$[^$]*(?:[\\_^]|\d\s+\d)[^$]*\$")  # $\mathbf{91.2}_{+1.3}$
 # Tables drawn with lines, as terminals show them: bars between cells, dashes between rows.
 _DRAWN = {
     n: "|" if chr(n) in "│┃║╎┆┊" else "-" if chr(n) in "─━═╌╍┄┅┈┉" else "+"
@@ -131,7 +134,7 @@ class _Page:
                 if not goes_on or _begins(self.lines, self.number + 1):
                     break
             elif not _is_rule(line):
-                rows.append(_cells(line))
+                rows += _lines(line)
             self.number += 1
         return rows
 
@@ -164,15 +167,29 @@ def heading_of(line: str, below: str = "") -> tuple[int, str] | None:
     return (BOLD, _bare(bold[1]).rstrip(":")) if bold else None
 
 
-def _cells(line: str) -> list[str]:
-    """Return the cells between bars; those at the ends of a line are its frame."""
+def _lines(line: str) -> Rows:
+    """Return the cells between bars; those at the ends of a line are its frame.
+
+    Where names have as many lines as the numbers beside them, each is a line of the table.
+    """
     cells = _BAR.split(line.strip())
     inside = cells[not cells[0].strip() : -1 if len(cells) > 1 and not cells[-1].strip() else None]
-    return [_cell(cell) for cell in inside]
+    if not _BREAK.search(line):
+        return [[_cell(cell) for cell in inside]]
+    parts = [[_cell(part) for part in _BREAK.split(cell)] for cell in inside]
+    several = [part for part in parts if len(part) > 1]
+    numbers = [len(part) for part in several if all(map(holds_numbers, part))]
+    names = [len(part) for part in several if not any(map(holds_numbers, part))]
+    if len(set(numbers)) != 1 or numbers[0] not in names:
+        return [[_cell(cell) for cell in inside]]
+    size = numbers[0]
+    return [[p[n] if len(p) == size else " ".join(p) for p in parts] for n in range(size)]
 
 
 def _cell(cell: str) -> str:
     cell = cell.replace("\\|", "|")
+    if "$" in cell and _FORMULA.search(cell):
+        cell = latex_text(cell)
     if "<" in cell:
         return text_of_html(cell)
     return " ".join((html.unescape(cell) if "&" in cell else cell).split())

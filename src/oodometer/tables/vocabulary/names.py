@@ -16,7 +16,7 @@ DETECTOR_TITLES = frozenset(
 ID_TITLES = frozenset(
     {"id", "iid", "iddataset", "iiddataset", "indataset", "indistribution", "indist", "idset",
      "indistributiondataset", "source", "sourcedataset", "din", "idata", "iddata", "trainedon",
-     "train", "trainset"}
+     "train", "trainset", "ind", "indset", "inddataset"}
 )  # fmt: skip
 # Data sets of either kind: those that classifiers are trained on, or outliers.
 SET_TITLES = frozenset(
@@ -28,7 +28,8 @@ OOD_TITLES = SET_TITLES | frozenset(
     {"ood", "ooddataset", "oodset", "outdataset", "outofdistribution", "outdist", "dout",
      "testset", "testdataset", "target", "targetdataset", "outlier",
      "outliers", "outlierset", "oodtest", "ooddata", "oodname", "outofdistributiondataset",
-     "testdatensatz", "donnéesood", "outofdist", "oodtestset", "test", "testedon", "oodbenchmark"}
+     "testdatensatz", "donnéesood", "outofdist", "oodtestset", "test", "testedon", "oodbenchmark",
+     "testood"}
 )  # fmt: skip
 # Titles of what may be compared, or be data: only where nothing else is.
 MODEL_TITLES = (
