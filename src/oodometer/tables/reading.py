@@ -35,6 +35,7 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
+from oodometer.tables.guessing.evidence import require_evidence
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
     require_no_samples,
@@ -42,7 +43,9 @@ from oodometer.tables.guessing.refusals import (
 )
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
+from oodometer.tables.guessing.unexplained import note_unexplained
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
@@ -135,8 +138,11 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+    require_evidence(frame, roles)
     settle_cutoffs(roles)
+    require_clear_commas(frame, roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
+    note_unexplained(frame, measured.set_aside, roles, notes)
     results = {
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.factors import TITLES, plain
-from oodometer.tables.cells import Cell, is_gap
+from oodometer.tables.cells import Cell, is_gap, read_cell
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.vocabulary.data_names import is_data
 from oodometer.tables.vocabulary.names import (
@@ -78,6 +78,12 @@ def are_runs(titles: Sequence[str]) -> bool:
     """
     kinds = {found[1].casefold() if found else "" for found in map(_REPEATED.fullmatch, titles)}
     return are_numbers(titles) or (len(titles) > 1 and len(kinds) == 1 and "" not in kinds)
+
+
+def are_decimals(texts: pd.Series[str]) -> bool:
+    """Whether at least every second text is a number with a decimal point."""
+    decimals = sum("." in text and read_cell(text) is not None for text in texts)
+    return 2 * decimals >= len(texts)
 
 
 def are_within(cells: Sequence[Cell], low: float, high: float) -> bool:

@@ -43,6 +43,19 @@ ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
     "网络", "主干网络", "骨干网络", "架构", "配置", "구성",
 )  # fmt: skip
+# Words of titles that say that a column names what is compared: Training scheme, loss_fn.
+COMPARED_WORDS = frozenset(
+    {"method", "methods", "model", "models", "detector", "algorithm", "algo", "approach",
+     "network", "net", "classifier", "architecture", "arch", "backbone", "encoder", "decoder",
+     "loss", "strategy", "variant", "ablation", "experiment", "experiments", "exp", "setup",
+     "setting", "settings", "config", "configuration", "scheme", "system", "technique", "pipeline",
+     "optimizer", "regularizer", "augmentation", "estimator", "learner", "kernel", "policy",
+     "agent", "baseline", "team", "submission", "entry", "solver", "framework", "library", "tool",
+     "embedding", "embeddings", "tokenizer", "prompt", "prompting", "postprocessor", "scorer",
+     "training", "pretraining", "objective", "aggregation", "fusion", "sampler", "sampling",
+     "imputer", "scaler", "name", "arm", "arms", "row", "component", "components", "module",
+     "modules", "features", "calibration"}
+)  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
     "scene", "object", "language", "game", "subset", "city", "country", "hospital", "site",

@@ -22,6 +22,15 @@ _CONDITIONS = frozenset(
      "corruptions", "distortion", "distortions", "degradation", "transformation", "noiselevel"}
 )  # fmt: skip
 _BESIDE_CONDITIONS = frozenset({"type", "name", "kind", "level", "id", "setting", "test"})
+# Words for levels of a condition, in which data or runs differ.
+_LEVELS = frozenset(
+    {"easy", "medium", "moderate", "hard", "difficult", "clean", "noisy", "noise", "low", "mid",
+     "middle", "high", "small", "large", "big", "short", "long", "day", "night", "male", "female",
+     "young", "old", "seen", "unseen", "novel", "weak", "strong", "mild", "severe", "early", "late",
+     "indoor", "outdoor", "rare", "common", "frequent", "majority", "minority", "many", "few",
+     "head", "tail", "positive", "negative", "simple", "complex", "sparse", "dense", "before",
+     "after", "open", "closed", "fast", "slow", "dark", "bright", "left", "right"}
+)  # fmt: skip
 _DATA_FILE = re.compile(
     r"(?i).*\.(?:csv|tsv|txt|json|npy|npz|mat|arff|wav|flac|mp3|png|jpe?g|dcm|parquet)"
 )
@@ -66,6 +75,15 @@ def names_condition(title: str) -> bool:
     words = {plain(word) for word in re.split(r"[\W_]+", title) if word}
     known = words & _CONDITIONS
     return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
+
+
+def names_level(title: str) -> bool:
+    """Whether a title is a word for a level of some condition.
+
+    >>> names_level("Easy"), names_level("Hard AP"), names_level("HardNet")
+    (True, True, False)
+    """
+    return plain(title.split()[0] if title.split() else "") in _LEVELS
 
 
 def are_data_files(texts: Iterable[str]) -> bool:
