@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title, plain, within_runs
+from oodometer.factors import Factor, by_title, within_runs, words_of
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
@@ -164,7 +163,7 @@ def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappi
     A text above a table may well speak of one metric among those that the table has.
     """
     for column in map(str, frame.columns):
-        words = {plain(word) for word in re.split(r"[\W_]+", column)}
+        words = words_of(column)
         names = frame[column].unique()
         if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
             metric = metric_named(str(names[0]))

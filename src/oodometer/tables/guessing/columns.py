@@ -9,12 +9,12 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import CORRUPTIONS, plain
+from oodometer.factors import CORRUPTIONS, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.guessing.aside import METRIC_TITLES, set_aside, without_sample_counts
 from oodometer.tables.guessing.content import by_content, settle_sets
 from oodometer.tables.guessing.gains import is_one_of
-from oodometer.tables.guessing.likeness import are_decimals, mostly, words_of
+from oodometer.tables.guessing.likeness import are_decimals, mostly
 from oodometer.tables.guessing.roles import (
     ALL,
     COLUMNS,
@@ -227,7 +227,7 @@ def _counts_of_runs(frame: pd.DataFrame, columns: list[str], roles: Roles) -> li
 
 
 def _states_spreads(frame: pd.DataFrame, roles: Roles) -> bool:
-    words = (plain(word) for column in frame.columns for word in re.split(r"[\W_]+", column))
+    words = (word for column in frame.columns for word in words_of(column))
     if roles.spreads or any(word in SPREADS for word in words):
         return True
     return any(

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import OPTIMIZERS, plain
+from oodometer.factors import OPTIMIZERS, plain, words_of
 from oodometer.tables.frames.crossed import HEADERS
 from oodometer.tables.guessing.compared import is_untitled
 from oodometer.tables.guessing.content import are_detectors
-from oodometer.tables.guessing.likeness import mostly, wide_names, words_of
+from oodometer.tables.guessing.likeness import mostly, wide_names
 from oodometer.tables.guessing.questions import or_lower, unnamed_option
 from oodometer.tables.guessing.roles import ALL, SECTION, Roles
 from oodometer.tables.vocabulary.names import (

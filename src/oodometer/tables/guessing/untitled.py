@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
     are_partly_whole,
     are_runs,
     are_within,
-    words_of,
 )
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import (
@@ -301,7 +300,7 @@ def _may_name_score(title: str) -> bool:
 
 def _is_called_summary(title: str) -> bool:
     """Whether a title is a word for summaries, or has that for differences: delta-x."""
-    return plain(title) in SUMMARIES or "delta" in map(plain, re.split(r"[\W_]+", title))
+    return plain(title) in SUMMARIES or "delta" in words_of(title)
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:

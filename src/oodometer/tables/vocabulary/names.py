@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 
 # Column titles, lower case without signs, that tell what a column holds.
 DETECTOR_TITLES = frozenset(
@@ -261,7 +261,7 @@ def names_costs(title: str) -> bool:
     >>> names_costs("lda_fit_sec"), names_costs("Train (s)"), names_costs("ViT-S")
     (True, True, False)
     """
-    words = (plain(word) for word in re.split(r"[\W_]+", title))
+    words = words_of(title)
     return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
 
 
@@ -271,7 +271,7 @@ def is_incidental(title: str) -> bool:
     >>> is_incidental("Git commit"), is_incidental("optimizer")
     (True, False)
     """
-    return not INCIDENTAL.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+    return not INCIDENTAL.isdisjoint(words_of(title))
 
 
 def is_pretraining(title: str) -> bool:
@@ -280,7 +280,7 @@ def is_pretraining(title: str) -> bool:
     >>> is_pretraining("Pretrained on"), is_pretraining("weights"), is_pretraining("train set")
     (True, True, False)
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    words = words_of(title)
     return any(w.startswith("pretrain") or w in _STARTS for w in words)
 
 
@@ -300,7 +300,7 @@ def is_statistic(title: str) -> bool:
     >>> is_statistic("rho_all_median"), is_statistic("lambda")
     (True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
 
 
@@ -321,7 +321,7 @@ def is_qualifier(words: str, *, of_sets: bool = False) -> bool:
     (True, True, False)
     """
     known = _SPLITS if of_sets else _QUALIFIERS
-    said = [plain(word) for word in re.split(r"[\W_]+", words) if word]
+    said = words_of(words)
     return all(word in known or _STORED_AS.fullmatch(word) for word in said)
 
 
@@ -342,7 +342,7 @@ def mentions_setting(title: str) -> bool:
     >>> mentions_setting("Learning rate"), mentions_setting("n_shots"), mentions_setting("batch")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return is_setting(title) or not words.isdisjoint(_SETTING_WORDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 
 _TESTS = frozenset({"p", "pvalue", "t", "z", "paired", "wilcoxon", "ttest", "holm", "statistic"})
 # Words of titles of what was found in each run, and what it is that was.
@@ -52,7 +52,7 @@ def is_found(title: str) -> bool:
     >>> is_found("best_epoch"), is_found("selected threshold"), is_found("epoch")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return not words.isdisjoint(_FOUND) and not words.isdisjoint(_FINDINGS)
 
 
@@ -62,7 +62,7 @@ def is_test(title: str) -> bool:
     >>> is_test("Wilcoxon p"), is_test("paired t(4)"), is_test("T")
     (True, True, False)
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    words = words_of(title)
     return len(words) > 1 and not _TESTS.isdisjoint(words)
 
 
@@ -72,7 +72,7 @@ def names_condition(title: str) -> bool:
     >>> names_condition("attack_type"), names_condition("Noise level"), names_condition("model")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title) if word}
+    words = words_of(title)
     known = words & _CONDITIONS
     return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
 
