@@ -100,3 +100,25 @@ def test_numbers_of_shots_below_data_sets_are_conditions(tmp_path):
     found = read(tmp_path, text, name="accuracy.csv").results[0]
     assert set(found.frame["id"]) == {"mini-ImageNet", "MVTec"}
     assert [factor.kind for factor in found.factors] == ["condition"]
+
+
+def test_names_of_runs_are_not_compared_unasked(tmp_path):
+    lines = [f"run-{o}-{s},{o},{s},{.9 + s / 100 + (o == 'adam') / 50:.3f},{1 + s / 7:.3f}"
+             for o in ("sgd", "adam") for s in range(3)]  # fmt: skip
+    text = "\n".join(["Name,optimizer,seed,test_acc,grad_norm", *lines])
+    _, options = asked(tmp_path, text)
+    assert options == ["detector=optimizer", "detector=Name"]
+    found = read(tmp_path, text, options[0]).results[0]
+    assert set(found.detectors) == {"sgd", "adam"} and found.factors[0].kind == "repeat"
+    methods = text.replace("run-sgd-1", "run-sgd-0").replace("run-sgd-2", "run-sgd-0")
+    assert "run-sgd-0" in read(tmp_path, methods).results[0].detectors  # several seeds of one name
+
+
+def test_precision_and_recall_that_disagree_do_not_decide_unasked(tmp_path):
+    text = "Model,Sensitivity,Specificity,PPV\nA,.91,.88,.7\nB,.81,.92,.8\nC,.85,.9,.75\n"
+    _, options = asked(tmp_path, text)
+    assert [read(tmp_path, text, option).results[0].metric for option in options] == [
+        "PPV", "Sensitivity", "Specificity"
+    ]  # fmt: skip
+    agreeing = text.replace("A,.91", "A,.71").replace("C,.85", "C,.75")
+    assert read(tmp_path, agreeing).results[0].metric == "precision"

@@ -30,6 +30,7 @@ from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_no_states,
     require_one_form,
+    require_two_sided,
     settle_overall,
 )
 from oodometer.tables.guessing.columns import guess
@@ -204,6 +205,7 @@ def _ordered(
         )
     if roles.metric is not None:
         _put_frequent_first(ordered, results, notes)
+    require_two_sided(ordered, results, roles)
     base = base_metric(ordered[0])
     rivals = {c: m for c, (m, _) in roles.measured.items() if base_metric(m) == base}
     if ordered[0] not in MEASURES and len(set(rivals.values())) > 1:
