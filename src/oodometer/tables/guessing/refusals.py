@@ -12,7 +12,7 @@ from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
 from oodometer.tables.guessing.likeness import are_runs
-from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles
+from oodometer.tables.guessing.roles import ALL, OTHER_STATISTIC, Roles, option
 from oodometer.tables.guessing.titled import OTHER_METRIC
 from oodometer.tables.vocabulary.measures import GENERAL, metric_named
 from oodometer.tables.vocabulary.names import (
@@ -37,6 +37,8 @@ _COUNTS = frozenset({"samples", "nsamples", "support", "size", "count"})  # of w
 _TYPED = 4  # digits of a number that somebody has set
 _FEWEST_SAMPLES = 30  # lines
 _HASH = re.compile(r"(?=\w*[a-f])(?=\w*\d)[0-9a-f]{7,64}")
+_FEWEST_ROWS = 3  # of a matrix
+_AGAINST = re.compile(r"(?i)\bvs\b|\bversus\b")
 _PAIR = re.compile(r"[\d.,]+\s*%?\s*/\s*[\d.,]+\s*%?")  # 91.2 / 40.1
 
 
@@ -61,6 +63,28 @@ def require_no_samples(frame: pd.DataFrame, chosen: Collection[str]) -> None:
                 f"'{column}'{beside}: a table of results such as AUROCs is expected. `oodometer "
                 "compare` computes them from the scores of samples."
             )
+
+
+def require_no_matrix(frame: pd.DataFrame, chosen: Collection[str]) -> None:
+    """Refuse tests of pairs, and ask about rows that are called as the columns are."""
+    if chosen:
+        return
+    for test in (c for c in frame.columns if is_test(c) and numeric_share(frame[c]) > 0.5):
+        for column in frame.columns:
+            if all(map(_AGAINST.search, frame[column].unique())):
+                raise UserError(
+                    f"Each line tests a pair, such as '{frame[column].iloc[0]}', with the outcome "
+                    f"in '{test}': give the results that were tested."
+                )
+    first, *others = frame.columns
+    if len(frame) != len(others) or len(others) < _FEWEST_ROWS:
+        return
+    if sorted(map(plain, frame[first])) == sorted(map(plain, others)):
+        raise UserError(
+            f"Rows and columns have the same names ({', '.join(others[:2])}, …), as in a matrix of "
+            "correlations or confusions: if the rows are compared, use "
+            f"{option(detector=first, higher=ALL)}."
+        )
 
 
 def require_results(roles: Roles, frame: pd.DataFrame) -> None:
