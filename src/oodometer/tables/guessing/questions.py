@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
+from oodometer.tables.vocabulary.measures import main_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,12 +90,14 @@ def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> Us
 
 def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
     """Ask what numbers are beside those whose titles name a metric."""
-    metric = roles.measured[titled[0]][0]
+    metric = main_first(roles.measured[column][0] for column in titled)[0]
+    if metric == UNNAMED:
+        return what_are([*titled, *bare], roles, shares=False)
     role = metric.replace(" ", "_")
     alike = [column for column in titled if roles.measured[column][0] == metric]
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     return UserError(
-        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"'{alike[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
         f"too, use {same}; else {other}."
     )

@@ -49,4 +49,8 @@ def on_test_data(
 
 
 def _place(level: str) -> int | None:
-    return next((n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level)), None)
+    """Return which data a level names; one that names two is how models were selected."""
+    words = re.split(r"[\W_]+", level)
+    kinds = [any(map(kind.fullmatch, words)) for kind in _BEST_FIRST]
+    first = (n for n, kind in enumerate(_BEST_FIRST) if kind.fullmatch(level))
+    return next(first, None) if sum(kinds) < 2 else None

@@ -213,6 +213,10 @@ _COSTS = frozenset(
      "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
      "duration", "elapsed", "speedup", "kwh", "usd"}
 )  # fmt: skip
+# Words of titles of what a data set is like.
+_OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
+_OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
+_SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
 _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
 
@@ -250,6 +254,17 @@ def names_costs(title: str) -> bool:
     """
     words = (plain(word) for word in re.split(r"[\W_]+", title))
     return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
+
+
+def names_property_of_data(title: str) -> bool:
+    """Whether a title is that of what a data set is like: how large, how many of it are outliers.
+
+    >>> [names_property_of_data(t) for t in ("# Dimensions", "Outlier Perc", "#Samples", "KNN")]
+    [True, True, True, False]
+    """
+    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    share = not words.isdisjoint(_SHARES) and not words.isdisjoint(_OUTLIERS)
+    return title.lstrip().startswith("#") or share or not words.isdisjoint(_OF_DATA)
 
 
 def is_incidental(title: str) -> bool:
@@ -350,6 +365,16 @@ def is_model(name: str) -> bool:
     """
     bare = plain(name[:100])
     return bare in _FITTED or bool(_MODELS.match(bare))
+
+
+def is_whole_model(name: str) -> bool:
+    """Whether all of a name is that of a model, though a word of it names something else.
+
+    >>> is_whole_model("Time-CNN"), is_whole_model("ResNet time")
+    (True, False)
+    """
+    bare = plain(name[:100])
+    return bare in _FITTED or bool(_MODELS.fullmatch(bare))
 
 
 def is_posthoc(name: str) -> bool:

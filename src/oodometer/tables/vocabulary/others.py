@@ -21,6 +21,13 @@ _CONDITIONS = frozenset(
     {"condition", "conditions", "perturbation", "perturbations", "attack", "attacks", "corruption",
      "corruptions", "distortion", "distortions", "degradation", "transformation", "noiselevel"}
 )  # fmt: skip
+_OVER_OUTLIERS = re.compile(
+    r"(?i)\(?\b(?:averaged?|avg\.?|means?)\s+(?:over|of|across|on)\s+(?:all\s+|the\s+)*(?:\w+\s+)?"
+    r"(?:ood|out[ -]of[ -]distribution|outlier)[ -](?:test\s+)?(?:data\s?)?sets?\b\)?"
+)
+_PARAMETERS = frozenset(
+    {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
+)
 _BESIDE_CONDITIONS = frozenset({"type", "name", "kind", "level", "id", "setting", "test"})
 _DATA_FILE = re.compile(
     r"(?i).*\.(?:csv|tsv|txt|json|npy|npz|mat|arff|wav|flac|mp3|png|jpe?g|dcm|parquet)"
@@ -66,6 +73,24 @@ def names_condition(title: str) -> bool:
     words = {plain(word) for word in re.split(r"[\W_]+", title) if word}
     known = words & _CONDITIONS
     return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
+
+
+def without_mean_over_outliers(title: str) -> str:
+    """Leave out of a title that its numbers are means over outlier sets.
+
+    >>> without_mean_over_outliers("average over 6 OOD datasets AUROC")
+    'AUROC'
+    """
+    return _OVER_OUTLIERS.sub("", title).strip()
+
+
+def names_parameters(title: str) -> bool:
+    """Whether a column holds names of settings, whose values another column holds.
+
+    >>> names_parameters("hyperparameter"), names_parameters("Parameter name")
+    (True, True)
+    """
+    return plain(title).removesuffix("name") in _PARAMETERS
 
 
 def are_data_files(texts: Iterable[str]) -> bool:
