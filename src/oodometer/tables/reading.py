@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import Factor, by_title, plain, within_runs
+from oodometer.factors import Factor, by_title, within_runs, words_of
 from oodometer.results import Results
 from oodometer.tables.cells import is_gap, numeric_share
 from oodometer.tables.formats.files import Table, texts
@@ -36,6 +35,7 @@ from oodometer.tables.guessing.alternatives import (
 )
 from oodometer.tables.guessing.columns import guess
 from oodometer.tables.guessing.content import are_detectors
+from oodometer.tables.guessing.evidence import require_evidence
 from oodometer.tables.guessing.refusals import (
     NothingComparedError,
     require_no_samples,
@@ -43,7 +43,9 @@ from oodometer.tables.guessing.refusals import (
 )
 from oodometer.tables.guessing.roles import ALL, Roles, parse_columns, parted_pairs, with_joined
 from oodometer.tables.guessing.splits import on_test_data
+from oodometer.tables.guessing.unexplained import note_unexplained
 from oodometer.tables.guessing.unnamed import require_metric_of_text, settle_metric
+from oodometer.tables.lines.doubts import require_clear_commas
 from oodometer.tables.lines.kinds import assumed_kinds, settle_cutoffs
 from oodometer.tables.lines.long import Long, to_long
 from oodometer.tables.lines.runs import Runs, find_runs
@@ -137,8 +139,11 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     if default is not None and unnamed and not chosen:
         better = "higher" if MEASURES[default].higher else "lower"
         notes.append(f"numbers are read as {default} as the {source} says, {better} is better")
+    require_evidence(frame, roles)
     settle_cutoffs(roles)
+    require_clear_commas(frame, roles)
     measured = find_runs(to_long(frame, roles, notes), notes, roles)
+    note_unexplained(frame, measured.set_aside, roles, notes)
     results = {
         str(metric): _results(replace(measured.long, frame=part), str(metric), roles, runs, notes)
         for metric, part in measured.long.frame.groupby("metric", sort=False)
@@ -160,7 +165,7 @@ def _stated_main(frame: pd.DataFrame, default: str | None, source: str) -> Mappi
     A text above a table may well speak of one metric among those that the table has.
     """
     for column in map(str, frame.columns):
-        words = {plain(word) for word in re.split(r"[\W_]+", column)}
+        words = words_of(column)
         names = frame[column].unique()
         if "metric" in words and words & _MAIN_WORDS and len(names) == 1:
             metric = metric_named(str(names[0]))

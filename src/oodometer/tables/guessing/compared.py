@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, TITLES, are_checkpoints, plain
+from oodometer.factors import LABELS, TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap
 from oodometer.tables.guessing.likeness import (
     are_data,
@@ -16,7 +16,6 @@ from oodometer.tables.guessing.likeness import (
     mostly,
     share,
     wide_names,
-    words_of,
 )
 from oodometer.tables.guessing.questions import (
     models_or_data,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain
+from oodometer.factors import LABELS, OPTIMIZERS, TITLES, plain, words_of
 from oodometer.tables.guessing.compared import find_compared, is_metric, is_untitled
 from oodometer.tables.guessing.likeness import (
     are_runs,
@@ -14,7 +14,6 @@ from oodometer.tables.guessing.likeness import (
     mostly,
     share,
     wide_names,
-    words_of,
 )
 from oodometer.tables.guessing.roles import SECTION, UNNAMED, Roles
 from oodometer.tables.guessing.sides import part_columns, part_sets

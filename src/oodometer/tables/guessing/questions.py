@@ -9,6 +9,7 @@ from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles
 from oodometer.tables.vocabulary.measures import main_first
+from oodometer.tables.vocabulary.names import is_average
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,10 +95,13 @@ def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) ->
     if metric == UNNAMED:
         return what_are([*titled, *bare], roles, shares=False)
     role = metric.replace(" ", "_")
-    alike = [column for column in titled if roles.measured[column][0] == metric]
+    alike = [c for c in titled if roles.measured[c][0] == metric and not is_average(c)]
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
+    own = [roles.option(**{better: bare[0]}) for better in ("higher", "lower")]
+    shown = (alike or list(titled))[0]
     return UserError(
-        f"'{alike[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
-        f"too, use {same}; else {other}."
+        f"'{shown}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"too, use {same}; if they are something else, {other}, or {own[0]} or {own[1]} if "
+        "these decide."
     )

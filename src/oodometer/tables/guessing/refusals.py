@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import TITLES, are_checkpoints, plain
+from oodometer.factors import TITLES, are_checkpoints, plain, words_of
 from oodometer.tables.cells import is_gap, numeric_share, read_cell
 from oodometer.tables.frames.differences import DIFFERENCES
 from oodometer.tables.guessing.content import are_detectors
@@ -204,7 +204,7 @@ def _why_no_results(roles: Roles, frame: pd.DataFrame) -> str:
 def _may_hold_results(frame: pd.DataFrame, column: str) -> bool:
     """Whether a column holds numbers that vary, and no settings, repeats or costs."""
     varies = 2 * len(frame[column].unique()) > len(frame) > 1
-    counts = not _NUMBERS_OF.isdisjoint(plain(word) for word in re.split(r"[\W_]+", column))
+    counts = not _NUMBERS_OF.isdisjoint(words_of(column))
     other = counts or mentions_setting(column) or names_costs(column)
     other = other or plain(column) in {*TITLES, *OOD_TITLES}
     return numeric_share(frame[column]) > 0.5 and varies and not other

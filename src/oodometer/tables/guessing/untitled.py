@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oodometer.errors import UserError
-from oodometer.factors import plain
+from oodometer.factors import plain, words_of
 from oodometer.tables.cells import Cell, read_cell, value_of
 from oodometer.tables.guessing.likeness import (
     are_levels,
@@ -17,7 +17,6 @@ from oodometer.tables.guessing.likeness import (
     are_runs,
     are_within,
     numbers_lines,
-    words_of,
 )
 from oodometer.tables.guessing.questions import what_are
 from oodometer.tables.guessing.roles import (
@@ -46,8 +45,8 @@ from oodometer.tables.vocabulary.names import (
     is_setting,
     is_whole_model,
     mentions_setting,
-    names_property_of_data,
 )
+from oodometer.tables.vocabulary.others import names_property_of_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -304,7 +303,7 @@ def _may_name_score(title: str) -> bool:
 
 def _is_called_summary(title: str) -> bool:
     """Whether a title is a word for summaries, or has that for differences: delta-x."""
-    return plain(title) in SUMMARIES or "delta" in map(plain, re.split(r"[\W_]+", title))
+    return plain(title) in SUMMARIES or "delta" in words_of(title)
 
 
 def _results_after_all(named: list[str], measured: Sequence[str], cells: _Cells) -> list[str]:

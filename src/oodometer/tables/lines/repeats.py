@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oodometer.errors import UserError
-from oodometer.factors import by_title, plain
+from oodometer.factors import by_title, plain, words_of
 from oodometer.tables.cells import numeric_share
 from oodometer.tables.guessing.roles import Roles
 from oodometer.tables.lines.levels import id_column, is_unplanned
@@ -64,7 +64,7 @@ def require_alike(long: Long, given: Long, roles: Roles) -> None:
 
 def _may_tell(name: str, levels: Sequence[str]) -> bool:
     """Whether a column may say what lines are: no name of a job, date, path or measurement."""
-    words = {plain(word) for word in re.split(r"[\W_]+", name)}
+    words = words_of(name)
     named = plain(name) in JOB_TITLES | REPEAT_TITLES or words & INCIDENTAL
     if named or len(levels) < 2 or any(map(_INCIDENT.search, levels)):
         return False

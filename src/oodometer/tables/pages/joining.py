@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 from oodometer.tables.cells import Rows, numeric_share
 from oodometer.tables.frames.grid import Grid
 from oodometer.tables.frames.headers import KNOWN_TITLES
@@ -77,7 +76,7 @@ def _are_told_apart(columns: dict[str, list[str]], grids: Sequence[Grid]) -> boo
 
 def _are_two_tasks(texts: Sequence[str]) -> bool:
     """Whether headings tell the AUROC of images from that of pixels: not two values of one."""
-    words = [{plain(word) for word in re.split(r"[\W_]+", text)} for text in texts]
+    words = [words_of(text) for text in texts]
     return len({frozenset(said & {"image", "pixel"}) for said in words} - {frozenset()}) > 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from oodometer.factors import TITLES, plain
+from oodometer.factors import TITLES, plain, words_of
 
 # Column titles, lower case without signs, that tell what a column holds.
 DETECTOR_TITLES = frozenset(
@@ -42,6 +42,19 @@ MODEL_TITLES = (
 ARCHITECTURE_TITLES = (
     "architecture", "arch", "network", "backbone", "encoder", "configuration", "config",
     "网络", "主干网络", "骨干网络", "架构", "配置", "구성",
+)  # fmt: skip
+# Words of titles that say that a column names what is compared: Training scheme, loss_fn.
+COMPARED_WORDS = frozenset(
+    {"method", "methods", "model", "models", "detector", "algorithm", "algo", "approach",
+     "network", "net", "classifier", "architecture", "arch", "backbone", "encoder", "decoder",
+     "loss", "strategy", "variant", "ablation", "experiment", "experiments", "exp", "setup",
+     "setting", "settings", "config", "configuration", "scheme", "system", "technique", "pipeline",
+     "optimizer", "regularizer", "augmentation", "estimator", "learner", "kernel", "policy",
+     "agent", "baseline", "team", "submission", "entry", "solver", "framework", "library", "tool",
+     "embedding", "embeddings", "tokenizer", "prompt", "prompting", "postprocessor", "scorer",
+     "training", "pretraining", "objective", "aggregation", "fusion", "sampler", "sampling",
+     "imputer", "scaler", "name", "arm", "arms", "row", "component", "components", "module",
+     "modules", "features", "calibration"}
 )  # fmt: skip
 WEAK_SET_TITLES = (
     "category", "categories", "task", "tasks", "groups", "problem", "domain", "environment",
@@ -213,10 +226,6 @@ _COSTS = frozenset(
      "macs", "latency", "memory", "throughput", "fps", "params", "parameters", "cost", "gpu",
      "duration", "elapsed", "speedup", "kwh", "usd"}
 )  # fmt: skip
-# Words of titles of what a data set is like.
-_OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
-_OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
-_SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
 _UNIT = re.compile(r"[a-z0-9][_ ]\(?(?:s|secs?|ms|us|mins|hrs|kb|[mg]i?b|[KMG]i?B)\)?$")  # fit_sec
 
 
@@ -252,19 +261,8 @@ def names_costs(title: str) -> bool:
     >>> names_costs("lda_fit_sec"), names_costs("Train (s)"), names_costs("ViT-S")
     (True, True, False)
     """
-    words = (plain(word) for word in re.split(r"[\W_]+", title))
+    words = words_of(title)
     return bool(_UNIT.search(title.strip())) or not _COSTS.isdisjoint(words)
-
-
-def names_property_of_data(title: str) -> bool:
-    """Whether a title is that of what a data set is like: how large, how many of it are outliers.
-
-    >>> [names_property_of_data(t) for t in ("# Dimensions", "Outlier Perc", "#Samples", "KNN")]
-    [True, True, True, False]
-    """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
-    share = not words.isdisjoint(_SHARES) and not words.isdisjoint(_OUTLIERS)
-    return title.lstrip().startswith("#") or share or not words.isdisjoint(_OF_DATA)
 
 
 def is_incidental(title: str) -> bool:
@@ -273,7 +271,7 @@ def is_incidental(title: str) -> bool:
     >>> is_incidental("Git commit"), is_incidental("optimizer")
     (True, False)
     """
-    return not INCIDENTAL.isdisjoint(plain(word) for word in re.split(r"[\W_]+", title))
+    return not INCIDENTAL.isdisjoint(words_of(title))
 
 
 def is_pretraining(title: str) -> bool:
@@ -282,7 +280,7 @@ def is_pretraining(title: str) -> bool:
     >>> is_pretraining("Pretrained on"), is_pretraining("weights"), is_pretraining("train set")
     (True, True, False)
     """
-    words = [plain(word) for word in re.split(r"[\W_]+", title)]
+    words = words_of(title)
     return any(w.startswith("pretrain") or w in _STARTS for w in words)
 
 
@@ -302,7 +300,7 @@ def is_statistic(title: str) -> bool:
     >>> is_statistic("rho_all_median"), is_statistic("lambda")
     (True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return not words.isdisjoint(MEANS | SPREADS | OTHER_STATISTICS)
 
 
@@ -323,7 +321,7 @@ def is_qualifier(words: str, *, of_sets: bool = False) -> bool:
     (True, True, False)
     """
     known = _SPLITS if of_sets else _QUALIFIERS
-    said = [plain(word) for word in re.split(r"[\W_]+", words) if word]
+    said = words_of(words)
     return all(word in known or _STORED_AS.fullmatch(word) for word in said)
 
 
@@ -344,7 +342,7 @@ def mentions_setting(title: str) -> bool:
     >>> mentions_setting("Learning rate"), mentions_setting("n_shots"), mentions_setting("batch")
     (True, True, False)
     """
-    words = {plain(word) for word in re.split(r"[\W_]+", title)}
+    words = words_of(title)
     return is_setting(title) or not words.isdisjoint(_SETTING_WORDS)
 
 
