@@ -29,6 +29,7 @@ from oodometer.tables.frames.unfolding import unfolded
 from oodometer.tables.guessing.alternatives import (
     require_agreeing_arrows,
     require_no_states,
+    require_one_cutoff,
     require_one_form,
     require_two_sided,
     settle_overall,
@@ -129,6 +130,7 @@ def _read(table: Table, stem: str, columns: str, runs: int | None, notes: list[s
     frame = _of_one_detector(frame, roles, stem, notes)
     frame = without_names_of_others(frame, roles, notes)
     require_results(roles, frame)
+    require_one_cutoff(roles)
     require_no_states(roles)
     require_one_form(frame, roles)
     settle_overall(frame, roles)

@@ -31,6 +31,7 @@ _OVER_ALL = "over the data that other columns are about"  # why a column is not 
 _OTHERWISE = "about something else than the column that decides"
 _STATES = frozenset({"clean", "original", "unperturbed", "uncorrupted"})  # what others differ from
 _ONE_SIDED = frozenset({"precision", "recall", "specificity"})
+_AT_RANK = re.compile(r"(\S*@\d+)(\s\S)?")  # of a ranking: R@5, recall@10 de
 _NUMBERED = re.compile(r".*\d")  # epoch 10, noise 0.2: levels of something
 
 
@@ -83,6 +84,28 @@ def require_two_sided(ordered: Sequence[str], results: Mapping[str, Results], ro
 def _leader(results: Results) -> str:
     """Return what has the highest mean over all lines."""
     return str(results.frame.groupby("detector")["value"].mean().idxmax())
+
+
+def require_one_cutoff(roles: Roles) -> None:
+    """Ask which columns decide, where titles on several data sets end each ranking elsewhere.
+
+    Such are R@1 and R@5 of images and of texts: of different metrics, not of as many data sets.
+    """
+    if roles.wide or roles.main or ALL in roles.chosen or roles.metric is not None:
+        return
+    main = base_metric(main_first(metric for metric, _ in roles.measured.values())[0])
+    patterns: dict[str, list[str]] = {}
+    for column, (metric, _) in roles.measured.items():
+        if (cut := _AT_RANK.search(column)) and base_metric(metric) in (main, "recall", UNNAMED):
+            patterns.setdefault(f"*{cut[1]}{' *' if cut[2] else ''}", []).append(column)
+    ranks = {re.sub(r".*@", "", pattern) for pattern in patterns}
+    if len(ranks) < 2 or max(map(len, patterns.values())) < 2:
+        return
+    shown = [own[0] for own in patterns.values()][:_SHOWN]
+    options = " or ".join(roles.option(higher=pattern) for pattern in list(patterns)[:_SHOWN])
+    raise UserError(
+        f"{', '.join(map(repr, shown))} are different metrics: say which decides, with {options}."
+    )
 
 
 def require_no_states(roles: Roles) -> None:

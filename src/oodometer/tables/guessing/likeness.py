@@ -117,3 +117,10 @@ def is_about_data(frame: pd.DataFrame, column: str) -> bool:
     if "benchmark" in words and any(plain(c) in SET_TITLES for c in frame.columns if c != column):
         words.discard("benchmark")
     return not words.isdisjoint(DATA_WORDS) or share(frame[column], is_data) >= 0.5
+
+
+def numbers_lines(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a first column without a title gives each line a whole number: names, not results."""
+    texts = frame[column]
+    first = len(frame.columns) > 2 and column == frame.columns[0] == "column 1"
+    return first and texts.is_unique and all(text.isdigit() for text in texts)

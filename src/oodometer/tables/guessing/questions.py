@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from oodometer.errors import UserError
 from oodometer.tables.guessing.likeness import are_data, wide_names
 from oodometer.tables.guessing.roles import ALL, UNNAMED, Roles, option
+from oodometer.tables.vocabulary.measures import main_first
 from oodometer.tables.vocabulary.names import is_average
 
 if TYPE_CHECKING:
@@ -90,14 +91,17 @@ def what_are(columns: Sequence[str], roles: Roles, *, shares: bool = True) -> Us
 
 def what_are_others(titled: Sequence[str], bare: Sequence[str], roles: Roles) -> UserError:
     """Ask what numbers are beside those whose titles name a metric."""
-    metric = roles.measured[titled[0]][0]
+    metric = main_first(roles.measured[column][0] for column in titled)[0]
+    if metric == UNNAMED:
+        return what_are([*titled, *bare], roles, shares=False)
     role = metric.replace(" ", "_")
     alike = [c for c in titled if roles.measured[c][0] == metric and not is_average(c)]
     same = roles.option(**{role: f", {role}=".join([*alike, *bare])})
     other = roles.option(ignore=", ignore=".join(bare))
     own = [roles.option(**{better: bare[0]}) for better in ("higher", "lower")]
+    shown = (alike or list(titled))[0]
     return UserError(
-        f"'{titled[0]}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
+        f"'{shown}' says what its numbers are, but '{bare[0]}' does not: if they are {metric}, "
         f"too, use {same}; if they are something else, {other}, or {own[0]} or {own[1]} if "
         "these decide."
     )

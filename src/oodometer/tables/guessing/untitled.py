@@ -16,6 +16,7 @@ from oodometer.tables.guessing.likeness import (
     are_partly_whole,
     are_runs,
     are_within,
+    numbers_lines,
 )
 from oodometer.tables.guessing.questions import mean_of_one, what_are
 from oodometer.tables.guessing.roles import (
@@ -42,8 +43,10 @@ from oodometer.tables.vocabulary.names import (
     is_detector,
     is_model,
     is_setting,
+    is_whole_model,
     mentions_setting,
 )
+from oodometer.tables.vocabulary.others import names_property_of_data
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -380,8 +383,9 @@ def _may_measure(frame: pd.DataFrame, column: str, cells: Sequence[Cell], bounde
     gains = 2 * sum(text.startswith("+") for text in frame[column]) > len(frame)
     on_own_data = title in ID_TITLES and any(cell.value != int(cell.value) for cell in cells)
     setting = is_setting(column) and not on_own_data
-    named = bool(words & NO_RESULTS) and not is_detector(column)  # rank-feat
-    other = known or gains or named or setting
+    is_name = is_detector(column) or is_whole_model(column)  # rank-feat, Time-CNN
+    named = not is_name and (bool(words & NO_RESULTS) or names_property_of_data(column))
+    other = known or gains or named or setting or numbers_lines(frame, column)
     return within and not other and not ("paired" in words or "wilcoxon" in words)
 
 

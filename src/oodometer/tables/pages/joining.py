@@ -85,7 +85,7 @@ def _columns(
 ) -> dict[str, list[str]]:
     """Return columns, title -> what it says of each table, that tell tables apart."""
     levels = sorted({level for table in tables for level in table.levels})
-    said = [[table.levels.get(level, "") for table in tables] for level in levels]
+    said = [[_heading(table, level) for table in tables] for level in levels]
     headings = [texts for texts in (*said, list(own)) if len(set(texts)) > 1]
     facts = _facts(tables)
     if not headings and not facts:
@@ -104,6 +104,12 @@ def _columns(
         name = title if free else next(sections, f"heading {len(columns) + 1}")
         columns[name] = texts
     return columns
+
+
+def _heading(table: PageTable, level: int) -> str:
+    """Return the heading of some level above a table, or else the nearest one around it."""
+    outer = [known for known in table.levels if known <= level]
+    return table.levels[max(outer)] if outer else ""
 
 
 def _facts(tables: Sequence[PageTable]) -> dict[str, list[str]]:

@@ -365,6 +365,16 @@ def is_model(name: str) -> bool:
     return bare in _FITTED or bool(_MODELS.match(bare))
 
 
+def is_whole_model(name: str) -> bool:
+    """Whether all of a name is that of a model, though a word of it names something else.
+
+    >>> is_whole_model("Time-CNN"), is_whole_model("ResNet time")
+    (True, False)
+    """
+    bare = plain(name[:100])
+    return bare in _FITTED or bool(_MODELS.fullmatch(bare))
+
+
 def is_posthoc(name: str) -> bool:
     """Whether a name is that of a detector for classifiers that are trained already.
 

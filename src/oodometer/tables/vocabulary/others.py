@@ -21,6 +21,17 @@ _CONDITIONS = frozenset(
     {"condition", "conditions", "perturbation", "perturbations", "attack", "attacks", "corruption",
      "corruptions", "distortion", "distortions", "degradation", "transformation", "noiselevel"}
 )  # fmt: skip
+_OVER_OUTLIERS = re.compile(
+    r"(?i)\(?\b(?:averaged?|avg\.?|means?)\s+(?:over|of|across|on)\s+(?:all\s+|the\s+)*(?:\w+\s+)?"
+    r"(?:ood|out[ -]of[ -]distribution|outlier)[ -](?:test\s+)?(?:data\s?)?sets?\b\)?"
+)
+# Words of titles of what a data set is like.
+_OF_DATA = frozenset({"dimensions", "dimensionality", "contamination", "samples", "instances"})
+_OUTLIERS = frozenset({"outlier", "outliers", "anomaly", "anomalies"})
+_SHARES = frozenset({"perc", "percent", "percentage", "pct", "ratio", "share", "fraction"})
+_PARAMETERS = frozenset(
+    {"parameter", "parameters", "param", "hyperparameter", "hyperparam", "setting", "knob"}
+)
 _BESIDE_CONDITIONS = frozenset({"type", "name", "kind", "level", "id", "setting", "test"})
 # Words for levels of a condition, in which data or runs differ.
 _LEVELS = frozenset(
@@ -75,6 +86,35 @@ def names_condition(title: str) -> bool:
     words = words_of(title)
     known = words & _CONDITIONS
     return plain(title) in _CONDITIONS or (bool(known) and words - known <= _BESIDE_CONDITIONS)
+
+
+def without_mean_over_outliers(title: str) -> str:
+    """Leave out of a title that its numbers are means over outlier sets.
+
+    >>> without_mean_over_outliers("average over 6 OOD datasets AUROC")
+    'AUROC'
+    """
+    return _OVER_OUTLIERS.sub("", title).strip()
+
+
+def names_property_of_data(title: str) -> bool:
+    """Whether a title is that of what a data set is like: how large, how many of it are outliers.
+
+    >>> [names_property_of_data(t) for t in ("# Dimensions", "Outlier Perc", "#Samples", "KNN")]
+    [True, True, True, False]
+    """
+    words = words_of(title)
+    share = not words.isdisjoint(_SHARES) and not words.isdisjoint(_OUTLIERS)
+    return title.lstrip().startswith("#") or share or not words.isdisjoint(_OF_DATA)
+
+
+def names_parameters(title: str) -> bool:
+    """Whether a column holds names of settings, whose values another column holds.
+
+    >>> names_parameters("hyperparameter"), names_parameters("Parameter name")
+    (True, True)
+    """
+    return plain(title).removesuffix("name") in _PARAMETERS
 
 
 def names_level(title: str) -> bool:
