@@ -47,7 +47,7 @@ def analyze(
     detector whose comparisons are declared in advance: it is compared with every other one first.
     How the table was read is `reading` of the first finding.
     """
-    return findings_of(_settled(read_results(results, columns, runs)), rng, ours)
+    return findings_of(read_results(results, columns, runs), rng, ours)
 
 
 def _settled(reading: Reading) -> Reading:
@@ -92,6 +92,7 @@ def findings_of(
 ) -> list[Finding]:
     """Apply every protocol that a results table allows; those that it does not say why."""
     rng = np.random.default_rng(0) if rng is None else rng
+    reading = _settled(reading)
     whole = reading.results[0]
     main = over_separate_repeats(whole)
     if ours and ours not in main.detectors:
