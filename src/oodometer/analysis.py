@@ -100,6 +100,7 @@ def findings_of(
     measured = Measured(main, {results.metric: results for results in reading.results}, ours)
     findings: list[Finding] = []
     notes: list[str] = []
+    reasons: list[str] = []
     averaged = [name for name in whole.factor_names if name not in main.factor_names]
     if averaged:
         notes.append(f"Detectors share no {', '.join(averaged)}: their means over it are compared.")
@@ -111,6 +112,7 @@ def findings_of(
         except UserError as problem:
             if protocol.is_required:
                 raise
+            reasons.append(str(problem))
             notes.append(f"Not applied, {name.replace('_', ' ')}: {problem}")
             continue
         if _is_empty(finding):
@@ -119,7 +121,7 @@ def findings_of(
         else:
             findings.append(finding)
     if not findings:
-        raise UserError(f"Nothing can be said about these results. {' '.join(notes)}")
+        raise UserError(f"Nothing can be said about these results. {' '.join(reasons)}")
     first = findings[0]
     columns = Table(
         COLUMNS, "How each column was read", ("column", "read as"), reading.columns,
