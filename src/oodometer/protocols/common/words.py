@@ -15,6 +15,7 @@ SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
 FEWEST = 5  # cases without exception before "always" is claimed: fewer allow 1 in 2 exceptions
 DOMINANT = 0.9  # weight above which a mixture describes one of its parts, not all
 LEAST_P = 0.0001  # smaller p-values are not written out: no test here is that exact
+_EXACT = 9  # decimals beyond which numbers differ by the rounding of their unit only
 _LEAST_END = 0.001  # of an interval in points: what is nearer to 0 is written as 0
 SHOWN = 4  # cases that evidence spells out; the tables have them all
 
@@ -85,8 +86,10 @@ def hundredths(share: float) -> str:
 
     >>> hundredths(0.0123), hundredths(-0.2), hundredths(-0.0001)
     ('1.2', '−20.0', '0.0')
+    >>> hundredths(0.9005 - 0.885), hundredths(0.0155)  # whatever is lost by subtracting
+    ('1.6', '1.6')
     """
-    return _unsigned_zero(f"{100 * share:.1f}")
+    return _unsigned_zero(f"{round(100 * share, _EXACT):.1f}")
 
 
 def times_and_p(ratio: Difference) -> str:
@@ -109,7 +112,7 @@ def times_and_p(ratio: Difference) -> str:
 
 
 def _signed(value: float) -> str:
-    return _unsigned_zero(f"{value:+.1f}")
+    return _unsigned_zero(f"{round(value, _EXACT):+.1f}")
 
 
 def _end(value: float) -> str:
