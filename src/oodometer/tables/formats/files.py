@@ -85,20 +85,20 @@ def _of_text(text: str, file: Path, wanted: str) -> Table:
     """Read the tables of a page, or a text that is nothing but a table."""
     tables = find_tables(text) or logged_tables(text)
     tables = tables or (text_tables(text) if is_page(text) else []) or mixed_logs(text)
-    if tables:
-        return _framed(*choose(tables, str(file), wanted))
-    try:
-        grid = read_grid(text, f"'{file}'")
-    except UserError:
-        copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
-        tables = text_tables(text) if copied else []
-        tables = tables or stacked_tables(text)
-        if not tables:
-            raise
-        return _framed(*choose(tables, str(file), wanted))
-    if wanted not in ("", "1"):
-        raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
-    return _framed(grid)
+    if not tables:
+        try:
+            grid = read_grid(text, f"'{file}'")
+        except UserError:
+            copied = "\n\n" in text.strip() or not any(map(text.__contains__, _DELIMITERS))
+            tables = text_tables(text) if copied else []
+            tables = tables or stacked_tables(text)
+            if not tables:
+                raise
+        else:
+            if wanted not in ("", "1"):
+                raise UserError(f"'{file}' holds one table: leave out '#{wanted}'.")
+            return _framed(grid)
+    return _framed(*choose(tables, str(file), wanted))
 
 
 def _content(file: Path, suffix: str) -> bytes:

@@ -37,10 +37,7 @@ _REMARKED = re.compile(r"(\S[^()]*?)\s*\([^()]+\)")
 _UNTITLED = re.compile(r"column \d+|unnamed: ?\d+|(?:sub)*section", re.IGNORECASE)
 _REPEAT = rf"^(?i:({REPEAT_WORD}))[\s_#=\-]*(\d+)$"
 _SHORT_SEED = re.compile(r"(|.*[^\W_][\s_/.\-]+)s(\d+)")  # CIFAR-10 s42
-_RANKED = re.compile(
-    r"(?P<of>(?:.*[^\W_][\s_/.\-]+)?)(?P<kind>R|P(?=\s?@))\s?(?P<at>@?)\s?(?P<rank>\d+)(?P<rest>\s*[↑%()]*)"
-)
-_OF_RANKS = {"R": "Recall", "P": "Precision"}
+_RANKED = re.compile(r"(|.*[\s_/.\-])R\s?(@?)\s?(\d+)")
 _RANKS = frozenset({"1", "5", "10", "50", "100"})  # at which retrieval is measured
 _SEEDS_FROM = 10  # a number from which on it is hardly that of a split or a severity
 _SIGNS = re.compile(r"[\\\[*`<]")  # a text without any of these wears none
@@ -113,19 +110,18 @@ def _with_seeds(titles: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_ranks(titles: Mapping[str, str]) -> dict[str, str]:
-    """Write out R@1 and P@5, and R1 where R5 or R10 stands beside it: recalls of a ranking.
+    """Write recalls of a ranking alike: R@1, and R1 where R5 or R10 stands beside it.
 
-    >>> _with_ranks({"a": "COCO R1", "b": "COCO R5"}), _with_ranks({"a": "R1", "b": "R2"})
-    ({'a': 'COCO Recall@1', 'b': 'COCO Recall@5'}, {'a': 'R1', 'b': 'R2'})
+    >>> _with_ranks({"a": "R@1", "b": "R@5"}), _with_ranks({"a": "R1", "b": "R2"})
+    ({'a': 'Recall@1', 'b': 'Recall@5'}, {'a': 'R1', 'b': 'R2'})
+    >>> _with_ranks({"a": "COCO R1", "b": "COCO R5"})
+    {'a': 'COCO R@1', 'b': 'COCO R@5'}
     """
     found = {old: match for old, name in titles.items() if (match := _RANKED.fullmatch(name))}
-    bare = {match["rank"] for match in found.values() if not match["at"]}
-    if bare and ("1" not in bare or len(bare) < 2 or not bare <= _RANKS):
-        found = {old: match for old, match in found.items() if match["at"]}
-    said = {
-        old: f"{match['of']}{_OF_RANKS[match['kind']]}@{match['rank']}{match['rest']}"
-        for old, match in found.items()
-    }
+    ranks = {match[3] for match in found.values() if not match[2]}
+    if ranks and ("1" not in ranks or len(ranks) < 2 or not ranks <= _RANKS):
+        found = {old: match for old, match in found.items() if match[2]}
+    said = {old: f"{m[1]}R@{m[3]}" if m[1] else f"Recall@{m[3]}" for old, m in found.items()}
     return {**titles, **said}
 
 
